@@ -1,0 +1,78 @@
+"""ctxmgr: decides, turn by turn, what an agent's model sees, and forgets nothing.
+
+    errors      every exception, drawn as a tree
+    core/       the context manager: objects, sessions, the client, and what it needs
+    stores/     bitemporal databases: embedded SQLite, XTDB over HTTP
+    settings    what a person may set, and where things lie by default
+    app         composition root: settings in, a running store or client out
+    harness/    the demo, on the names below only
+    bench/      `ctxmgr bench NAME`
+    surfaces/   operations, each declared once, and the command line derived from them
+
+The names here are the public ones. Whatever else a module holds may change.
+"""
+
+from ctxmgr.app import connect, open_store
+from ctxmgr.core.collapse import Window
+from ctxmgr.core.contents import File, ToolCall
+from ctxmgr.core.infrastructure import Chat, SessionRecord, SystemPrompt, Turn
+from ctxmgr.core.objects import KINDS, from_document, to_document
+from ctxmgr.core.sources import FilesystemSource
+from ctxmgr.core.store import (
+    AsOf,
+    Delete,
+    FieldType,
+    Kind,
+    Match,
+    Order,
+    Put,
+    Query,
+    Range,
+    Store,
+)
+from ctxmgr.errors import (
+    Conflict,
+    Corrupt,
+    CtxmgrError,
+    Denied,
+    Incorrect,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "KINDS",
+    "AsOf",
+    "Chat",
+    "Conflict",
+    "Corrupt",
+    "CtxmgrError",
+    "Delete",
+    "Denied",
+    "FieldType",
+    "File",
+    "FilesystemSource",
+    "Incorrect",
+    "Kind",
+    "Match",
+    "NotFound",
+    "Order",
+    "OutcomeUnknown",
+    "Put",
+    "Query",
+    "Range",
+    "SessionRecord",
+    "Store",
+    "SystemPrompt",
+    "ToolCall",
+    "Turn",
+    "Unavailable",
+    "Window",
+    "connect",
+    "from_document",
+    "open_store",
+    "to_document",
+]

@@ -1,0 +1,118 @@
+"""Every exception ctxmgr raises on purpose. The class says what the caller can do about it.
+
+CtxmgrError
+├── Incorrect            the caller's mistake; trying again will not help
+│   ├── NotContent       tried to activate a chat, a session or a system prompt
+│   └── NewerFormat      written by a newer ctxmgr; upgrade this one
+├── NotFound             no such object, session, note or memory
+├── Conflict             someone else wrote first; read again, then retry
+├── Denied               the credentials or the file's permissions do not allow it
+├── Unavailable          the store or the source cannot be reached; nothing was written, retry later
+│   └── OutcomeUnknown   the reply was lost; retry with the same key to learn the outcome
+└── Corrupt              stored data fails its own check; never retried, never hidden
+    └── HashMismatch     a stored hash is not the hash of what it stands for
+"""
+
+from typing import ClassVar
+
+
+class CtxmgrError(Exception):
+    """The root of the tree. ``code`` is stable; surfaces turn it into statuses and exit codes."""
+
+    code: ClassVar[str] = "error"
+
+
+class Incorrect(CtxmgrError):
+    """The request itself is wrong; the message says what to change."""
+
+    code = "incorrect"
+
+
+class NotContent(Incorrect):
+    """Only files and tool calls can be activated, deactivated or pinned."""
+
+    code = "not_content"
+
+    def __init__(self, object_id: str, kind: str) -> None:
+        super().__init__(f"{object_id} is a {kind}, which has a fixed place in the prompt")
+        self.object_id = object_id
+        self.kind = kind
+
+
+class NewerFormat(Incorrect):
+    """Stored by a newer version than this one, which therefore does not touch it."""
+
+    code = "newer_format"
+
+    def __init__(self, where: str, found: int, known: int) -> None:
+        super().__init__(
+            f"{where} has format {found}, this ctxmgr knows up to {known}: upgrade ctxmgr"
+        )
+        self.found = found
+        self.known = known
+
+
+class NotFound(CtxmgrError):
+    """There is no such thing here."""
+
+    code = "not_found"
+
+
+class Conflict(CtxmgrError):
+    """A match failed, so nothing of the transaction was written."""
+
+    code = "conflict"
+
+    def __init__(self, object_ids: tuple[str, ...]) -> None:
+        names = ", ".join(object_ids) or "the transaction"
+        super().__init__(
+            f"{names}: written by someone else since it was read; read again and retry"
+        )
+        self.object_ids = object_ids
+        """The ids whose match failed, in the order of the transaction."""
+
+
+class Denied(CtxmgrError):
+    """The store knows what was asked and does not allow it."""
+
+    code = "denied"
+
+
+class Unavailable(CtxmgrError):
+    """The store or the source cannot be reached now. Nothing was written."""
+
+    code = "unavailable"
+
+
+class OutcomeUnknown(Unavailable):
+    """The transaction was sent and its reply was lost: it may or may not have been written."""
+
+    code = "outcome_unknown"
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(
+            f"the outcome of transaction {key} is unknown ({reason}); "
+            "commit it again with the same key: it is written once at most"
+        )
+        self.key = key
+
+
+class Corrupt(CtxmgrError):
+    """Stored data fails its own check."""
+
+    code = "corrupt"
+
+
+class HashMismatch(Corrupt):
+    """A stored hash is not the hash of what it stands for."""
+
+    code = "hash_mismatch"
+
+    def __init__(self, object_id: str, field: str, stored: object, computed: object) -> None:
+        super().__init__(
+            f"{object_id}: {field} is stored as {stored}, but its content hashes to {computed}"
+        )
+        self.object_id = object_id
+        self.field = field
+        self.stored = stored
+        self.computed = computed

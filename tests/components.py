@@ -1,0 +1,82 @@
+"""What some tests need of the machine, and what happens where it is missing.
+
+Elsewhere such a test skips with one line; on CI (``CI=true``) the missing component is a failure,
+because there everything is installed and nothing may go unseen.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parent.parent
+SHARED: Final = ROOT.parent / "shared"
+
+ENGINE_ANSWER_SECONDS: Final = 20
+"""How long a Docker engine may take to say that it is there: it may be busy with a build."""
+
+
+def need(component: str) -> None:
+    """Go on if the component is here; else skip, or fail on CI."""
+    present, remedy = _COMPONENTS[component]
+    if present():
+        return
+    reason = f"needs {component}: {remedy}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def _program(*names: str) -> Callable[[], bool]:
+    return lambda: all(shutil.which(name) for name in names)
+
+
+@cache
+def _docker_answers() -> bool:
+    """Tell whether an engine can be reached; the client alone runs nothing."""
+    if not shutil.which("docker"):
+        return False
+    asked = ["docker", "info", "--format", "{{.ServerVersion}}"]
+    try:
+        run = subprocess.run(asked, capture_output=True, timeout=ENGINE_ANSWER_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    return run.returncode == 0
+
+
+@cache
+def _bubblewrap_makes_walls() -> bool:
+    """Tell whether it is here and this user may make namespaces."""
+    trial = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"]
+    if not shutil.which(trial[0]):
+        return False
+    return subprocess.run(trial, capture_output=True, check=False).returncode == 0
+
+
+def postgres_programs() -> Path | None:
+    """Where PostgreSQL's server programs are: Debian keeps them off the path, by version."""
+    on_path = shutil.which("initdb")
+    found = [Path(on_path).resolve()] if on_path else []
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_major, reverse=True)
+    return next((each.parent for each in found if (each.parent / "postgres").exists()), None)
+
+
+def _major(program: Path) -> int:
+    version = program.parent.parent.name
+    return int(version) if version.isdigit() else 0
+
+
+_COMPONENTS: Final[dict[str, tuple[Callable[[], bool], str]]] = {
+    "java": (_program("java"), "install a JRE, 17 or newer"),
+    "maven": (_program("mvn"), "install Maven"),
+    "node": (_program("node"), "install Node.js"),
+    "bubblewrap": (_bubblewrap_makes_walls, "install it, and allow user namespaces"),
+    "docker": (_docker_answers, "install and start a Docker engine"),
+    "postgres": (lambda: postgres_programs() is not None, "install PostgreSQL's server"),
+    "shared-data": ((SHARED / "data").is_dir, "check out the shared data beside the repository"),
+}

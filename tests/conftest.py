@@ -1,0 +1,73 @@
+"""What all tests share: one XTDB server in memory, hypothesis settings, no silent skips on CI."""
+
+import os
+import shutil
+from collections.abc import Generator, Iterator
+
+import pytest
+from hypothesis import settings
+
+from tests.xtdb.servers import XtdbServer, fetch, require_xtdb
+
+pytest.register_assert_rewrite("tests.contracts", "tests.journeys")
+
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+
+_skipped = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def xtdb_server() -> Iterator[XtdbServer]:
+    """One server in memory for all tests that write ids of their own."""
+    require_xtdb()
+    with XtdbServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def xtdb_url(request: pytest.FixtureRequest) -> str:
+    """Where stores find that server, or the one that ``CTXMGR_TEST_XTDB_URL`` names."""
+    running = os.environ.get("CTXMGR_TEST_XTDB_URL")
+    return f"xtdb+{running or request.getfixturevalue('xtdb_server').url}"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fetch and compile the server now: minutes on a new machine, which no test's limit is for."""
+    wanted = any(item.get_closest_marker("xtdb") for item in session.items)
+    if not wanted or session.config.option.collectonly or not shutil.which("java"):
+        return
+    try:
+        fetch()
+    except RuntimeError as error:  # the tests that need it will fail by themselves
+        session.config.get_terminal_writer().line(str(error), red=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_skipped] = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        item.config.stash[_skipped].append(item.nodeid)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """On CI everything is installed, so whatever was skipped was not tested."""
+    if os.environ.get("CI") == "true" and session.config.stash[_skipped]:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if os.environ.get("CI") == "true" and config.stash[_skipped]:
+        terminalreporter.section("skipped on CI, which counts as failed", red=True)
+        for nodeid in config.stash[_skipped]:
+            terminalreporter.write_line(nodeid)

@@ -1,0 +1,96 @@
+"""Which requirement rows no test names: ``make coverage-map``.
+
+A row is a table line that begins with an id such as ``003-R017``; a rule of ``ambiguities.md`` is
+one with ``003-A17`` or ``X-C14``. A test names a row by writing the id in a docstring or a marker.
+Ranges (``003-R017…R020``, ``003-R017 to R020``) name every row between. It informs and never fails.
+"""
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.components import ROOT, SHARED
+
+ROW = re.compile(r"^\|\s*((?:\d{3}|X)-[A-Z]\d+)\s*\|(.*)")
+NAMED = re.compile(r"\b(\d{3}|X)-([A-Z])(\d+)(?:\s*(?:…|–|-|to)\s*(?:\1-)?\2?(\d+)\b)?")
+
+
+def rows(folder: Path) -> dict[str, dict[str, str]]:
+    """The rows of each file: id → what it asks."""
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted(folder.glob("*.md")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        matches = [match for match in map(ROW.match, lines) if match]
+        found[path.name] = {match[1]: match[2].split("|")[-2].strip() for match in matches}
+    return found
+
+
+def named(folder: Path) -> dict[str, set[str]]:
+    """Every id that some test names, with the files that name it."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(folder.rglob("test_*.py")) + sorted(folder.rglob("*contract*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            for text in _texts(node):
+                for row in ids(text):
+                    found[row].add(str(path.relative_to(folder)))
+    return found
+
+
+def ids(text: str) -> set[str]:
+    """The ids in a text, ranges written out."""
+    found = set()
+    for part, letter, first, last in NAMED.findall(text):
+        numbers = range(int(first), int(last or first) + 1)
+        found |= {f"{part}-{letter}{number:0{len(first)}d}" for number in numbers}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    parser.add_argument("--all", action="store_true", help="list every unnamed row, not only ids")
+    given = parser.parse_args()
+    if not (SHARED / "requirements").is_dir():
+        sys.stdout.write("the requirements are not beside this checkout; nothing to map\n")
+        return
+    asked, told = rows(SHARED / "requirements"), named(ROOT / "tests")
+    missing = {name: [row for row in each if row not in told] for name, each in asked.items()}
+    if given.json:
+        known = {"missing": missing, "named": {row: sorted(by) for row, by in told.items()}}
+        sys.stdout.write(json.dumps(known, indent=2) + "\n")
+        return
+    _show(asked, missing, whole=given.all)
+
+
+def _texts(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+        return [ast.get_docstring(node) or ""]
+    if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("pytest.mark."):
+        return [ast.unparse(node)]
+    return []
+
+
+def _show(asked: dict[str, dict[str, str]], missing: dict[str, list[str]], *, whole: bool) -> None:
+    console = Console(highlight=False)
+    table = Table("file", "rows", "named by a test", "not named", box=None, header_style="bold")
+    for name, each in asked.items():
+        left = len(missing[name])
+        table.add_row(name, str(len(each)), str(len(each) - left), str(left))
+    console.print(table)
+    for name, left in missing.items():
+        if left:
+            console.print(f"\n{name}", style="bold")
+            texts = [f"{row}  {asked[name][row]}" for row in left] if whole else [" ".join(left)]
+            console.print("\n".join(texts), markup=False)
+
+
+if __name__ == "__main__":
+    main()
