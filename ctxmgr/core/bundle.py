@@ -1,0 +1,168 @@
+"""A session as one portable file: every version that it is made of, each named by its hash. Pure.
+
+    lines   {"ctxmgr_bundle": 1, "session": …, "root": SHA-256 of all lines after this one}
+            {"sequence": …, "writes": [{"id", "valid_from", "hash", "fields"}, …]}
+            …
+
+A line is a transaction, in the order they were committed. ``hash`` is the SHA-256 of the whole
+document in canonical JSON. ``fields`` gives those that differ from the object's version before it,
+as ``{"=": value}``, or ``{"+": items}`` for a list that grew: so a chat costs what its text costs.
+
+Nothing is believed: a bundle with one altered byte is ``Corrupt``.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ctxmgr.core.canonical import canonical
+from ctxmgr.core.documents import ID, Document, check_document
+from ctxmgr.core.hashes import sha256
+from ctxmgr.core.objects import verify_document
+from ctxmgr.core.store import Instant
+from ctxmgr.errors import Corrupt, CtxmgrError, NewerFormat
+
+BUNDLE_FORMAT: Final = 1
+
+_GROWN, _SET = "+", "="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundledWrite:
+    """One version of one object."""
+
+    document: Document = field(repr=False)
+    valid_from: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundledTransaction:
+    """What one transaction wrote of the session."""
+
+    sequence: int
+    """In the store it was exported from."""
+    writes: tuple[BundledWrite, ...]
+
+
+class Packing:
+    """Packs versions as they come, object by object; holds what their text costs."""
+
+    def __init__(self) -> None:
+        self._writes: dict[int, list[Document]] = {}
+
+    def add(self, versions: Iterable[tuple[int, BundledWrite]]) -> None:
+        """Take the versions of one object with their sequences, in ascending order."""
+        before: Document = {}
+        for sequence, write in versions:
+            document = write.document
+            packed = {
+                "id": document[ID],
+                "valid_from": write.valid_from,
+                "hash": sha256(canonical(document)),
+                "fields": _difference(before, document),
+            }
+            self._writes.setdefault(sequence, []).append(packed)
+            before = document
+
+    def to_bytes(self, session_id: str) -> tuple[bytes, str]:
+        """Return the bundle and its root hash. Equal sessions give equal bytes."""
+        lines = b"".join(
+            _line({"sequence": sequence, "writes": self._writes[sequence]})
+            for sequence in sorted(self._writes)
+        )
+        root = sha256(lines)
+        heading = {"ctxmgr_bundle": BUNDLE_FORMAT, "session": session_id, "root": root}
+        return _line(heading) + lines, root
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle whose root hash was right."""
+
+    session_id: str
+    root: str
+    _lines: bytes = field(repr=False)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Bundle":
+        """Check a bundle; ``Corrupt`` unless it is as it was made."""
+        heading, _, lines = data.partition(b"\n")
+        known = _object(heading)
+        if not isinstance(known.get("ctxmgr_bundle"), int):
+            raise Corrupt("this is no bundle")
+        if known["ctxmgr_bundle"] > BUNDLE_FORMAT:
+            raise NewerFormat("the bundle", known["ctxmgr_bundle"], BUNDLE_FORMAT)
+        if known.get("root") != sha256(lines):
+            raise Corrupt("the bundle's root hash is not that of what it holds")
+        return cls(str(known.get("session")), known["root"], lines)
+
+    def transactions(self) -> Iterator[BundledTransaction]:
+        """Give what it holds, in order, each document checked against its hashes."""
+        before: dict[str, Document] = {}
+        for line in self._lines.splitlines():
+            known = _object(line)
+            try:
+                writes = tuple(_write(each, before) for each in known["writes"])
+                yield BundledTransaction(sequence=known["sequence"], writes=writes)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise Corrupt(f"the bundle's line is no transaction: {error!r}") from error
+
+
+def _write(packed: Any, before: dict[str, Document]) -> BundledWrite:
+    document = _joined(before.get(packed["id"], {}), packed["fields"])
+    if document.get(ID) != packed["id"] or sha256(canonical(document)) != packed["hash"]:
+        raise Corrupt(f"{packed['id']!r:.80}: the bundled document is not that of its hash")
+    try:
+        check_document(document)
+    except CtxmgrError as error:
+        raise Corrupt(f"{packed['id']!r:.80}: {error}") from error
+    verify_document(document)
+    before[packed["id"]] = document
+    return BundledWrite(document=document, valid_from=int(packed["valid_from"]))
+
+
+def _difference(before: Document, document: Document) -> Document:
+    fields: Document = {}
+    for name, value in document.items():
+        old = before.get(name)
+        if isinstance(value, list) and isinstance(old, list) and _is_start(old, value):
+            if len(value) > len(old):
+                fields[name] = {_GROWN: value[len(old) :]}
+        elif name not in before or canonical(old) != canonical(value):
+            fields[name] = {_SET: value}
+    gone = [name for name in before if name not in document]
+    return fields | dict.fromkeys(gone)
+
+
+def _is_start(old: list[Any], new: list[Any]) -> bool:
+    """Compare as they are stored: for Python, True and 1 are equal."""
+    return len(old) <= len(new) and canonical(old) == canonical(new[: len(old)])
+
+
+def _joined(before: Document, fields: Document) -> Document:
+    document = dict(before)
+    for name, change in fields.items():
+        if change is None:
+            document.pop(name, None)
+        elif _GROWN in change:
+            document[name] = [*document[name], *change[_GROWN]]
+        else:
+            document[name] = change[_SET]
+    return document
+
+
+def _line(value: Document) -> bytes:
+    # Not canonical JSON, in which a large float is read back as another number.
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return text.encode() + b"\n"
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise Corrupt(f"the bundle holds a line that is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise Corrupt("the bundle holds a line that is no object")
+    return value

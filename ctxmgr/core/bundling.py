@@ -1,0 +1,154 @@
+"""Sessions into bundles, which are gzip files, and back. Reads and writes a store.
+
+Exported is all that the session's past needs: its own documents, every version of each object of
+its index, and the same of the sessions it was forked from.
+
+Importing writes what the store does not have yet, transaction by transaction in their order, each
+version true from when it was: so it can be repeated after a crash, and a file that the store knows
+better keeps its newer version. A session of that name with another past is refused.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import AsyncIterator
+from typing import Final
+
+from ctxmgr.core.bundle import Bundle, BundledTransaction, BundledWrite, Packing
+from ctxmgr.core.canonical import canonical
+from ctxmgr.core.documents import ID, KIND
+from ctxmgr.core.envelopes import (
+    INFRASTRUCTURE_KINDS,
+    chat_id,
+    session_object_id,
+    system_prompt_id,
+    turn_id,
+)
+from ctxmgr.core.events import LIFECYCLE
+from ctxmgr.core.forking import FORK
+from ctxmgr.core.hashes import sha256
+from ctxmgr.core.store import Put, Store
+from ctxmgr.errors import Corrupt, Incorrect, NotFound
+
+ANCESTORS_MAX: Final = 1_000
+"""Forks of forks that are followed."""
+
+BUNDLE_BYTES_MAX: Final = 1024**3
+"""Of an unpacked bundle: it is read into memory, and a small file could unpack to any size."""
+
+HISTORY_PAGE: Final = 50
+"""Versions read at once: those of a long chat are large."""
+
+
+async def export_session(store: Store, session_id: str) -> tuple[bytes, str]:
+    """Return a session's bundle and its root hash; ``NotFound`` if there is none."""
+    packing = Packing()
+    done: set[str] = set()
+    for each in await _lineage(store, session_id):
+        for object_id in await _object_ids(store, each):
+            if object_id not in done:
+                done.add(object_id)
+                packing.add(
+                    sorted([entry async for entry in _history(store, object_id)], key=_order)
+                )
+    data, root = packing.to_bytes(session_id)
+    return gzip.compress(data, mtime=0), root
+
+
+async def import_session(store: Store, data: bytes) -> str:
+    """Store what a bundle holds; return the session's id.
+
+    All of it is checked before the first write.
+    """
+    bundle = Bundle.from_bytes(_unpacked(data))
+    ids = {each.document[ID] for part in bundle.transactions() for each in part.writes}
+    there = {object_id: await _hashes(store, object_id) for object_id in ids}
+    _refuse_another_past(bundle, there)
+    now = (await store.status()).system_time or 0
+    for transaction in bundle.transactions():
+        puts = [_put(each, now) for each in _missing(transaction, there)]
+        if puts:
+            await store.commit(puts)
+    return bundle.session_id
+
+
+def _put(write: BundledWrite, now: int) -> Put:
+    past = write.valid_from < now  # a clock that ran ahead must not hide what comes next
+    return Put(write.document, valid_from=write.valid_from if past else None)
+
+
+def _missing(transaction: BundledTransaction, there: dict[str, set[str]]) -> list[BundledWrite]:
+    return [
+        each
+        for each in transaction.writes
+        if sha256(canonical(each.document)) not in there[each.document[ID]]
+    ]
+
+
+def _refuse_another_past(bundle: Bundle, there: dict[str, set[str]]) -> None:
+    """Only a session's own documents tell: files and tool calls are shared."""
+    bundled: dict[str, set[str]] = {}
+    for transaction in bundle.transactions():
+        for each in transaction.writes:
+            if each.document[KIND] in INFRASTRUCTURE_KINDS:
+                hashes = bundled.setdefault(each.document[ID], set())
+                hashes.add(sha256(canonical(each.document)))
+    for object_id, hashes in bundled.items():
+        if not there[object_id] <= hashes:
+            raise Incorrect(f"this store has another {object_id}; it is not overwritten")
+
+
+async def _lineage(store: Store, session_id: str) -> list[str]:
+    found = [session_id]
+    while len(found) < ANCESTORS_MAX:
+        fork = await store.get(f"{FORK}:{found[-1]}")
+        if fork is None:
+            return found
+        found.append(str(fork.document["parent"]))
+    raise Incorrect(f"session {session_id} is a fork of more than {ANCESTORS_MAX} others")
+
+
+async def _object_ids(store: Store, session_id: str) -> list[str]:
+    session = await store.get(session_object_id(session_id))
+    chat = await store.get(chat_id(session_id))
+    if session is None or chat is None:
+        raise NotFound(f"there is no session {session_id}")
+    turns = range(1, chat.document["turn_count"] + 1)
+    return [
+        *(system_prompt_id(session_id), chat_id(session_id), session_object_id(session_id)),
+        *(f"{LIFECYCLE}:{session_id}", f"{FORK}:{session_id}"),
+        *(turn_id(session_id, number=n) for n in turns),
+        *session.document["session_index"],
+    ]
+
+
+async def _history(store: Store, object_id: str) -> AsyncIterator[tuple[int, BundledWrite]]:
+    cursor = None
+    while True:
+        page = await store.history(object_id, corrections=True, limit=HISTORY_PAGE, cursor=cursor)
+        for entry in page.entries:
+            if entry.document is not None:
+                write = BundledWrite(document=entry.document, valid_from=entry.valid_time)
+                yield entry.sequence, write
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+async def _hashes(store: Store, object_id: str) -> set[str]:
+    return {sha256(canonical(write.document)) async for _, write in _history(store, object_id)}
+
+
+def _order(entry: tuple[int, BundledWrite]) -> int:
+    return entry[0]
+
+
+def _unpacked(data: bytes) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            unpacked = file.read(BUNDLE_BYTES_MAX + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise Corrupt(f"the bundle cannot be unpacked: {error}") from error
+    if len(unpacked) > BUNDLE_BYTES_MAX:
+        raise Corrupt(f"the bundle unpacks to more than {BUNDLE_BYTES_MAX:,} bytes")
+    return unpacked

@@ -1,0 +1,180 @@
+"""Canonical JSON: the one byte form of a value, which every hash is taken of. Pure.
+
+RFC 8785, extended in one point (003-A15): an integer of any size is its exact decimal digits.
+
+    keys      sorted by UTF-16 code unit, at every level
+    text      UTF-8; only ``"``, ``\\`` and control characters are escaped
+    floats    as ECMAScript prints them: 1.0 is ``1``, 1e21 is ``1e+21``, -0.0 is ``0``
+    refused   NaN, infinities, lone surrogates, keys that are no text, every other type
+
+Speed comes from orjson, which is asked only where its form is provably the same: keys are ASCII,
+and floats are broken numbers of middling size. Whatever it refuses is written, or refused, here.
+"""
+
+import math
+from collections.abc import Callable
+from itertools import chain
+from typing import Any, Final
+
+import orjson
+
+from ctxmgr.core.documents import DEPTH_MAX
+from ctxmgr.errors import Incorrect
+
+_NESTING_MAX: Final = 2 * DEPTH_MAX
+"""A document and what is wrapped around it, far below Python's own bound of 1,000 calls."""
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None), list, dict})
+"""Exactly these types, for orjson also writes subclasses, dates and dataclasses in its own way."""
+
+_MIDDLING: Final = (1e-4, 1e15)
+"""Between these every writer of shortest floats gives plain digits with a point in them."""
+
+_INTEGER_FLOATS: Final = 2.0**53
+"""Below this a whole float has the digits of the integer, above it ECMAScript rounds them."""
+
+_POINT_MAX: Final = 21
+_POINT_MIN: Final = -6
+"""Where ECMAScript's Number::toString turns to an exponent."""
+
+_PRINTABLE_BITS: Final = 14_000
+"""Python refuses to print integers beyond 4,300 digits, which are 14,284 bits, in one go."""
+
+
+def canonical(value: object) -> bytes:
+    """Return the value's canonical bytes; ``Incorrect`` if it has none."""
+    if _is_plain(value):
+        try:
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:
+            pass  # a lone surrogate, an integer beyond 64 bits, a key that is a subclass of text
+    parts: list[bytes] = []
+    _write(value, parts.append, 0)
+    return b"".join(parts)
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether orjson may write it, one level of nesting at a time."""
+    level = [value]
+    for _ in range(_NESTING_MAX):
+        if not _PLAIN.issuperset(map(type, level)):
+            return False
+        if not all(map(_is_middling, [item for item in level if type(item) is float])):
+            return False
+        maps = [item for item in level if type(item) is dict]
+        lists = [item for item in level if type(item) is list]
+        if not maps and not lists:
+            return True
+        if not all(map(str.isascii, map(_all_keys, maps))):
+            return False
+        level = [*chain.from_iterable(map(dict.values, maps)), *chain.from_iterable(lists)]
+    return False
+
+
+def _is_middling(number: float) -> bool:
+    low, high = _MIDDLING
+    return low <= abs(number) < high and not number.is_integer()
+
+
+def _write(value: object, emit: Callable[[bytes], None], depth: int) -> None:
+    match value:
+        case str():
+            emit(_text(value))
+        case list():
+            _write_list(value, emit, depth + 1)
+        case dict():
+            _write_map(value, emit, depth + 1)
+        case None:
+            emit(b"null")
+        case bool():
+            emit(b"true" if value else b"false")
+        case int():
+            emit(_digits(int(value)).encode())
+        case float():
+            emit(_ecmascript(float(value)).encode())
+        case _:
+            raise Incorrect(f"a {type(value).__name__} has no canonical form: {value!r:.80}")
+
+
+def _write_list(items: list[Any], emit: Callable[[bytes], None], depth: int) -> None:
+    _check_depth(depth)
+    separator = b"["
+    for item in items:
+        emit(separator)
+        _write(item, emit, depth)
+        separator = b","
+    emit(b"]" if items else b"[]")
+
+
+def _write_map(fields: dict[Any, Any], emit: Callable[[bytes], None], depth: int) -> None:
+    _check_depth(depth)
+    is_ascii = _all_keys(fields).isascii()
+    separator = b"{"
+    for key in sorted(fields) if is_ascii else sorted(fields, key=_utf16):
+        emit(separator + _text(key) + b":")
+        _write(fields[key], emit, depth)
+        separator = b","
+    emit(b"}" if fields else b"{}")
+
+
+def _check_depth(depth: int) -> None:
+    if depth > _NESTING_MAX:
+        raise Incorrect(f"nested deeper than {_NESTING_MAX}")
+
+
+def _all_keys(fields: dict[Any, Any]) -> str:
+    try:
+        return "".join(fields)
+    except TypeError:
+        odd = next(key for key in fields if not isinstance(key, str))
+        raise Incorrect(f"the key {odd!r:.80} is no text") from None
+
+
+def _utf16(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _text(text: str) -> bytes:
+    try:
+        return orjson.dumps(str(text))
+    except orjson.JSONEncodeError:
+        raise Incorrect(f"{text!r:.80} holds a lone surrogate, which is no character") from None
+
+
+def _digits(number: int) -> str:
+    if number.bit_length() < _PRINTABLE_BITS:
+        return str(number)
+    if number < 0:
+        return "-" + _digits(-number)
+    low_digits = int(number.bit_length() * math.log10(2)) // 2
+    high, low = divmod(number, 10**low_digits)
+    return _digits(high) + _digits(low).zfill(low_digits)
+
+
+def _ecmascript(number: float) -> str:
+    if not math.isfinite(number):
+        raise Incorrect(f"{number} has no canonical form")
+    if number.is_integer() and abs(number) < _INTEGER_FLOATS:
+        return str(int(number))
+    digits, point = _shortest(abs(number))
+    return ("-" if number < 0 else "") + _placed(digits, point)
+
+
+def _shortest(number: float) -> tuple[str, int]:
+    """Return the digits and where the point stands: 0.digits x 10^point."""
+    mantissa, _, exponent = repr(number).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    leading_zeros = len(whole + fraction) - len(digits)
+    return digits.rstrip("0"), len(whole) - leading_zeros + int(exponent or 0)
+
+
+def _placed(digits: str, point: int) -> str:
+    if len(digits) <= point <= _POINT_MAX:
+        return digits.ljust(point, "0")
+    if 0 < point <= _POINT_MAX:
+        return f"{digits[:point]}.{digits[point:]}"
+    if _POINT_MIN < point <= 0:
+        return "0." + "0" * -point + digits
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{digits[0]}{fraction}e{point - 1:+d}"

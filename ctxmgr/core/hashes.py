@@ -1,0 +1,81 @@
+"""The five hashes. Pure.
+
+    identity_hash         same object?            fixed for life
+    object_hash           anything changed?       every version
+    ├── file_hash         source bytes changed?   None: unsourced, or never read
+    ├── content_hash      stored text changed?    None: no text
+    └── metadata_hash     other fields changed?
+
+All are SHA-256 in lower-case hex: of the bytes (file), of UTF-8 text (content), and otherwise of
+canonical JSON, so that equal values hash equal whatever their key order, and a client in any
+language can recompute them.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ctxmgr.core.canonical import canonical
+from ctxmgr.core.documents import ID, KIND
+from ctxmgr.errors import Incorrect
+
+ENVELOPE: Final = (ID, KIND, "source", "identity_hash")
+"""The fields that are the same in every version of an object."""
+
+VERSION_HASHES: Final = ("file_hash", "content_hash", "metadata_hash", "object_hash")
+
+NOT_METADATA: Final = frozenset({*ENVELOPE, "content", *VERSION_HASHES})
+"""What ``metadata_hash`` never covers. Fixed at these nine: another would change every hash."""
+
+_HEX = re.compile("[0-9a-f]{64}")
+
+
+def identity_hash(
+    kind: str, *, source: Mapping[str, Any] | None = None, object_id: str | None = None
+) -> str:
+    """Hash what makes it this object: its source if it has one, otherwise the id it was given."""
+    assert (source is None) != (object_id is None)
+    if source is not None:
+        return sha256(canonical({KIND: kind, "source": dict(source)}))
+    return sha256(canonical({KIND: kind, ID: object_id}))
+
+
+def file_hash(data: bytes) -> str:
+    """Hash the bytes of a source, whatever they are."""
+    return sha256(data)
+
+
+def content_hash(content: str | None) -> str | None:
+    """Hash the stored text. The empty text has a hash; no text has none."""
+    if content is None:
+        return None
+    try:
+        return sha256(content.encode())
+    except UnicodeEncodeError:
+        raise Incorrect("content: the text holds a lone surrogate, which is no character") from None
+
+
+def metadata_hash(fields: Mapping[str, Any]) -> str:
+    """Hash the type-specific fields. A whole document gives the same as these fields alone."""
+    return sha256(canonical({name: fields[name] for name in fields if name not in NOT_METADATA}))
+
+
+def object_hash(*, file: str | None, content: str | None, metadata: str) -> str:
+    """Hash the three hashes of one version into one."""
+    return sha256(
+        canonical({"file_hash": file, "content_hash": content, "metadata_hash": metadata})
+    )
+
+
+def sha256(*parts: bytes) -> str:
+    """Hash bytes that may come in parts, so that nobody has to copy them together."""
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(part)
+    return state.hexdigest()
+
+
+def is_hash(value: object) -> bool:
+    """Tell whether this could be one of the five."""
+    return isinstance(value, str) and _HEX.fullmatch(value) is not None

@@ -1,0 +1,128 @@
+"""Resuming: a stored session's files are compared with their sources. Reads the store and the disk.
+
+    1  sets          from the session's document                   ``SessionState.load``
+    2  objects       of the whole index, in one batch
+    3  sources       reachable: indexed again · unreachable: orphaned · gone: a version without text
+    4  tool calls    have no source, and stay
+    5  caches        made of what the store says now
+    6  trackers      follow what is reachable
+
+Lazily, the pool is read and the active files are compared first; the rest goes on behind. Sets are
+never changed here.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from ctxmgr.core.contents import File
+from ctxmgr.core.file_outcomes import Gone
+from ctxmgr.core.index_plans import Result
+from ctxmgr.core.objects import from_document
+from ctxmgr.core.observing import Target
+from ctxmgr.core.session_state import SessionState
+from ctxmgr.core.store import BATCH_MAX
+
+LAZY_BATCH: Final = 200
+"""Objects compared at once behind a prompt: a moment, so that turns come between."""
+
+_log = logging.getLogger(__name__)
+
+
+class Reconciliation:
+    """The comparison of one session's files with their sources."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+        self._task: asyncio.Task[None] | None = None
+        self._compared: set[str] = set()
+        self.total: int = len(state.session.session_index)
+        """Objects of the index."""
+        self.seen: int = 0
+        """Of these, looked at so far."""
+        self.updated: list[str] = []
+        """Files that had changed, or had been deleted."""
+        self.orphaned: list[str] = []
+        """Files whose source this client cannot reach; they keep their version."""
+
+    @property
+    def done(self) -> bool:
+        return self.seen >= self.total
+
+    async def begin(self, *, eager: bool) -> None:
+        """Do what a first prompt needs; eagerly, all there is."""
+        if eager:
+            for ids in _batches(self._state.session.session_index, BATCH_MAX):
+                await self._reconcile(ids)
+            return
+        session = self._state.session
+        first = dict.fromkeys([*session.metadata_pool, *self._state.chat.toolcall_refs])
+        for ids in _batches(first, BATCH_MAX):
+            files = await self._learn(ids)
+            await self._compare(each for each in files if each.object_id in session.active_set)
+
+    def go_on(self) -> None:
+        """Go on with the rest in the background."""
+        self._task = asyncio.create_task(self._rest())
+
+    async def wait(self) -> None:
+        """Wait until all is compared; raises what went wrong behind."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def stop(self) -> None:
+        """End it where it is. What was written is whole."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        (outcome,) = await asyncio.gather(self._task, return_exceptions=True)
+        if isinstance(outcome, Exception):
+            _log.warning("reconciliation had failed: %s", outcome)
+
+    async def _rest(self) -> None:
+        for ids in _batches(self._state.session.session_index, LAZY_BATCH):
+            await self._reconcile(ids)
+
+    async def _reconcile(self, ids: Iterable[str]) -> None:
+        given = tuple(ids)
+        async with self._state.lock:  # what was read before a turn must not be learnt after it
+            await self._compare(await self._learn(given))
+        self.seen += len(given)
+
+    async def _learn(self, ids: Iterable[str]) -> list[File]:
+        """Read objects; of those that are not shown, nothing is kept."""
+        state, pool = self._state, self._state.session.metadata_pool
+        found = await state.surroundings.store.get_many(ids)
+        shown = [each for object_id, each in found.items() if object_id in pool]
+        files = await state.learn_versions(shown)
+        for object_id, version in found.items():
+            if object_id not in pool:
+                stored = from_document(version.document)
+                files += [stored] if isinstance(stored, File) else []
+        return files
+
+    async def _follow(self, files: Iterable[File]) -> None:
+        """Follow first, compare then: nothing that changes in between is missed."""
+        if self._state.surroundings.follow is not None:
+            await self._state.surroundings.follow(files)
+
+    async def _compare(self, given: Iterable[File]) -> None:
+        files = [each for each in given if each.object_id not in self._compared]
+        targets = [Target.of(each) for each in files]
+        self._compared.update(each.object_id for each in targets)
+        await self._follow(files)
+        async for batch in self._state.surroundings.indexing.reconcile(targets):
+            for outcome in batch.outcomes:
+                await self._state.learn_outcome(outcome)
+                if outcome.result is not Result.UNCHANGED:
+                    self.updated.append(outcome.object_id)
+                elif outcome.unread is not None and not isinstance(outcome.unread, Gone):
+                    self.orphaned.append(outcome.object_id)
+
+
+def _batches(ids: Iterable[str], size: int) -> Iterable[list[str]]:
+    source = iter(ids)
+    while batch := list(islice(source, size)):
+        yield batch

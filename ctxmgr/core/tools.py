@@ -1,0 +1,229 @@
+"""What the harness offers the agent. Runs commands in the sandbox, and records what they did.
+
+    activate, deactivate, pin, unpin     change what the session shows; make no object
+    read, write, edit, ls, grep, find, bash
+                                         run in the sandbox; each call becomes an object, and the
+                                         files it touched or named are indexed
+
+A call always comes back with ``ok`` and a message: what an agent does wrong is told to the agent.
+Only what the agent cannot help, such as a store that is away, is raised.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ctxmgr.core.contents import ToolCall
+from ctxmgr.core.file_outcomes import Read
+from ctxmgr.core.hostfiles import FILE_BYTES_MAX
+from ctxmgr.core.live_session import LiveSession
+from ctxmgr.core.sandbox import Command, Ran, Sandbox
+from ctxmgr.core.tool_arguments import (
+    Arguments,
+    BashArguments,
+    EditArguments,
+    FindArguments,
+    GrepArguments,
+    LsArguments,
+    ObjectArguments,
+    ReadArguments,
+    WriteArguments,
+    read_arguments,
+)
+from ctxmgr.core.tool_traces import absolute
+from ctxmgr.errors import Denied, Incorrect, NotFound, Unavailable
+
+FILE_SECONDS: Final = 30.0
+"""For writing or listing files: a slow disk, not a stuck one."""
+
+_WRITE: Final = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A tool as a model is told of it."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of the arguments."""
+        return self.arguments.model_json_schema()
+
+
+DEFINITIONS: Final = (
+    Definition(
+        name="activate",
+        description="Show a known object in full. A file that was never read is read.",
+        arguments=ObjectArguments,
+    ),
+    Definition(
+        name="deactivate",
+        description="Fold an object back to its one line; nothing is lost.",
+        arguments=ObjectArguments,
+    ),
+    Definition(
+        name="pin",
+        description="Keep an object from being folded by itself.",
+        arguments=ObjectArguments,
+    ),
+    Definition(
+        name="unpin",
+        description="Let an object be folded by itself again.",
+        arguments=ObjectArguments,
+    ),
+    Definition(name="read", description="Read a text file.", arguments=ReadArguments),
+    Definition(
+        name="write", description="Write a text file, replacing it.", arguments=WriteArguments
+    ),
+    Definition(
+        name="edit", description="Replace one piece of a text file.", arguments=EditArguments
+    ),
+    Definition(name="ls", description="List a folder.", arguments=LsArguments),
+    Definition(name="grep", description="Search files for a pattern.", arguments=GrepArguments),
+    Definition(name="find", description="Find files below a folder.", arguments=FindArguments),
+    Definition(name="bash", description="Run a shell command.", arguments=BashArguments),
+)
+CONTEXT_TOOLS: Final = frozenset({"activate", "deactivate", "pin", "unpin"})
+_BY_NAME: Final = {each.name: each for each in DEFINITIONS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What an agent is told of its call."""
+
+    ok: bool
+    message: str
+    """The output, or what went wrong."""
+    toolcall: ToolCall | None = field(default=None, repr=False)
+    """None: a context tool, which makes no object."""
+
+
+class Tools:
+    """The tools of one session."""
+
+    def __init__(self, session: LiveSession) -> None:
+        self._session = session
+        self._runs: Mapping[str, Callable[[Any], Awaitable[tuple[bool, str]]]] = {
+            "read": self._read,
+            "write": self._write,
+            "edit": self._edit,
+            "ls": self._ls,
+            "grep": self._grep,
+            "find": self._find,
+            "bash": self._bash,
+        }
+
+    async def dispatch(
+        self, tool_call_id: str, *, name: str, args: Mapping[str, Any]
+    ) -> ToolResult:
+        """Run one tool call and store it."""
+        if name in CONTEXT_TOOLS:
+            return await self._change(tool_call_id, name, args)
+        try:
+            ok, message = await self._run(name, args)
+        except (Incorrect, NotFound, Denied) as error:
+            ok, message = False, str(error)
+        whole = name == "read" and ok and not {"offset", "limit"} & set(args)
+        toolcall = await self._session.record(
+            tool_call_id,
+            tool=name,
+            args=args,
+            output=message,
+            status="ok" if ok else "fail",
+            faithful=whole,
+        )
+        return ToolResult(ok=ok, message=message, toolcall=toolcall)
+
+    async def _change(self, tool_call_id: str, name: str, args: Mapping[str, Any]) -> ToolResult:
+        try:
+            given = read_arguments(ObjectArguments, args)
+            assert isinstance(given, ObjectArguments)
+            await getattr(self._session, name)(given.id)
+        except (Incorrect, NotFound, Denied, Unavailable) as error:
+            result = ToolResult(ok=False, message=str(error))
+        else:
+            result = ToolResult(ok=True, message=f"{name}: {given.id}")
+        self._session.note_context_call(
+            tool_call_id, status="ok" if result.ok else "fail", output=result.message
+        )
+        return result
+
+    async def _run(self, name: str, args: Mapping[str, Any]) -> tuple[bool, str]:
+        if name not in _BY_NAME:
+            raise Incorrect(f"there is no tool {name!r:.80}; there are {', '.join(_BY_NAME)}")
+        return await self._runs[name](read_arguments(_BY_NAME[name].arguments, args))
+
+    async def _read(self, args: ReadArguments) -> tuple[bool, str]:
+        text = await self._text(self._absolute(args.path))
+        if args.offset == 1 and args.limit is None:
+            return True, text
+        lines = text.splitlines(keepends=True)[args.offset - 1 :]
+        return True, "".join(lines[: args.limit])
+
+    async def _write(self, args: WriteArguments) -> tuple[bool, str]:
+        path = self._absolute(args.path)
+        ran = await self._command(["sh", "-c", _WRITE, "sh", path], stdin=args.content.encode())
+        return _said(ran, f"wrote {len(args.content)} characters to {path}")
+
+    async def _edit(self, args: EditArguments) -> tuple[bool, str]:
+        path = self._absolute(args.path)
+        text = await self._text(path)
+        times = text.count(args.old)
+        if times != 1:
+            raise Incorrect(f"{path} holds the old text {times} times; it must be there once")
+        changed = text.replace(args.old, args.new).encode()
+        ran = await self._command(["sh", "-c", _WRITE, "sh", path], stdin=changed)
+        return _said(ran, f"edited {path}")
+
+    async def _ls(self, args: LsArguments) -> tuple[bool, str]:
+        return _said(await self._command(["ls", "-1Ap", "--", args.path]))
+
+    async def _grep(self, args: GrepArguments) -> tuple[bool, str]:
+        ran = await self._command(["grep", "-rnI", "-e", args.pattern, "--", args.path])
+        nothing_found = ran.exit_code == 1
+        return (True, ran.text) if nothing_found else _said(ran)
+
+    async def _find(self, args: FindArguments) -> tuple[bool, str]:
+        if args.path.startswith("-"):
+            raise Incorrect(f"{args.path!r:.80} is no folder: write ./{args.path:.80}")
+        named = ["-name", args.name] if args.name is not None else []
+        return _said(await self._command(["find", args.path, *named]))
+
+    async def _bash(self, args: BashArguments) -> tuple[bool, str]:
+        ran = await self._command(args.command, timeout_s=args.timeout_s)
+        return ran.exit_code == 0 and not ran.timed_out, ran.text
+
+    async def _text(self, path: str) -> str:
+        found = await self._sandbox().read(path, bytes_max=FILE_BYTES_MAX)
+        if not isinstance(found, Read):
+            raise NotFound(f"{path} cannot be read: {found.reason}")
+        try:
+            return found.data.decode()
+        except UnicodeDecodeError as error:
+            raise Incorrect(f"{path} is no text") from error
+
+    async def _command(
+        self, command: Command, *, timeout_s: float = FILE_SECONDS, stdin: bytes | None = None
+    ) -> Ran:
+        directory = self._session.directory or "/"
+        return await self._sandbox().run(command, cwd=directory, timeout_s=timeout_s, stdin=stdin)
+
+    def _absolute(self, path: str) -> str:
+        found = absolute(path, directory=self._session.directory)
+        if found is None:
+            raise Incorrect(f"{path!r:.200} is not absolute")
+        return found
+
+    def _sandbox(self) -> Sandbox:
+        sandbox = self._session.state.surroundings.sandbox
+        if sandbox is None:
+            raise Incorrect("this client has no sandbox: the harness runs its tools and records")
+        return sandbox
+
+
+def _said(ran: Ran, message: str | None = None) -> tuple[bool, str]:
+    ok = ran.exit_code == 0 and not ran.timed_out
+    return ok, message if ok and message is not None else ran.text

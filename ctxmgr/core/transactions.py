@@ -1,0 +1,179 @@
+"""What a store is asked to do, checked before any store sees it. Pure.
+
+Every store refuses the same things with the same words, because they all ask here.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ctxmgr.core.canonical import canonical
+from ctxmgr.core.documents import ID, KIND, Document, check_document, check_object_id
+from ctxmgr.core.store import (
+    INSTANT_MAX,
+    KEY_LENGTH_MAX,
+    OPERATIONS_MAX,
+    AsOf,
+    Delete,
+    FieldType,
+    Instant,
+    Kind,
+    Match,
+    Operation,
+    Put,
+)
+from ctxmgr.errors import Incorrect
+
+INDEXED_TEXT_BYTES_MAX: Final = 200
+"""UTF-8 bytes of a declared text: XTDB orders values of up to 224 bytes, their frame included."""
+
+SEQUENCE_MAX: Final = 2**63 - 1
+"""What both engines count transactions with."""
+
+_INTEGER_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A transaction that keeps the law. The order of the writes is the caller's."""
+
+    matches: tuple[Match, ...]
+    writes: tuple[Put | Delete, ...]
+
+
+def check_operations(operations: Iterable[Operation], kinds: Mapping[str, Kind]) -> Checked:
+    """Sort matches from writes, and refuse what no store should be asked to do."""
+    given = tuple(operations)
+    if len(given) > OPERATIONS_MAX:
+        raise Incorrect(f"{len(given)} operations in one transaction; {OPERATIONS_MAX} at most")
+    for each in given:
+        if not isinstance(each, Put | Delete | Match):
+            raise Incorrect(f"{each!r:.80} is no put, delete or match")
+    matches = tuple(each for each in given if isinstance(each, Match))
+    writes = tuple(each for each in given if not isinstance(each, Match))
+    for match in matches:
+        check_object_id(match.object_id)
+        _check_token(match)
+        _check_instant(match.valid_time, "valid_time")
+    for write in writes:
+        _check_write(write, kinds)
+    _refuse_twice([written_id(write) for write in writes])
+    _refuse_twice([(match.object_id, match.valid_time) for match in matches])
+    return Checked(matches, writes)
+
+
+def written_id(write: Put | Delete) -> str:
+    """The id that this operation writes."""
+    if isinstance(write, Delete):
+        return write.object_id
+    object_id: str = write.document[ID]
+    return object_id
+
+
+def check_key(key: str) -> None:
+    """Raise ``Incorrect`` unless this can be an idempotency key."""
+    is_text = isinstance(key, str) and key.isascii() and key.isprintable()
+    if not is_text or not 1 <= len(key) <= KEY_LENGTH_MAX:
+        raise Incorrect(f"a key is 1 to {KEY_LENGTH_MAX} printable ASCII characters, not {key!r}")
+
+
+def check_as_of(as_of: AsOf) -> None:
+    """Raise ``Incorrect`` unless this is one point on both axes."""
+    if not isinstance(as_of, AsOf):
+        raise Incorrect(f"as of: {as_of!r:.80} is no point in time")
+    if as_of.sequence is not None and as_of.system_time is not None:
+        raise Incorrect("as of: give a sequence or a system time, not both")
+    _check_sequence(as_of.sequence, "as of", lowest=0)
+    _check_instant(as_of.valid_time, "valid_time")
+    _check_instant(as_of.system_time, "system_time")
+
+
+def check_since(since: Instant | None) -> None:
+    """Raise ``Incorrect`` unless a history may begin there."""
+    _check_instant(since, "since")
+
+
+def check_after(after: int | None) -> None:
+    """Raise ``Incorrect`` unless a feed may go on after this; -1 is before every sequence."""
+    _check_sequence(after, "after", lowest=-1)
+
+
+def digest(checked: Checked) -> str:
+    """Name the operations by their content, so that a key cannot be used for others."""
+    parts = [_operation_value(each) for each in (*checked.matches, *checked.writes)]
+    return hashlib.sha256(canonical(parts)).hexdigest()
+
+
+def _operation_value(operation: Operation) -> list[Any]:
+    match operation:
+        case Match(object_id, token, valid_time):
+            return ["match", object_id, token, valid_time]
+        case Delete(object_id, valid_from, valid_to):
+            return ["delete", object_id, valid_from, valid_to]
+        case Put(document, valid_from, valid_to):
+            return ["put", document, valid_from, valid_to]
+
+
+def _check_write(write: Put | Delete, kinds: Mapping[str, Kind]) -> None:
+    if isinstance(write, Put):
+        check_document(write.document)
+        kind = kinds.get(write.document[KIND])
+        if kind is not None:
+            _check_declared(write.document, kind)
+    else:
+        check_object_id(write.object_id)
+    _check_instant(write.valid_from, "valid_from")
+    _check_instant(write.valid_to, "valid_to")
+    if write.valid_to is not None and (
+        write.valid_from is None or write.valid_to <= write.valid_from
+    ):
+        raise Incorrect(f"{written_id(write)}: valid_to needs a valid_from before it")
+
+
+def _check_declared(document: Document, kind: Kind) -> None:
+    for name, declared in kind.indexed.items():
+        value = document.get(name)
+        if value is not None and not fits(value, declared):
+            raise Incorrect(
+                f"{document[ID]}: {kind.name} declares {name} as {declared}, not {value!r:.80}"
+            )
+
+
+def fits(value: object, declared: FieldType) -> bool:
+    """Tell whether a declared field may hold this value."""
+    match declared:
+        case FieldType.BOOLEAN:
+            return isinstance(value, bool)
+        case FieldType.INTEGER:
+            is_integer = isinstance(value, int) and not isinstance(value, bool)
+            return is_integer and abs(value) <= _INTEGER_MAX  # type: ignore[arg-type]
+        case FieldType.TEXT:
+            return isinstance(value, str) and len(value.encode()) <= INDEXED_TEXT_BYTES_MAX
+
+
+def _check_token(match: Match) -> None:
+    token = match.token
+    if token is not None and not (isinstance(token, str) and token.isascii()):
+        raise Incorrect(f"{match.object_id}: {token!r:.80} is no version token")
+
+
+def _check_sequence(sequence: int | None, name: str, *, lowest: int) -> None:
+    if sequence is None:
+        return
+    if type(sequence) is not int or not lowest <= sequence <= SEQUENCE_MAX:
+        raise Incorrect(f"{name}: {sequence!r:.80} is no sequence")
+
+
+def _check_instant(instant: int | None, name: str) -> None:
+    if instant is None:
+        return
+    if type(instant) is not int or not 0 <= instant <= INSTANT_MAX:
+        raise Incorrect(f"{name}: {instant!r:.80} is not in UTC milliseconds from 1970 to 9999")
+
+
+def _refuse_twice(ids: list[Any]) -> None:
+    twice = [each for each, times in Counter(ids).items() if times > 1]
+    if twice:
+        raise Incorrect(f"{', '.join(map(str, twice))}: twice in one transaction")

@@ -1,0 +1,218 @@
+"""What every sandbox that isolates promises besides, as tests: walls, mounts, no network."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import pytest
+
+from ctxmgr.core.file_outcomes import Gone, Read
+from ctxmgr.core.hostfiles import HostFiles
+from ctxmgr.core.sandbox import Bind, Sandbox
+from ctxmgr.errors import Incorrect
+from tests.components import ROOT
+from tests.contracts.sandbox_contract import SandboxContract
+from tests.contracts.sandbox_steps import BYTES_MAX, bind, none, shell, until
+
+Start: TypeAlias = Callable[[Sequence[Bind]], Awaitable[Sandbox]]
+
+CLIENT: Final = """
+import asyncio
+{start}
+async def main():
+    sandbox = await start
+    await sandbox.run("(setsid sleep {mark} &); exec sleep {mark}", cwd="/", timeout_s=100)
+asyncio.run(main())
+"""
+"""A client as a process of its own, which can be killed."""
+
+
+class IsolationContract(SandboxContract):
+    """Subclasses give ``start``, which makes a sandbox that is closed at the end of the test.
+
+    And ``client``: Python that makes one elsewhere, as ``start`` to be awaited.
+    """
+
+    @pytest.fixture
+    def workspace(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "workspace"
+        folder.mkdir()
+        return folder
+
+    @pytest.fixture
+    async def sandbox(self, start: Start, workspace: Path) -> Sandbox:
+        return await start([bind("/workspace", workspace)])
+
+    @pytest.fixture
+    def folder(self) -> str:
+        return "/workspace"
+
+    async def test_a_mount_shows_both_sides_the_same(
+        self, sandbox: Sandbox, workspace: Path
+    ) -> None:
+        """003-R153: what the host edits the agent sees, and the other way round."""
+        (workspace / "given").write_text("from the host", encoding="utf-8")
+
+        ran = await shell(sandbox, "cat given; echo from the agent >made", cwd="/workspace")
+
+        assert ran.text == "from the host"
+        assert (workspace / "made").read_text(encoding="utf-8") == "from the agent\n"
+
+    async def test_files_that_the_agent_makes_are_ours(
+        self, sandbox: Sandbox, workspace: Path
+    ) -> None:
+        """Who runs the agent can read, change and delete them."""
+        await shell(sandbox, "touch made", cwd="/workspace")
+
+        assert (workspace / "made").owner() == (workspace / ".").owner()
+
+    async def test_a_read_only_mount_is_not_written(self, start: Start, workspace: Path) -> None:
+        """Data that is lent to the agent stays as it is."""
+        (workspace / "file").write_text("kept", encoding="utf-8")
+        sandbox = await start([bind("/data", workspace, writable=False)])
+
+        ran = await shell(
+            sandbox, "cat /data/file; echo x >/data/file; rm /data/file; touch /data/x"
+        )
+
+        assert ran.exit_code != 0
+        assert ran.text.startswith("kept")
+        assert os.listdir(workspace) == ["file"]  # noqa: PTH208 (a path method would be taken for slow)
+        assert (workspace / "file").read_text(encoding="utf-8") == "kept"
+
+    async def test_a_mount_inside_a_mount_is_seen(
+        self, start: Start, workspace: Path, tmp_path: Path
+    ) -> None:
+        """003-R154: whatever the order in which they are declared."""
+        (workspace / "data").mkdir()
+        inner = tmp_path / "inner"
+        inner.mkdir()
+        (inner / "file").write_text("inner", encoding="utf-8")
+        binds = [bind("/workspace/data", inner, writable=False), bind("/workspace", workspace)]
+
+        ran = await shell(await start(binds), "cat /workspace/data/file")
+
+        assert ran.text == "inner"
+
+    async def test_the_host_outside_the_mounts_is_not_there(
+        self, sandbox: Sandbox, tmp_path: Path, workspace: Path
+    ) -> None:
+        """D7: by its path, by a link, by .., by another process' root, by its device."""
+        secret = tmp_path / "secret"
+        secret.write_text("the host's secret", encoding="utf-8")
+        (workspace / "link").symlink_to(secret)
+        ways = (
+            str(secret),
+            "link",
+            f"../..{secret}",
+            "/proc/*/root" + str(secret),
+            "/proc/1/cwd/*",
+        )
+
+        ran = await shell(sandbox, f"cat {' '.join(ways)}; ls -a /root /home /", cwd="/workspace")
+
+        assert "the host's secret" not in ran.text
+        assert isinstance(await sandbox.read(str(secret), bytes_max=BYTES_MAX), Gone)
+        assert isinstance(await sandbox.read("/workspace/link", bytes_max=BYTES_MAX), Gone)
+        assert await sandbox.exists([str(secret), "/workspace/link"]) == frozenset()
+
+    async def test_the_hosts_processes_and_variables_are_not_there(
+        self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Keys live in the client's environment; the agent cannot see or end its client."""
+        monkeypatch.setenv("SECRET_KEY", "hunter2")
+
+        ran = await shell(sandbox, "env; cat /proc/*/environ /proc/*/cmdline; ls /proc/self/fd")
+
+        assert "hunter2" not in ran.text
+        assert "pytest" not in ran.text
+
+    async def test_nothing_is_allowed_that_root_could(self, sandbox: Sandbox) -> None:
+        """Whoever the client is: no capability, and the kernel's settings are read-only."""
+        ran = await shell(
+            sandbox,
+            "grep -h '^Cap\\(Eff\\|Prm\\|Bnd\\)' /proc/self/status | sort -u -k2 | cut -f2;"
+            "for each in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/sys/vm/swappiness;"
+            'do [ -w "$each" ] && (: >>"$each") 2>/dev/null && echo "$each"; done; true',
+        )
+
+        assert ran.text.split() == ["0" * 16]
+
+    async def test_the_network_is_off(self, sandbox: Sandbox) -> None:
+        """Not even the host's loopback: databases and keys listen there."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+
+            ran = await shell(sandbox, f"exec 3<>/dev/tcp/127.0.0.1/{port}")
+
+            assert ran.exit_code != 0
+            assert "Connection refused" in ran.text or "unreachable" in ran.text
+        assert not sandbox.describe().network
+
+    async def test_the_agents_own_files_last_and_are_read_through_the_sandbox(
+        self, sandbox: Sandbox
+    ) -> None:
+        """003-A36: they are on no mount, so the host has no business with them."""
+        await shell(sandbox, "echo mine >/tmp/own")
+
+        read = await sandbox.read("/tmp/own", bytes_max=BYTES_MAX)
+
+        assert isinstance(read, Read)
+        assert read.data == b"mine\n"
+        assert read.place.filesystem_id == sandbox.filesystem_id
+        assert not read.place.on_host
+
+    async def test_the_client_reads_a_mount_as_the_sandbox_does(
+        self, sandbox: Sandbox, workspace: Path
+    ) -> None:
+        """003-R165: one file has one identity, whichever way it was read."""
+        (workspace / "file").write_text("text", encoding="utf-8")
+
+        inside = await sandbox.read("/workspace/file", bytes_max=BYTES_MAX)
+        with HostFiles(sandbox.mounts) as files:
+            outside = files.read("/workspace/file")
+
+        assert isinstance(inside, Read)
+        assert inside == outside
+
+    async def test_two_sandboxes_are_two_filesystems(self, start: Start, sandbox: Sandbox) -> None:
+        """003-R162: /tmp/x of one is not /tmp/x of the other."""
+        other = await start([])
+
+        await shell(sandbox, "touch /tmp/x")
+
+        assert await other.exists(["/tmp/x"]) == frozenset()
+        assert other.filesystem_id != sandbox.filesystem_id
+
+    async def test_a_client_that_is_killed_takes_its_commands_along(
+        self, client: str, mark: str, left: Callable[[], list[int]], tmp_path: Path
+    ) -> None:
+        """Nobody is left who could end them, and an agent without its client is out of control."""
+        script = CLIENT.format(start=client, mark=mark)
+        environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, env=environment, cwd=tmp_path
+        )
+        await until(lambda: len(left()) >= 2)
+
+        process.kill()
+
+        await process.wait()
+        assert await none(left)
+
+    async def test_many_commands_at_once_do_not_mix(self, sandbox: Sandbox) -> None:
+        """An agent may call several tools in one turn."""
+        runs = await asyncio.gather(*(shell(sandbox, f"echo {n}; exit {n}") for n in range(6)))
+
+        assert [(run.text, run.exit_code) for run in runs] == [(f"{n}\n", n) for n in range(6)]
+
+    async def test_what_cannot_be_mounted_is_refused(self, start: Start, tmp_path: Path) -> None:
+        """A misspelt folder would be an empty one to the agent."""
+        good = bind("/data", tmp_path)
+        for wrong in (bind("/more", tmp_path / "absent"), bind("/", tmp_path), good):
+            with pytest.raises(Incorrect):
+                await start([good, wrong])

@@ -1,0 +1,49 @@
+"""What tests of sandboxes share: limits, commands, and which processes are alive."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from ctxmgr.core.mounts import MountMapping
+from ctxmgr.core.sandbox import Bind, Limits, Ran, Sandbox
+
+SECONDS: Final = 20
+"""For a command that ends by itself at once, and for a container on a busy machine to start."""
+
+LIMITS: Final = Limits(
+    memory_bytes=64 * 1024**2, processes=40, output_bytes=4_000, file_bytes=8 * 1024**2
+)
+BYTES_MAX: Final = 100_000
+
+
+def bind(agent: str, host: Path, *, writable: bool = True) -> Bind:
+    mapping = MountMapping(agent_prefix=agent, canonical_prefix=str(host), filesystem_id="h")
+    return Bind(mapping=mapping, writable=writable)
+
+
+async def shell(sandbox: Sandbox, command: str, **others: object) -> Ran:
+    return await sandbox.run(command, **{"cwd": "/", "timeout_s": SECONDS, **others})  # type: ignore[arg-type]
+
+
+def pids() -> list[int]:
+    return [int(each.name) for each in Path("/proc").glob("[0-9]*")]
+
+
+def words(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").split("\0")
+    except (OSError, UnicodeDecodeError):
+        return []
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not condition():  # noqa: ASYNC110 (processes of a sandbox set no event)
+            await asyncio.sleep(0.01)
+
+
+async def none(left: Callable[[], list[int]]) -> bool:
+    # Killed they are when ``run`` returns; the kernel takes a moment to clear them away.
+    await until(lambda: not left())
+    return True

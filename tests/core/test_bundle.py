@@ -1,0 +1,54 @@
+"""Bundles: versions packed, unpacked, and never believed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxmgr.core.bundle import Bundle, BundledWrite, Packing
+from ctxmgr.core.hashes import sha256
+from ctxmgr.core.objects import to_document
+from ctxmgr.errors import Corrupt, NewerFormat
+from tests.core.values import stored_objects
+
+
+@given(st.lists(stored_objects, max_size=6))
+def test_what_is_packed_is_unpacked(objects: list[object]) -> None:
+    """Nothing of a session is lost on the way (003-R007)."""
+    packing, documents = Packing(), {}
+    for version in objects:
+        document = to_document(version)  # type: ignore[arg-type]
+        documents.setdefault(document["xt/id"], []).append(document)
+    for number, versions in enumerate(documents.values()):
+        packing.add(
+            (number * 100 + place, BundledWrite(document=each, valid_from=place))
+            for place, each in enumerate(versions)
+        )
+
+    bundle = Bundle.from_bytes(packing.to_bytes("s1")[0])
+
+    unpacked = [write.document for each in bundle.transactions() for write in each.writes]
+    assert unpacked == [each for versions in documents.values() for each in versions]
+
+
+def test_equal_sessions_give_equal_bytes() -> None:
+    """A bundle can be named by its root (003-R059)."""
+    assert Packing().to_bytes("s1") == Packing().to_bytes("s1")
+
+
+def test_a_newer_format_is_left_alone() -> None:
+    """It is said what to do, and nothing is guessed."""
+    data = b'{"ctxmgr_bundle":2}\n'
+
+    with pytest.raises(NewerFormat):
+        Bundle.from_bytes(data)
+
+
+def test_a_document_that_is_not_its_hash_is_noticed() -> None:
+    """Whoever computes the root anew must still forge every hash."""
+    lines = b'{"sequence":1,"writes":[{"fields":{},"hash":"0","id":"a","valid_from":1}]}\n'
+    heading = f'{{"ctxmgr_bundle":1,"root":"{sha256(lines)}","session":"s"}}\n'.encode()
+
+    bundle = Bundle.from_bytes(heading + lines)
+
+    with pytest.raises(Corrupt):
+        list(bundle.transactions())

@@ -1,0 +1,102 @@
+"""What a client does when its store fails, and when its calls are cut off."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ctxmgr
+from ctxmgr.core.store import Commit, Operation, Store
+from ctxmgr.errors import OutcomeUnknown, Unavailable
+
+
+class Shaky:
+    """A real store whose replies get lost, or that is away for a while."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.lost_replies = 0
+        self.away = 0
+        self.gate: asyncio.Event | None = None
+        self.committed = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commit(self, operations: list[Operation], *, key: str | None = None) -> Commit:
+        if self.away:
+            self.away -= 1
+            raise Unavailable("away")
+        commit = await self._store.commit(operations, key=key)
+        self.committed.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.lost_replies:
+            self.lost_replies -= 1
+            assert key is not None
+            raise OutcomeUnknown(key, "the reply was lost")
+        return commit
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/s.db"
+
+
+async def test_a_lost_reply_writes_once(url: str) -> None:
+    """Acknowledged or known to have failed, never slept for and never doubled (PG-06)."""
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            shaky.lost_replies = 2
+            await session.record("c1", tool="t", args={}, output="out")
+            shaky.lost_replies = 1
+            await session.end_turn("done")
+
+        assert len((await store.history("c1")).entries) == 1
+        assert len((await store.history("chat:s1")).entries) == 2
+
+
+async def test_a_store_that_is_away_is_said_and_changes_nothing(url: str) -> None:
+    """What could not be stored is not pretended to be there (PG-07)."""
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            await session.record("c1", tool="t", args={}, output="out")
+            before = session.sets
+            shaky.away = 3
+
+            for act in (session.pin("c1"), session.deactivate("c1"), session.end_turn("done")):
+                with pytest.raises(Unavailable):
+                    await act
+
+            assert session.sets == before
+            assert session.turn == 1
+            assert await session.end_turn("done") == 1
+
+
+async def test_a_call_that_is_cut_off_leaves_a_session_that_goes_on(url: str) -> None:
+    """A harness is interrupted at any moment; nothing stored is lost or repeated (003-R112)."""
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            shaky.gate = asyncio.Event()
+            shaky.committed.clear()
+            cut = asyncio.create_task(session.record("c1", tool="t", args={}, output="out"))
+            async with asyncio.timeout(5):
+                await shaky.committed.wait()
+            cut.cancel()
+            await asyncio.gather(cut, return_exceptions=True)
+            shaky.gate = None
+
+            await session.record("c1", tool="t", args={}, output="out")
+            await session.record("c2", tool="t", args={}, output="out")
+            await session.end_turn("done")
+
+        assert session.chat.toolcall_refs == ("c1", "c2")
+        assert list(session.sets.session_index) == ["c1", "c2"]
+        assert len((await store.history("c1")).entries) == 1

@@ -1,0 +1,39 @@
+"""A process that commits pairs of documents in a loop until it is told to stop.
+
+    python committing.py URL NAME
+
+Stops as a program should: SIGTERM and SIGINT cancel what it is doing, and the store is closed.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from itertools import count
+
+from ctxmgr.core.store import Put, Store
+from ctxmgr.stores.sqlite import SqliteStore
+from ctxmgr.stores.xtdb import XtdbStore
+
+
+async def main(url: str, name: str) -> None:
+    """Commit pair after pair."""
+    task = asyncio.current_task()
+    assert task is not None
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, task.cancel)
+    opened: Store = (
+        await XtdbStore.open(url) if url.startswith("xtdb") else await SqliteStore.open(url)
+    )
+    async with opened as store:
+        for number in count():
+            halves = [{"xt/id": f"{name}-{half}", "type": "half", "n": number} for half in "ab"]
+            commit = await store.commit([Put(each) for each in halves])
+            os.write(1, f"{commit.sequence}\n".encode())
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main(sys.argv[1], sys.argv[2]))
+    except asyncio.CancelledError:
+        sys.exit(130)

@@ -1,0 +1,32 @@
+"""What journeys share: a store of either technology, and a little project to work on."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(params=["sqlite", pytest.param("xtdb", marks=pytest.mark.xtdb)])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where the journey's store is; every journey goes on both."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/journey.db"
+    url: str = request.getfixturevalue("xtdb_url")
+    return url
+
+
+@pytest.fixture
+def sid() -> str:
+    """A session's name that no other test uses."""
+    return f"s-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small project on the host's disk."""
+    root = tmp_path / "project"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "main.py").write_text("print('one')\n", encoding="utf-8")
+    (root / "src" / "extra.py").write_text("x = 1\n", encoding="utf-8")
+    (root / "notes.md").write_text("# notes\n", encoding="utf-8")
+    return root

@@ -1,0 +1,96 @@
+"""A session leaves its store in one file, and goes on in another."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ctxmgr
+from ctxmgr.errors import Corrupt, Incorrect, NotFound
+
+
+def mount(project: Path) -> list[dict[str, Any]]:
+    return [{"agentPrefix": "/workspace", "canonicalPrefix": str(project)}]
+
+
+async def work(client: Any, sid: str, project: Path) -> list[str]:
+    session = await client.start(sid, system_prompt="Be careful.")
+    sent = []
+    for n in range(1, 4):
+        sent.append(await session.render(f"turn {n}"))
+        (project / "notes.md").write_text(f"# version {n}\n", encoding="utf-8")
+        await session.read("/workspace/notes.md")
+        await session.record(f"{sid}-{n}", tool="t", args={"n": n}, output=f"output {n}")
+        await session.end_turn(f"done {n}")
+    return sent
+
+
+async def test_a_bundle_goes_on_in_another_store(
+    store_url: str, sid: str, project: Path, tmp_path: Path
+) -> None:
+    """With the file alone a session is whole: prompts proven, turns to come (003-R007, D4)."""
+    path, here = tmp_path / "session.bundle", f"sqlite:///{tmp_path}/here.db"
+    async with ctxmgr.connect(here, mounts=mount(project), tracking=False) as client:
+        sent = await work(client, sid, project)
+        await client.fork(sid, turn=2, new_session_id=f"{sid}-fork")
+        await client.export_session(f"{sid}-fork", path=path)
+
+    async with ctxmgr.connect(store_url, filesystem_id=f"away-{sid}") as client:
+        imported = await client.import_session(path)
+        again = [await client.prompt_as_of(sid, turn=n) for n in (1, 2, 3)]
+        session = await client.resume(imported)
+        prompt = await session.render("go on")
+        await session.end_turn("gone on")
+        forked = await client.fork(sid, turn=1, new_session_id=f"{sid}-third")
+
+    assert imported == f"{sid}-fork"
+    assert [each.text() for each in again] == sent
+    assert "done 2" in prompt
+    assert f"{sid}-3" not in prompt
+    assert forked.turn == 2
+
+
+async def test_importing_again_changes_nothing_and_another_past_is_refused(
+    store_url: str, sid: str, project: Path, tmp_path: Path
+) -> None:
+    """An import that was cut off is simply repeated (003-R010)."""
+    path = tmp_path / "session.bundle"
+    async with ctxmgr.connect(store_url, mounts=mount(project), tracking=False) as client:
+        await work(client, sid, project)
+        root = await client.export_session(sid, path=path)
+        before = (await client.store.status()).sequence
+
+        await client.import_session(path)
+
+        assert (await client.store.status()).sequence == before
+        assert await client.export_session(sid, path=path) == root
+
+    async with ctxmgr.connect(f"sqlite:///{tmp_path}/other.db") as client:
+        await client.start(sid, system_prompt="someone else's")
+        with pytest.raises(Incorrect, match="another"):
+            await client.import_session(path)
+        with pytest.raises(NotFound):
+            await client.export_session("nobody", path=path)
+
+
+async def test_one_altered_byte_is_noticed_before_anything_is_written(
+    sid: str, project: Path, tmp_path: Path
+) -> None:
+    """A bundle is evidence only while it cannot be altered (003-R010)."""
+    path = tmp_path / "session.bundle"
+    here = f"sqlite:///{tmp_path}/here.db"
+    async with ctxmgr.connect(here, mounts=mount(project), tracking=False) as client:
+        await work(client, sid, project)
+        await client.export_session(sid, path=path)
+    lines = gzip.decompress(path.read_bytes())
+    altered = lines.replace(b"output 2", b"output 9")
+    damaged = path.read_bytes()[:-20]
+
+    async with ctxmgr.connect(f"sqlite:///{tmp_path}/other.db") as client:
+        for data in (gzip.compress(altered), damaged, b"no bundle", gzip.compress(b"{}\n")):
+            path.write_bytes(data)
+            with pytest.raises(Corrupt):
+                await client.import_session(path)
+
+        assert (await client.store.status()).sequence is None

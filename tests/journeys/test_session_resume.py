@@ -1,0 +1,188 @@
+"""A session is paused by one client and resumed by another, elsewhere and later."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ctxmgr
+from ctxmgr.core.envelopes import session_object_id
+from ctxmgr.errors import Incorrect, NotFound
+
+FOREIGN = "another-machine"
+
+
+def mount(project: Path, *, at: str = "/workspace", of: str | None = None) -> list[dict[str, Any]]:
+    declared = {"filesystemId": of} if of else {}
+    return [{"agentPrefix": at, "canonicalPrefix": str(project), **declared}]
+
+
+async def worked(url: str, sid: str, project: Path) -> dict[str, str]:
+    """Work for a turn and pause; return the ids of the files by name."""
+    async with ctxmgr.connect(url, mounts=mount(project)) as client:
+        session = await client.start(sid, system_prompt="Be careful.")
+        await session.render("go")
+        names = ("src/main.py", "src/extra.py", "notes.md")
+        files = {name: (await session.read(f"/workspace/{name}")).object_id for name in names}
+        await session.record(f"{sid}-1", tool="bash", args={"command": "make"}, output="made")
+        await session.pin(f"{sid}-1")
+        await session.deactivate(files["notes.md"])
+        await session.end_turn("done")
+        await client.pause(sid)
+    return files
+
+
+async def versions(client: Any, object_id: str) -> int:
+    return len((await client.store.history(object_id)).entries)
+
+
+@pytest.mark.parametrize("eager", [True, False])
+async def test_files_are_reconciled_and_sets_stay(
+    store_url: str, sid: str, project: Path, *, eager: bool
+) -> None:
+    """Another process goes on where the first left.
+
+    Rows: 003-R007, 003-R113 to R120, 003-R133, 003-R166, 003-R175, 003-R188.
+    """
+    files = await worked(store_url, sid, project)
+    (project / "src" / "main.py").write_text("print('two')\n", encoding="utf-8")
+    (project / "src" / "extra.py").unlink()
+
+    async with ctxmgr.connect(store_url, mounts=mount(project, at="/other")) as client:
+        before = await client.stored_sets(sid)
+        session = await client.resume(sid, eager=eager)
+        prompt = await session.render("again")
+        await client.reconciliation(sid).wait()
+
+        assert session.sets == before
+        assert f"ACTIVE_CONTENT id={files['src/main.py']}\nprint('two')\n" in prompt
+        assert f"ACTIVE_CONTENT id={files['src/extra.py']}\n[deleted]\n" in prompt
+        assert "path=/other/notes.md file_type=md char_count=8\n" in prompt
+        assert [await versions(client, each) for each in files.values()] == [2, 2, 1]
+        assert await versions(client, f"{sid}-1") == 1
+        assert client.reconciliation(sid).done
+
+
+async def test_what_cannot_be_reached_is_orphaned_and_stays(
+    store_url: str, sid: str, project: Path
+) -> None:
+    """The same path on another machine is another file.
+
+    Rows: 003-R117, 003-R187, 003-A12, 003-A29, 003-A33.
+    """
+    files = await worked(store_url, sid, project)
+    (project / "src" / "main.py").write_text("another machine's\n", encoding="utf-8")
+
+    async with ctxmgr.connect(store_url, mounts=mount(project, of=FOREIGN)) as client:
+        session = await client.resume(sid)
+        prompt = await session.render("again")
+
+        assert f"ACTIVE_CONTENT id={files['src/main.py']}\nprint('one')\n" in prompt
+        assert set(client.reconciliation(sid).orphaned) == set(files.values())
+        assert [await versions(client, each) for each in files.values()] == [1, 1, 1]
+
+
+async def test_stubs_stay_unread_when_a_session_is_resumed(
+    store_url: str, sid: str, project: Path
+) -> None:
+    """Unread is said honestly, and resuming is cheap (003-A11)."""
+    async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
+        session = await client.start(sid, system_prompt="")
+        await session.record(f"{sid}-1", tool="ls", args={"path": "."}, output="notes.md\n")
+
+    async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
+        prompt = await (await client.resume(sid)).render()
+
+    assert "path=/workspace/notes.md file_type=md [unread]\n" in prompt
+
+
+async def test_a_call_whose_turn_never_ended_is_in_the_next(store_url: str, sid: str) -> None:
+    """A crash loses nothing that was acknowledged (003-R112, PG-06, PG-07)."""
+    async with ctxmgr.connect(store_url) as client:
+        session = await client.start(sid, system_prompt="")
+        await session.render("go")
+        await session.record(f"{sid}-1", tool="t", args={}, output="precious")
+
+    async with ctxmgr.connect(store_url) as client:
+        session = await client.resume(sid)
+        assert "precious" in await session.render("go on")
+        await session.end_turn("gone on")
+
+    assert session.chat.toolcall_refs == (f"{sid}-1",)
+
+
+async def test_the_window_goes_on_after_a_resume(store_url: str, sid: str) -> None:
+    """What had been shown on purpose ages as if nothing had happened (003-A05, 003-R139)."""
+    window = ctxmgr.Window(per_turn=1, turns_back=2)
+    async with ctxmgr.connect(store_url, window=window) as client:
+        session = await client.start(sid, system_prompt="")
+        for n in range(1, 4):
+            await session.record(f"{sid}-{n}", tool="t", args={}, output="out")
+            await session.end_turn("done")
+        await session.activate(f"{sid}-1")
+        await session.render("4")
+        await session.end_turn("done")
+
+    async with ctxmgr.connect(store_url, window=window) as client:
+        session = await client.resume(sid)
+        kept = f"{sid}-1" in session.sets.active_set
+        await session.end_turn("5")
+        await session.end_turn("6")
+
+    assert kept
+    assert list(session.sets.active_set) == []
+
+
+async def test_only_a_session_that_is_there_and_not_open_is_resumed(
+    store_url: str, sid: str
+) -> None:
+    """Mistakes are named at once (003-R113)."""
+    async with ctxmgr.connect(store_url) as client:
+        with pytest.raises(NotFound):
+            await client.resume(sid)
+        await client.start(sid, system_prompt="")
+        with pytest.raises(Incorrect, match="open in this client"):
+            await client.resume(sid)
+        with pytest.raises(Incorrect, match="exists already"):
+            await client.start(sid, system_prompt="")
+
+        assert await versions(client, session_object_id(sid)) == 1
+
+
+async def test_a_paused_session_is_left_alone(store_url: str, sid: str) -> None:
+    """Whoever resumes it is its only writer; its past and present stay valid (003-R113)."""
+    async with ctxmgr.connect(store_url) as client:
+        left = await client.start(sid, system_prompt="")
+        await left.end_turn("one")
+        await client.pause(sid)
+
+        with pytest.raises(Incorrect, match="was paused"):
+            await left.end_turn("two")
+        session = await client.resume(sid)
+
+        assert await session.end_turn("two") == 2
+
+
+async def test_turns_go_on_while_the_rest_is_compared(
+    store_url: str, sid: str, project: Path
+) -> None:
+    """The first prompt waits for what is active only, and the rest is seen going on (003-R116)."""
+    async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
+        session = await client.start(sid, system_prompt="")
+        notes = await session.read("/workspace/notes.md")
+        await session.deactivate(notes.object_id)
+    (project / "notes.md").write_text("# changed\n", encoding="utf-8")
+
+    async with ctxmgr.connect(store_url, mounts=mount(project), tracking=False) as client:
+        session = await client.resume(sid, eager=False)
+        reconciliation = client.reconciliation(sid)
+        seen_first = reconciliation.seen
+        await session.render("at once")
+        await session.end_turn("answered")
+        await reconciliation.wait()
+        late = await session.render("later")
+
+    assert seen_first == 0
+    assert reconciliation.done
+    assert "char_count=10\n" in late
+    assert reconciliation.updated == [notes.object_id]
