@@ -1,0 +1,264 @@
+"""One logical transaction, applied inside an open SQLite transaction. Touches the database.
+
+Everything that can refuse a transaction (its key, its matches) is judged before its first write.
+What is remembered between transactions is only what can never change once it is committed;
+``forget`` drops it when a transaction was rolled back.
+"""
+
+from typing import Any, Final, TypeAlias
+
+import apsw
+import orjson
+
+from ctxmgr.core.canonical import canonical
+from ctxmgr.core.documents import KIND
+from ctxmgr.core.store import Commit, Instant, Match
+from ctxmgr.errors import Conflict, Incorrect
+from ctxmgr.stores.sqlite_bodies import Bodies
+from ctxmgr.stores.sqlite_fields import KIND_FIELD, Fields, load, sort_key, text_order
+from ctxmgr.stores.sqlite_jobs import Change, Job
+from ctxmgr.stores.sqlite_keys import MARK_EVERY, Marks, had_matches, is_marked, own_key, read_key
+from ctxmgr.stores.sqlite_layout import FORMAT
+from ctxmgr.stores.sqlite_pack import Packer
+from ctxmgr.stores.sqlite_reader import WID_MAX, Context, key_text, text_key
+from ctxmgr.stores.sqlite_statements import statements
+from ctxmgr.stores.sqlite_timeline import Entry, added, sequence_of, wid_of
+
+_Values: TypeAlias = list[tuple[int, Any]]
+"""What a document is found by: (fid, value)."""
+
+NAMES_MAX: Final = 50_000
+"""Numbers of texts kept in memory, some 10 MB; then they are asked for again."""
+
+STALE_HEADS_MAX: Final = 100
+"""Heads renewed by one transaction because a version from the future has begun."""
+
+
+class Applier:
+    """Applies transactions, one after the other, on the writer's connection."""
+
+    def __init__(self, connection: apsw.Connection, context: Context) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self._clock = context.clock
+        self._sql = statements()
+        self._store_name = context.store_name
+        self._names: dict[str, int] = {}
+        self._fields = Fields()
+        self._bodies = Bodies(self._execute, url=context.url)
+        self._packer = Packer(self._execute, bodies=self._bodies, name=self._known_number)
+        self._marks = Marks()
+        self._wrote = False
+        self._last: tuple[int, Instant] = (0, 0)
+        self._next_until: Instant | None = None
+        self._seen: int | None = None
+        """SQLite's number for what others have committed; None: look again."""
+
+    def begin(self) -> None:
+        """Learn what others have done since, if they have; the write lock is held."""
+        seen = self._execute(self._sql["data_version"]).get
+        if seen == self._seen:
+            return
+        self._last = self._execute(self._sql["last_tx"]).get or (0, 0)
+        self._marks.begin(self._last[0])
+        self._fields = load(self._connection)
+        self._next_until = self._execute(self._sql["next_until"]).get
+        self._seen = seen
+
+    def forget(self) -> None:
+        """Drop what was learnt from writes that were rolled back."""
+        self._names.clear()
+        self._marks.renew()
+        self._packer.forget()
+        self._seen = None
+
+    def undo(self) -> None:
+        """Go on after the last transaction was rolled back."""
+        if self._wrote:
+            self.forget()
+            self.begin()
+
+    def apply(self, job: Job) -> Commit:
+        """Write the transaction, or raise and leave it to the caller to roll back."""
+        self._wrote = False
+        if job.key is not None and (known := self._known(job.key, job)) is not None:
+            return known
+        sequence = self._last[0] + 1
+        instant = max(self._clock(), self._last[1])
+        self._judge(job.matches, instant)
+        self._wrote = True
+        mark = self._marks.mark(sequence, job.matches) if job.key is None else job.digest
+        self._execute(self._sql["insert_tx"], (sequence, instant, job.key, mark))
+        for place, change in enumerate(job.changes):
+            self._write(wid_of(sequence, place), change, instant)
+        self._renew_heads(instant)
+        self._last = (sequence, instant)
+        self._marks.follow(sequence)
+        token = f"{self._store_name}-{sequence}"
+        key = job.key or own_key(self._marks.chance, sequence)
+        return Commit(sequence=sequence, system_time=instant, key=key, token=token)
+
+    def _known(self, key: str, job: Job) -> Commit | None:
+        row = self._execute(self._sql["tx_by_key"], (key,)).get
+        same = row is not None and row[2] == job.digest
+        if row is None and (row := self._own(key)) is not None:
+            same = had_matches(row[2], job.matches) and self._wrote_same(row[0], job.changes)
+        if row is None:
+            return None
+        if not same:
+            raise Incorrect(f"the key {key} was used for other operations before")
+        sequence, instant, _ = row
+        token = f"{self._store_name}-{sequence}"
+        return Commit(sequence=sequence, system_time=instant, key=key, token=token, repeated=True)
+
+    def _own(self, key: str) -> tuple[int, Instant, bytes | None] | None:
+        """The transaction that was committed without a key and got this one."""
+        own = read_key(key)
+        row = own and self._execute(self._sql["tx_by_seq"], (own.sequence,)).get
+        if own is None or row is None or row[2] is not None:
+            return None
+        mark = self._execute(self._sql["mark_of"], (own.sequence, MARK_EVERY)).get
+        return (row[0], row[1], row[3]) if is_marked(mark, own) else None
+
+    def _wrote_same(self, sequence: int, changes: tuple[Change, ...]) -> bool:
+        """Tell whether that transaction wrote what is to be written now."""
+        rows: list[Any] = self._execute(
+            self._sql["writes_of"], (wid_of(sequence), wid_of(sequence + 1))
+        ).fetchall()
+        stored = [
+            [name, *times, None if body is None else self._bodies.document(form, body, name)]
+            for name, *times, form, body in ((key_text(row[0]), *row[1:]) for row in rows)
+        ]
+        asked = [
+            [each.object_id, each.valid_from, each.valid_to, each.prepared and each.prepared.back()]
+            for each in changes
+        ]
+        return canonical(stored) == canonical(asked)
+
+    def _judge(self, matches: tuple[Match, ...], instant: Instant) -> None:
+        failed = [each.object_id for each in matches if not self._holds(each, instant)]
+        if failed:
+            raise Conflict(tuple(dict.fromkeys(failed)))
+
+    def _holds(self, match: Match, instant: Instant) -> bool:
+        nid = self._number(match.object_id)
+        at = instant if match.valid_time is None else match.valid_time
+        row = nid and self._execute(self._sql["visible"], (nid, at, WID_MAX)).get
+        if not row or row[2]:
+            return match.token is None
+        return match.token == f"{self._store_name}-{sequence_of(row[1])}"
+
+    def _write(self, wid: int, change: Change, instant: Instant) -> None:
+        prepared, object_id = change.prepared, change.object_id
+        start = instant if change.valid_from is None else change.valid_from
+        nid = self._number(object_id)
+        head = nid and self._execute(self._sql["head"], (nid,)).get
+        nid = nid or self._new_number(object_id)
+        body = None
+        values: _Values = []
+        if prepared is not None:
+            before = head and head[2]
+            body = self._packer.body(prepared, nid=nid, wid=wid, before=before)
+            values = self._field_values(prepared.document)
+            self._save_ever(nid, object_id, values)
+        self._execute(
+            self._sql["insert_write"], (wid, nid, change.valid_from, change.valid_to, FORMAT, body)
+        )
+        if change.valid_to is None and start <= instant and _is_last(head, start):
+            self._execute(self._sql["insert_entry"], (nid, start, wid, body is None))
+            shown = None if body is None else wid
+            self._save_head(nid, object_id, (start, None, shown), values, head)
+        else:
+            self._rearrange(nid, wid, change, start)
+            self._renew_head(nid, object_id, instant, head, {wid: values})
+
+    def _rearrange(self, nid: int, wid: int, change: Change, start: Instant) -> None:
+        known = [Entry(*row) for row in self._execute(self._sql["timeline"], (nid, start))]
+        gone = change.prepared is None
+        for entry in added(known, wid=wid, gone=gone, start=start, end=change.valid_to):
+            self._execute(self._sql["insert_entry"], (nid, *entry))
+
+    def _renew_heads(self, instant: Instant) -> None:
+        if self._next_until is None or self._next_until > instant:
+            return
+        stale = self._execute(self._sql["stale_heads"], (instant, STALE_HEADS_MAX)).fetchall()
+        for nid in (int(row[0]) for row in stale):  # type: ignore[arg-type]
+            object_id = key_text(self._execute(self._sql["text_of"], (nid,)).get)
+            head = self._execute(self._sql["head"], (nid,)).get
+            self._renew_head(nid, object_id, instant, head, {})
+        self._next_until = self._execute(self._sql["next_until"]).get
+
+    def _renew_head(
+        self, nid: int, object_id: str, instant: Instant, old: Any, known: dict[int, _Values]
+    ) -> None:
+        """Look up what is visible at that instant, and until when."""
+        row = self._execute(self._sql["visible"], (nid, instant, WID_MAX)).get
+        until = self._execute(self._sql["next_start"], (nid, instant)).get
+        since, wid, gone = row or (0, 0, 1)
+        values: _Values = []
+        if not gone:
+            values = known[wid] if wid in known else self._stored_values(wid, object_id)
+        self._save_head(nid, object_id, (since, until, None if gone else wid), values, old)
+
+    def _save_head(
+        self, nid: int, object_id: str, head: tuple[Any, ...], values: _Values, old: Any
+    ) -> None:
+        fields = orjson.dumps(values).decode()
+        self._execute(self._sql["save_head"], (nid, *head, fields))
+        if (until := head[1]) is not None:
+            self._next_until = min(until, self._next_until or until)
+        was = old[3] if old else "[]"
+        if was != fields:
+            self._save_present(nid, object_id, was, values)
+
+    def _save_ever(self, nid: int, object_id: str, values: _Values) -> None:
+        place = text_order(object_id)
+        rows = [(fid, sort_key(value), place, nid) for fid, value in values]
+        self._connection.executemany(self._sql["insert_ever"], rows)
+
+    def _save_present(self, nid: int, object_id: str, old: str, values: _Values) -> None:
+        place = text_order(object_id)
+        was = {(fid, sort_key(value)) for fid, value in orjson.loads(old)}
+        now = {(fid, sort_key(value)) for fid, value in values}
+        for fid, key in was - now:
+            self._execute(self._sql["delete_present"], (fid, key, place))
+        rows = [(fid, key, place, nid) for fid, key in now - was]
+        self._connection.executemany(self._sql["insert_present"], rows)
+
+    def _stored_values(self, wid: int, object_id: str) -> _Values:
+        stored = self._bodies.stored(wid, object_id)
+        names = self._fields.searched
+        return self._field_values(self._bodies.values(*stored, object_id, names))
+
+    def _field_values(self, document: dict[str, Any]) -> _Values:
+        kind = document[KIND]
+        if (kind, KIND_FIELD) not in self._fields.numbers:
+            fid = self._execute(self._sql["insert_field"], (kind, KIND_FIELD, KIND)).get
+            self._fields.add(fid, kind, KIND_FIELD, KIND)
+        return self._fields.values(document)
+
+    def _number(self, text: str) -> int | None:
+        nid = self._names.get(text)
+        if nid is None:
+            nid = self._execute(self._sql["find_name"], (text_key(text),)).get
+            if nid is not None:
+                self._remember(text, nid)
+        return nid
+
+    def _known_number(self, text: str) -> int:
+        return self._number(text) or self._new_number(text)
+
+    def _new_number(self, text: str) -> int:
+        nid: int = self._execute(self._sql["insert_name"], (text_key(text),)).get
+        self._remember(text, nid)
+        return nid
+
+    def _remember(self, text: str, nid: int) -> None:
+        if len(self._names) >= NAMES_MAX:
+            self._names.clear()
+        self._names[text] = nid
+
+
+def _is_last(head: Any, start: Instant) -> bool:
+    """Tell whether nothing in the object's timeline lies after that valid time."""
+    return head is None or (head[1] is None and start >= head[0])

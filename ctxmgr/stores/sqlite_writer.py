@@ -1,0 +1,216 @@
+"""Group commit: one thread writes for all tasks of a store. Owns a thread and a connection.
+
+    tasks ── jobs ─► queue ─► BEGIN IMMEDIATE · job · job · … · COMMIT ─► outcomes ─► tasks
+
+While a group is being made durable the next one gathers. Every job is atomic by itself (a savepoint
+each) and fails alone, and no outcome is told before the COMMIT that makes it durable. When the
+thread ends, whatever the reason, everyone who waits is told.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import apsw
+
+from ctxmgr.core.store import Commit
+from ctxmgr.errors import CtxmgrError, OutcomeUnknown, Unavailable
+from ctxmgr.stores.sqlite_apply import Applier
+from ctxmgr.stores.sqlite_file import translate
+from ctxmgr.stores.sqlite_jobs import Job
+from ctxmgr.stores.sqlite_reader import Context
+
+QUEUE_MAX: Final = 1_024
+"""Transactions that wait; more tasks than that wait for a place."""
+
+GROUP_MAX: Final = 256
+"""Transactions in one COMMIT: enough to share its cost, few enough to answer soon."""
+
+_ALL_FAIL: Final = (
+    apsw.IOError,
+    apsw.FullError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.NoMemError,
+    apsw.ReadOnlyError,
+    apsw.BusyError,
+    apsw.InterruptError,
+)
+"""What is wrong with the file or the machine, not with a job; SQLite may have rolled back all."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    job: Job
+    future: asyncio.Future[Commit]
+    outcome: Commit | CtxmgrError | None = None
+
+
+class Writer:
+    """Takes jobs from the event loop and commits them in groups."""
+
+    def __init__(self, connection: apsw.Connection, context: Context) -> None:
+        self._connection = connection
+        self._url = context.url
+        self._applier = Applier(connection, context)
+        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._places = asyncio.Semaphore(QUEUE_MAX)
+        self._group: list[_Pending] = []
+        self._broken: apsw.Error | None = None
+        self._closing = False
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="ctxmgr-sqlite-writer", daemon=True)
+        self._thread.start()
+
+    async def commit(self, job: Job) -> Commit:
+        """Wait until the job is durable. Once it is queued, cancelling does not stop it."""
+        async with self._places:
+            if self._closing:
+                raise self._refusal()
+            future: asyncio.Future[Commit] = self._loop.create_future()
+            self._queue.put(_Pending(job, future))
+            return await future
+
+    async def close(self) -> None:
+        """Write what is queued, then end the thread."""
+        self._closing = True
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._connection.close()
+
+    def _run(self) -> None:
+        try:
+            while self._serve():
+                pass
+        finally:
+            self._call_soon(self._abandon)
+
+    def _serve(self) -> bool:
+        """Commit one group; tell whether there may be another."""
+        self._group, open_ = self._gather()
+        if self._group:
+            self._commit(self._group)
+            self._call_soon(_tell, self._group)
+        self._group = []
+        return open_ and self._broken is None
+
+    def _call_soon(self, call: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:
+            self._closing = True  # the event loop is gone, and with it everyone who waited
+
+    def _abandon(self) -> None:
+        """Refuse whatever was not begun. On the event loop, where jobs are queued: none is missed.
+
+        Of a group that the thread died over, nobody knows whether what was applied is durable.
+        """
+        self._closing = True
+        left, self._group = self._group, []
+        while not self._queue.empty():
+            waiting = self._queue.get()
+            if waiting is not None:
+                left.append(waiting)
+        for pending in left:
+            if isinstance(pending.outcome, Commit):
+                pending.outcome = OutcomeUnknown(pending.outcome.key, self._reason())
+            elif pending.outcome is None:
+                pending.outcome = self._refusal()
+        _tell(left)
+
+    def _refusal(self) -> Unavailable:
+        return Unavailable(f"{self._url}: {self._reason()}; nothing was written")
+
+    def _reason(self) -> str:
+        if self._broken is None:
+            return "closed while this waited"
+        return f"stopped writing, open it again ({self._broken})"
+
+    def _gather(self) -> tuple[list[_Pending], bool]:
+        group: list[_Pending] = []
+        while len(group) < GROUP_MAX:
+            try:
+                pending = self._queue.get(block=not group)
+            except queue.Empty:
+                break
+            if pending is None:
+                return group, False
+            group.append(pending)
+        return group, True
+
+    def _commit(self, group: list[_Pending]) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._applier.begin()
+            apply = self._apply if len(group) > 1 else self._apply_alone
+            for pending in group:
+                apply(pending)
+            self._end(group)
+        except Exception as error:  # noqa: BLE001  the thread must outlive a bug, and tell it
+            self._roll_back()
+            for pending in group:
+                pending.outcome = self._told(error)
+
+    def _apply_alone(self, pending: _Pending) -> None:
+        """Without a savepoint, for which SQLite copies every page before it is changed."""
+        try:
+            pending.outcome = self._applier.apply(pending.job)
+        except _ALL_FAIL:
+            raise
+        except Exception as error:  # noqa: BLE001  as below
+            pending.outcome = self._told(error)
+            self._connection.execute("ROLLBACK")
+            self._applier.undo()
+
+    def _apply(self, pending: _Pending) -> None:
+        self._connection.execute("SAVEPOINT job")
+        try:
+            pending.outcome = self._applier.apply(pending.job)
+        except _ALL_FAIL:
+            raise
+        except Exception as error:  # noqa: BLE001  it is this job's alone
+            pending.outcome = self._told(error)
+            self._connection.execute("ROLLBACK TO job")
+            self._applier.undo()
+        self._connection.execute("RELEASE job")
+
+    def _told(self, error: Exception) -> CtxmgrError:
+        if isinstance(error, CtxmgrError):
+            return error
+        if isinstance(error, apsw.Error):
+            return translate(error, self._url)
+        return Unavailable(f"{self._url}: {error!r}; nothing was written")
+
+    def _end(self, group: list[_Pending]) -> None:
+        if not self._connection.in_transaction:
+            return
+        try:
+            self._connection.execute("COMMIT")
+        except apsw.IOError as error:
+            self._roll_back()
+            for pending in group:
+                if isinstance(pending.outcome, Commit):
+                    pending.outcome = OutcomeUnknown(pending.outcome.key, str(error))
+
+    def _roll_back(self) -> None:
+        """Undo the group. Where that fails nothing more is written: closing the file undoes it."""
+        self._applier.forget()
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except apsw.Error as error:
+            self._broken = error
+
+
+def _tell(group: list[_Pending]) -> None:
+    for pending in group:
+        if pending.future.done():
+            continue
+        if isinstance(pending.outcome, Commit):
+            pending.future.set_result(pending.outcome)
+        else:
+            assert pending.outcome is not None
+            pending.future.set_exception(pending.outcome)

@@ -1,0 +1,105 @@
+"""The images that container tests run: where they come from on a machine with no image registry.
+
+    base     Debian with a Java runtime and Python. Made from Debian's packages where that is
+             possible, so that nothing is pulled; otherwise the official images are.
+    server   xtdb/Dockerfile on the base, with jars that were fetched outside: the build needs no
+             network and no Maven.
+    client   the base; code and dependencies are mounted (``clients``).
+
+Touches the Docker engine and the file system.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from testcontainers.core.image import DockerImage
+
+from tests.components import ROOT
+
+BASE_TAG: Final = "ctxmgr-test-base"
+BASE_PACKAGES: Final = "default-jre-headless,python3"
+BASE_SECONDS: Final = 300
+"""To unpack and import some 380 MB; 30 s on an idle machine."""
+
+FETCH_SECONDS: Final = 200
+"""For Maven to copy the jars and Java to compile the door; 15 s when Maven has them cached."""
+
+PULLED_CLIENT: Final = "python:3.11-slim"
+
+
+@dataclass(frozen=True)
+class Images:
+    server: str
+    client: str
+
+
+@contextmanager
+def made_images(context: Path) -> Iterator[Images]:
+    """Build what the tests run; the server's image is removed at the end, the base is kept."""
+    base = base_image()
+    _fill_context(context)
+    arguments = {} if base is None else {"BASE_IMAGE": base}
+    with DockerImage(path=context, tag="ctxmgr-test-xtdb", buildargs=arguments) as image:
+        yield Images(server=str(image), client=base or PULLED_CLIENT)
+
+
+def base_image() -> str | None:
+    """Name an image with Java and Python, made here if need be. None: one has to be pulled."""
+    if given := os.environ.get("CTXMGR_TEST_BASE_IMAGE"):
+        return given
+    if os.geteuid() != 0 or shutil.which("mmdebstrap") is None:
+        return None
+    suite = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    tag = f"{BASE_TAG}:{suite}"
+    if not _has_image(tag):
+        _bootstrap(suite, tag)
+    return tag
+
+
+def _has_image(tag: str) -> bool:
+    asked = ["docker", "image", "inspect", tag]
+    return subprocess.run(asked, check=False, capture_output=True).returncode == 0
+
+
+def _bootstrap(suite: str, tag: str) -> None:
+    """Import a root file system of just these packages, straight from the pipe."""
+    made = [
+        "mmdebstrap",
+        "--quiet",
+        "--variant=essential",
+        f"--include={BASE_PACKAGES}",
+        suite,
+        "-",
+    ]
+    with subprocess.Popen(made, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as packing:
+        imported = subprocess.run(
+            ["docker", "import", "-", tag],
+            check=False,
+            stdin=packing.stdout,
+            capture_output=True,
+            timeout=BASE_SECONDS,
+        )
+        _, complaints = packing.communicate(timeout=BASE_SECONDS)
+    assert packing.returncode == 0, complaints.decode()[-2000:]
+    assert imported.returncode == 0, imported.stderr.decode()[-2000:]
+
+
+def _fill_context(context: Path) -> None:
+    """Lay out what the Dockerfile copies: the folder itself, and the jars in ``lib``."""
+    shutil.copytree(ROOT / "xtdb", context, dirs_exist_ok=True)
+    fetched = subprocess.run(
+        [str(context / "start"), "--fetch"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=FETCH_SECONDS,
+        env={**os.environ, "CTXMGR_XTDB_LIB": str(context / "lib")},
+    )
+    assert fetched.returncode == 0, fetched.stderr[-2000:]

@@ -1,0 +1,124 @@
+"""Containers that stand for machines: the server's, and a client's.
+
+A client's machine has its own host name, file system, home and network address, and nothing of the
+host but our code and its run-time dependencies, installed for the container's own Python. Touches
+the Docker engine, the package index and the file system.
+"""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Final, Self
+
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
+from testcontainers.core.wait_strategies import HttpWaitStrategy
+
+from tests.components import ROOT
+
+INSTALL_SECONDS: Final = 120
+"""To install our dependencies from the package index; 8 s on an idle machine."""
+
+SERVER_PORT: Final = 3000
+SERVER_NAME: Final = "xtdb"
+SERVER_SECONDS: Final = 120
+"""For the server to answer; 6 s on an idle machine."""
+
+FOREVER: Final = ["sleep", "infinity"]
+
+
+class Server:
+    """One XTDB in a container, reached from the host by a published port."""
+
+    def __init__(self, image: str, *, network: Network) -> None:
+        ready = HttpWaitStrategy(SERVER_PORT, "/_xtdb/status").with_startup_timeout(SERVER_SECONDS)
+        self._container = (
+            DockerContainer(image)
+            .with_network(network)
+            .with_network_aliases(SERVER_NAME)
+            .with_exposed_ports(SERVER_PORT)
+            .waiting_for(ready)
+        )
+
+    @property
+    def url(self) -> str:
+        """Of the store, as the host sees it."""
+        return f"xtdb+http://127.0.0.1:{self._container.get_exposed_port(SERVER_PORT)}"
+
+    @property
+    def inner_url(self) -> str:
+        """Of the store, as other containers see it."""
+        return f"xtdb+http://{SERVER_NAME}:{SERVER_PORT}"
+
+    def __enter__(self) -> Self:
+        self._container.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._container.stop()
+
+
+class Machine:
+    """A client's machine. Programs run in it one after the other."""
+
+    def __init__(self, image: str, *, network: Network, packages: Path) -> None:
+        self._packages = packages
+        self._container = (
+            DockerContainer(image)
+            .with_command(FOREVER)
+            .with_network(network)
+            .with_kwargs(hostname="another-machine", init=True)
+            .with_env("PYTHONPATH", "/code:/packages")
+            .with_env("PYTHONDONTWRITEBYTECODE", "1")
+            .with_env("HOME", "/home/another")
+            .with_volume_mapping(ROOT / "ctxmgr", "/code/ctxmgr")
+            .with_volume_mapping(ROOT / "tests", "/code/tests")
+            .with_volume_mapping(packages, "/packages")
+        )
+
+    def __enter__(self) -> Self:
+        self._container.start()
+        try:
+            version = self._exec(
+                ["python3", "-c", "import sys; print(*sys.version_info[:2], sep='.')"]
+            )
+            _install(self._packages, python_version=version.strip())
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._container.stop()
+
+    @property
+    def command(self) -> list[str]:
+        """What to put before a command so that it runs in this machine."""
+        return ["docker", "exec", "--interactive", self._container.get_container_id()]
+
+    def hostname(self) -> str:
+        """What this machine calls itself."""
+        return self._exec(["hostname"]).strip()
+
+    def _exec(self, command: list[str]) -> str:
+        status, output = self._container.exec(command)
+        text = output.decode()
+        assert status == 0, text[-4000:]
+        return text
+
+
+def _install(target: Path, *, python_version: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+            *("--target", str(target), "--only-binary=:all:", "--python-version", python_version),
+            *project["dependencies"],
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

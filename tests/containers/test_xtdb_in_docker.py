@@ -1,0 +1,83 @@
+"""The server as people deploy it: xtdb/Dockerfile, built and run, used from the host and from
+another container.
+"""
+
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ctxmgr.bench.disagreements import disagreements
+from ctxmgr.bench.histories import HISTORY_KIND, random_history
+from ctxmgr.core.store import Store
+from ctxmgr.stores.sqlite import SqliteStore
+from ctxmgr.stores.xtdb import XtdbStore
+from tests.containers.distant_store import DistantStore
+from tests.containers.machines import Machine, Server
+from tests.contracts.corner import Corner
+from tests.contracts.store_contract import SharedStoreContract, StoreContract
+from tests.journeys.pause_resume import JOURNEY_KINDS, pause_and_resume
+
+pytestmark = [pytest.mark.xtdb, pytest.mark.docker, pytest.mark.timeout(600)]
+"""The first test makes the images, which takes minutes on a busy machine."""
+
+HISTORIES = 20
+HISTORY_KINDS = {HISTORY_KIND.name: HISTORY_KIND}
+
+
+class TestXtdbInDocker(StoreContract, SharedStoreContract):
+    """The promises hold for the image too."""
+
+    @pytest.fixture
+    async def store(self, server: Server, corner: Corner) -> AsyncIterator[Store]:
+        async with await XtdbStore.open(server.url, kinds=corner.kinds) as store:
+            yield store
+
+    @pytest.fixture
+    async def another_store(self, server: Server, corner: Corner) -> AsyncIterator[Store]:
+        async with await XtdbStore.open(server.url, kinds=corner.kinds) as store:
+            yield store
+
+
+async def test_random_histories_get_the_same_answers_from_the_image(
+    server: Server, tmp_path: Path
+) -> None:
+    """What is proved of the server started by hand is true of the image (003-R016, 003-A26)."""
+    mark = uuid.uuid4().hex[:12]
+    found: list[str] = []
+
+    async with (
+        await SqliteStore.open(tmp_path / "store.db", kinds=HISTORY_KINDS) as embedded,
+        await XtdbStore.open(server.url, kinds=HISTORY_KINDS) as remote,
+    ):
+        for seed in range(HISTORIES):
+            history = random_history(seed, mark=f"{mark}-{seed}")
+            found += await disagreements(embedded, remote, history)
+
+    assert found == []
+
+
+async def test_a_session_paused_on_the_host_is_resumed_on_another_machine(
+    server: Server, another_machine: Machine
+) -> None:
+    """Two machines with nothing in common but the server (003-R006, 003-R112 to R115, 003-A21)."""
+    assert another_machine.hostname() != socket.gethostname()
+
+    await pause_and_resume(
+        lambda: XtdbStore.open(server.url, kinds=JOURNEY_KINDS),
+        lambda: DistantStore.open(another_machine.command, server.inner_url, kinds=JOURNEY_KINDS),
+        mark=uuid.uuid4().hex[:12],
+    )
+
+
+async def test_a_session_paused_on_another_machine_is_resumed_on_the_host(
+    server: Server, another_machine: Machine
+) -> None:
+    """And the other way round (003-R006, 003-R112 to R115, 003-A21)."""
+    await pause_and_resume(
+        lambda: DistantStore.open(another_machine.command, server.inner_url, kinds=JOURNEY_KINDS),
+        lambda: XtdbStore.open(server.url, kinds=JOURNEY_KINDS),
+        mark=uuid.uuid4().hex[:12],
+    )

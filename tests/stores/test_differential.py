@@ -1,0 +1,65 @@
+"""Two stores that share no code give the same answers to random histories."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from ctxmgr.bench.disagreements import disagreements
+from ctxmgr.bench.histories import HISTORY_KIND, random_history
+from ctxmgr.core.store import Store
+from ctxmgr.stores.sqlite import SqliteStore
+from ctxmgr.stores.xtdb import XtdbStore
+
+HISTORIES: Final = int(os.environ.get("CTXMGR_TEST_HISTORIES", "200"))
+AT_ONCE: Final = 8
+"""Histories in flight: as many as a client has connections."""
+KINDS: Final = {HISTORY_KIND.name: HISTORY_KIND}
+
+
+@pytest.fixture
+async def embedded(tmp_path: Path) -> AsyncIterator[Store]:
+    path = tmp_path / "store.db"
+    async with await SqliteStore.open(path, kinds=KINDS, durability="normal") as store:
+        yield store
+
+
+@pytest.fixture
+async def remote(xtdb_url: str) -> AsyncIterator[Store]:
+    async with await XtdbStore.open(xtdb_url, kinds=KINDS) as store:
+        yield store
+
+
+async def test_sqlite_agrees_with_itself_and_with_the_rules(
+    embedded: Store, tmp_path: Path
+) -> None:
+    """The rules are written down a second time, in the plainest way, as a witness (003-A26)."""
+    async with await SqliteStore.open(":memory:", kinds=KINDS) as other:
+        assert await _differences(embedded, other, range(1_000, 1_040)) == []
+
+
+@pytest.mark.xtdb
+async def test_random_histories_get_the_same_answers_from_both_stores(
+    embedded: Store, remote: Store
+) -> None:
+    """Whoever moves from one store to the other moves no meaning (003-R016, 003-A26)."""
+    assert await _differences(embedded, remote, range(HISTORIES)) == []
+
+
+async def _differences(one: Store, other: Store, seeds: range) -> list[str]:
+    """The first few differences, in words."""
+    mark = uuid.uuid4().hex[:12]
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def compare(seed: int) -> list[str]:
+        async with gate:
+            return await disagreements(one, other, random_history(seed, mark=f"{mark}-{seed}"))
+
+    found = [each for several in await asyncio.gather(*map(compare, seeds)) for each in several]
+    for each in found[:5]:
+        print(each)  # noqa: T201 - read by whoever sees the test fail
+    return [each.splitlines()[0] for each in found[:20]]
