@@ -1,0 +1,184 @@
+(ns ctxmgr.door.http
+  "The wire: Jetty in front of the router. Owns sockets and the threads that read requests.
+
+  A reply of bytes is written on the thread that read the request. A wait or a stream of rows
+  gives that thread back at once and finishes elsewhere."
+  (:require [clojure.string :as str]
+            [ctxmgr.door.formats :as formats]
+            [ctxmgr.door.replies :as replies]
+            [ctxmgr.door.router :as router]
+            [ctxmgr.door.waiting :as waiting]
+            [ctxmgr.door.work :as work])
+  (:import [java.io InputStream IOException OutputStream]
+           [java.util.concurrent CompletableFuture CompletionException Executor]
+           [java.util.function BiConsumer]
+           [javax.servlet AsyncContext]
+           [javax.servlet.http HttpServletRequest HttpServletResponse]
+           [org.eclipse.jetty.server ConnectionFactory Handler HttpConfiguration HttpConnectionFactory Request Response Server
+            ServerConnector]
+           [org.eclipse.jetty.server.handler AbstractHandler]
+           [org.eclipse.jetty.util.thread QueuedThreadPool]))
+
+(def ^:private methods-by-name
+  {"GET" :get, "POST" :post, "PUT" :put, "DELETE" :delete, "HEAD" :head, "OPTIONS" :options, "PATCH" :patch})
+
+(defn- bounded-body
+  "The bytes of the body, or :too-long."
+  [^HttpServletRequest servlet-request max-bytes]
+  (if (< max-bytes (.getContentLengthLong servlet-request))
+    :too-long
+    (let [body (.readNBytes ^InputStream (.getInputStream servlet-request) (int (inc max-bytes)))]
+      (if (< max-bytes (alength body))
+        :too-long
+        body))))
+
+(defn- request-of [{:keys [node settings]} ^HttpServletRequest servlet-request]
+  (router/->Request (methods-by-name (.getMethod servlet-request))
+                    (.getRequestURI servlet-request)
+                    (.getQueryString servlet-request)
+                    #(.getHeader servlet-request %)
+                    #(bounded-body servlet-request (:max-body-bytes settings))
+                    node
+                    settings
+                    (:query-timeout-ms settings)
+                    nil nil nil nil))
+
+(defn- send-head
+  "Headers go out as they are: the servlet API would take each content type apart again."
+  [^Response response {:keys [status headers]}]
+  (.setStatus response status)
+  (let [fields (.getHttpFields response)]
+    (reduce-kv (fn [_ ^String k ^String v] (.put fields k v)) nil headers)))
+
+(defn- send-bytes [^HttpServletResponse response {:keys [^bytes body] :as reply}]
+  (send-head response reply)
+  (.setContentLength response (if body (alength body) 0))
+  (when body
+    (.write (.getOutputStream response) body)))
+
+(defn- quietly
+  "Run `f`; a peer that has gone away is no error of ours."
+  [f]
+  (try (f) (catch IOException _) (catch IllegalStateException _)))
+
+(defn- complete [^AsyncContext async]
+  (quietly #(.complete async)))
+
+(defn- answer-later [^AsyncContext async reply]
+  (quietly #(send-bytes (.getResponse async) reply))
+  (complete async))
+
+(defn- break-off
+  "Close the connection without the last chunk, so that no client takes the reply for whole."
+  [^Request jetty-request ^AsyncContext async e]
+  (.abort (.getHttpChannel jetty-request) e)
+  (complete async))
+
+(defn- row-writer [{:keys [request open rows header envelope?]}]
+  (fn [^OutputStream out]
+    (with-open [cursor ^java.io.Closeable (open)]
+      (formats/write-rows (:format request) (or envelope? (:envelope? request)) header
+                          ((or rows identity) (iterator-seq cursor))
+                          out))))
+
+(defn- stream-rows [{:keys [work]} ^Request jetty-request ^AsyncContext async {:keys [request] :as reply}]
+  (let [response ^HttpServletResponse (.getResponse async)
+        head (update reply :headers assoc "Content-Type" (formats/content-types (:format request)))
+        ends {:whole #(answer-later async (assoc head :body %))
+              :fail #(answer-later async (replies/failure request %))
+              :begin (fn []
+                       (send-head response head)
+                       (.getOutputStream response))
+              :finish #(complete async)
+              :break #(break-off jetty-request async %)}]
+    (when-not (work/run work (:timeout-ms reply) (row-writer reply) ends)
+      (answer-later async (replies/text 503 "too many queries are waiting\n")))))
+
+(declare dispatch)
+
+(defn- wait-for [{:keys [waiting ^Executor threads] :as door} jetty-request async {:keys [wait timeout-ms then request]}]
+  (let [future (waiting/await-tx waiting wait timeout-ms)]
+    (.whenCompleteAsync
+     ^CompletableFuture future
+     (reify BiConsumer
+       (accept [_ tx e]
+         (let [e (if (instance? CompletionException e) (ex-cause e) e)
+               reply (try
+                       (if e
+                         (replies/failure request e)
+                         (assoc (then tx) :request request))
+                       (catch Throwable e
+                         (replies/failure request e)))]
+           (dispatch door jetty-request async reply))))
+     threads)))
+
+(defn- dispatch
+  "Finish a request that has been made asynchronous."
+  [door jetty-request async {:keys [wait open] :as reply}]
+  (cond
+    wait (wait-for door jetty-request async reply)
+    open (stream-rows door jetty-request async reply)
+    :else (answer-later async reply)))
+
+(defn- already-there
+  "A wait that is over before it begins becomes the reply it was for."
+  [{:keys [waiting] :as door} {:keys [wait then request] :as reply}]
+  (if-not wait
+    reply
+    (try
+      (let [tx (waiting/reached waiting wait)]
+        (cond
+          tx (already-there door (assoc (then tx) :request request))
+          (waiting/full? waiting) (replies/text 503 "too many requests are waiting\n")
+          :else reply))
+      (catch Throwable e
+        (replies/failure request e)))))
+
+(defn- handle [door ^Request jetty-request ^HttpServletRequest servlet-request ^HttpServletResponse response]
+  (.setHandled jetty-request true)
+  (let [{:keys [wait open] :as reply} (already-there door (router/route (request-of door servlet-request)))]
+    (if (or wait open)
+      (let [async (doto (.startAsync servlet-request) (.setTimeout 0))]
+        (dispatch door jetty-request async reply))
+      (send-bytes response reply))))
+
+(defn- handler ^Handler [door]
+  (proxy [AbstractHandler] []
+    (handle [_target jetty-request servlet-request response]
+      (handle door jetty-request servlet-request response))))
+
+(defn- connector [^Server server {:keys [host port idle-timeout-ms]}]
+  (let [http (doto (HttpConfiguration.)
+               (.setSendServerVersion false)
+               (.setSendDateHeader true)
+               ;; A stranger is refused on the head alone.
+               (.setDelayDispatchUntilContent false)
+               (.setRequestHeaderSize 8192))]
+    (doto (ServerConnector. server (int 1) (int 1)
+                            ^"[Lorg.eclipse.jetty.server.ConnectionFactory;"
+                            (into-array ConnectionFactory [(HttpConnectionFactory. http)]))
+      (.setHost host)
+      (.setPort port)
+      (.setIdleTimeout idle-timeout-ms))))
+
+(defn start
+  "Serve `node`; returns a door to be stopped. The port bound is its :port."
+  [node {:keys [threads] :as settings}]
+  (let [pool (doto (QueuedThreadPool. (int threads)) (.setName "door-http") (.setDaemon true))
+        server (doto (Server. pool) (.setStopTimeout 2000))
+        door {:node node
+              :settings settings
+              :threads pool
+              :waiting (waiting/open node settings)
+              :work (work/open settings)
+              :server server}
+        connector (connector server settings)]
+    (.addConnector server connector)
+    (.setHandler server (handler door))
+    (.start server)
+    (assoc door :port (.getLocalPort ^ServerConnector connector))))
+
+(defn stop [{:keys [^Server server waiting work]}]
+  (waiting/close waiting)
+  (.stop server)
+  (work/close work))
