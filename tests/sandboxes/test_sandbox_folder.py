@@ -1,0 +1,24 @@
+"""What ``sandbox/`` ships: examples that can be used as they are."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ctxmgr.core.mount_settings import read_mappings
+from ctxmgr.core.mounts import Mounts
+from tests.components import ROOT
+
+EXAMPLES = sorted((ROOT / "sandbox" / "mounts").glob("*.json"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_of_mounts_is_taken_as_it_is(example: Path) -> None:
+    """003-R155, 003-R159: who copies it starts from something that works."""
+    values = json.loads(example.read_text(encoding="utf-8"))
+
+    mounts = Mounts.of_sandbox(read_mappings(values, host_id="host"), own_id="own")
+
+    place = mounts.forward("/workspace/src/main.py")
+    assert (place.filesystem_id, place.path) == ("host", "/home/me/project/src/main.py")
+    assert mounts.reverse(place) == "/workspace/src/main.py"
