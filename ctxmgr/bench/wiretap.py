@@ -1,0 +1,74 @@
+"""A tap on the line between a client and its server: counts and keeps what is sent. Opens sockets.
+
+Being outside the client, it sees what really goes over the wire, headers included, and the bytes it
+kept can be sent again by another client as the baseline.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+_CHUNK_BYTES: Final = 65_536
+
+
+@dataclass(slots=True)
+class Wiretap:
+    """What passed from client to server since it was last cleared."""
+
+    port: int = 0
+    sent: bytearray = field(default_factory=bytearray)
+
+    def clear(self) -> None:
+        self.sent.clear()
+
+    def bodies(self, path: str) -> list[bytes]:
+        """Return the bodies of the requests to this path, in order."""
+        found: list[bytes] = []
+        rest = bytes(self.sent)
+        while rest:
+            head, _, rest = rest.partition(b"\r\n\r\n")
+            length = _content_length(head)
+            if path.encode() in head.split(b"\r\n", 1)[0]:
+                found.append(rest[:length])
+            rest = rest[length:]
+        return found
+
+
+@asynccontextmanager
+async def tapped(port: int) -> AsyncIterator[Wiretap]:
+    """Open a port of our own that leads to the server's, one connection at a time."""
+    tap = Wiretap()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream, downstream = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.TaskGroup() as pumps:
+            pumps.create_task(_pump(reader, downstream, tap.sent))
+            pumps.create_task(_pump(upstream, writer, None))
+
+    server = await asyncio.start_server(connect, "127.0.0.1", 0)
+    tap.port = server.sockets[0].getsockname()[1]
+    try:
+        yield tap
+    finally:
+        server.close()
+
+
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kept: bytearray | None
+) -> None:
+    while chunk := await reader.read(_CHUNK_BYTES):
+        if kept is not None:
+            kept += chunk
+        writer.write(chunk)
+        await writer.drain()
+    writer.close()
+
+
+def _content_length(head: bytes) -> int:
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length":
+            return int(value)
+    return 0

@@ -1,0 +1,266 @@
+"""The XTDB store beside a bare HTTP client, and the door beside a handler that does nothing.
+
+The bare client sends the very bytes that our client was seen to send, with ids and keys renewed.
+"""
+
+import asyncio
+import re
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+
+from ctxmgr.bench.disagreements import disagreements
+from ctxmgr.bench.histories import HISTORY_KIND, random_history
+from ctxmgr.bench.measure import alternate
+from ctxmgr.bench.report import Figure, Say, at_least, at_most, reported
+from ctxmgr.bench.saved_session import saved_turns
+from ctxmgr.bench.wiretap import Wiretap, tapped
+from ctxmgr.core.objects import KINDS
+from ctxmgr.core.store import Put
+from ctxmgr.settings import cache_dir
+from ctxmgr.stores.sqlite import SqliteStore
+from ctxmgr.stores.xtdb import XtdbStore
+from ctxmgr.stores.xtdb_process import XtdbProcess
+
+BATCH: Final = 5_000
+CONNECTIONS: Final = 8
+
+_EARLY, _LATE = 100, 1_000
+_NEIGHBOURS: Final = 32
+"""Commits around a turn whose bytes are averaged, so that no chunk's boundary decides."""
+
+_TX_ID: Final = re.compile(rb":xtdb.api/tx-id (\d+)")
+_EDN: Final = {"Content-Type": "application/edn", "Accept": "application/edn"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    store: XtdbStore
+    tap: Wiretap
+    direct: httpx.AsyncClient
+    """Straight to the server."""
+    base: str
+    data_dir: Path
+
+
+async def xtdb_figures(*, quick: bool, histories: int | None, say: Say) -> list[Figure]:
+    """Start a server of our own on RocksDB and measure on it."""
+    async with _running(say) as bench:
+        if histories:
+            return [await _agreement(bench.base, histories=histories, say=say)]
+        say("XTDB: small puts")
+        figures = [await _small_puts(bench, puts=20 if quick else 100)]
+        say(f"XTDB: batch get of {BATCH}")
+        figures.append(await _batch_get(bench, rounds=3 if quick else 7))
+        say("XTDB: the door under wrk")
+        figures.append(await _door(bench, seconds=2 if quick else 5, warm_up=10 if quick else 30))
+        say(f"XTDB: a session of {_LATE} turns")
+        figures.extend(await _bytes_sent(bench))
+    return figures
+
+
+async def _agreement(base: str, *, histories: int, say: Say) -> Figure:
+    kinds = {HISTORY_KIND.name: HISTORY_KIND}
+    found: list[str] = []
+    async with AsyncExitStack() as stack:
+        embedded = await stack.enter_async_context(await SqliteStore.open(":memory:", kinds=kinds))
+        opened = await XtdbStore.open(f"xtdb+{base}", kinds=kinds)
+        remote = await stack.enter_async_context(opened)
+        for seed in range(histories):
+            say(f"history {seed + 1} of {histories}")
+            history = random_history(seed, mark=f"{uuid4().hex}-{seed}")
+            found += await disagreements(embedded, remote, history)
+    return at_most(
+        f"answers that differ in {histories:,} random histories",
+        len(found),
+        bound=0,
+        against="SQLite and XTDB, each other",
+        note="; ".join(each.splitlines()[0] for each in found[:5]),
+    )
+
+
+@asynccontextmanager
+async def _running(say: Say) -> AsyncIterator[_Bench]:
+    with TemporaryDirectory(prefix="ctxmgr-bench-") as folder:
+        data_dir = Path(folder) / "data"
+        server = XtdbProcess(
+            state_dir=Path(folder) / "state",
+            data_dir=data_dir,
+            lib_dir=cache_dir() / "xtdb",
+            say=say,
+        )
+        status = await server.up(config="rocksdb", port=0)
+        assert status.url is not None
+        base = status.url.removeprefix("xtdb+")
+        try:
+            async with AsyncExitStack() as stack:
+                tap = await stack.enter_async_context(tapped(urlsplit(base).port or 0))
+                opened = await XtdbStore.open(f"xtdb+http://127.0.0.1:{tap.port}", kinds=KINDS)
+                store = await stack.enter_async_context(opened)
+                direct = await stack.enter_async_context(httpx.AsyncClient(base_url=base))
+                yield _Bench(store, tap, direct, base, data_dir)
+        finally:
+            await server.down()
+
+
+async def _small_puts(bench: _Bench, *, puts: int) -> Figure:
+    url = f"xtdb+{bench.base}"
+    key, object_id = uuid4().hex.encode(), b"toolu_first"
+    bench.tap.clear()
+    await bench.store.commit([Put(_document("first"))], key=key.decode())
+    (template,) = bench.tap.bodies("/submit-tx")
+    async with await XtdbStore.open(url, kinds=KINDS) as store:
+
+        async def ours() -> None:
+            for _ in range(puts):
+                await store.commit([Put(_document(uuid4()))])
+
+        async def bare() -> None:
+            for _ in range(puts):
+                renewed = template.replace(key, uuid4().hex.encode())
+                renewed = renewed.replace(object_id, uuid4().hex.encode())
+                await _submit(bench.direct, renewed)
+
+        times = await alternate(ours, bare, rounds=5)
+    note = f"{times.ours / puts * 1e3:.1f} ms, bare {times.baseline / puts * 1e3:.1f} ms"
+    return at_least(
+        "XTDB small put with commit check",
+        times.speed,
+        bound=0.8,
+        against="the same two calls with a bare httpx client",
+        note=note,
+    )
+
+
+async def _submit(client: httpx.AsyncClient, body: bytes) -> None:
+    reply = await client.post("/_xtdb/submit-tx", content=body, headers=_EDN)
+    found = _TX_ID.search(reply.raise_for_status().content)
+    assert found is not None
+    number = found[1].decode()
+    committed = await client.get(
+        "/_xtdb/tx-committed",
+        params={"tx-id": number, "await-tx-id": number, "await-tx-timeout": "10000"},
+        headers=_EDN,
+    )
+    assert b"true" in committed.raise_for_status().content
+
+
+async def _batch_get(bench: _Bench, *, rounds: int) -> Figure:
+    ids = [f"batch:{number}" for number in range(BATCH)]
+    documents = [{**_document(number), "xt/id": each} for number, each in enumerate(ids)]
+    for start in range(0, BATCH, 1_000):
+        await bench.store.commit([Put(each) for each in documents[start : start + 1_000]])
+    bench.tap.clear()
+    await bench.store.get_many(ids)
+    queries = bench.tap.bodies("/query")
+    targets = _targets(bench.tap, "/query")
+    async with await XtdbStore.open(f"xtdb+{bench.base}", kinds=KINDS) as store:
+
+        async def ours() -> None:
+            assert len(await store.get_many(ids)) == BATCH
+
+        async def raw() -> None:
+            for target, query in zip(targets, queries, strict=True):
+                reply = await bench.direct.post(target, content=query, headers=_EDN)
+                assert len(reply.raise_for_status().content) > BATCH
+
+        times = await alternate(ours, raw, rounds=rounds)
+    note = f"{times.ours * 1e3:.0f} ms, raw {times.baseline * 1e3:.0f} ms, {len(queries)} queries"
+    return at_least(
+        f"XTDB batch get of {BATCH:,}",
+        times.speed,
+        bound=0.5,
+        against="the same query and bytes, read raw, not decoded",
+        note=note,
+    )
+
+
+def _targets(tap: Wiretap, path: str) -> list[str]:
+    lines = re.findall(rb"^POST (\S+) HTTP/1.1\r$", bytes(tap.sent), re.MULTILINE)
+    return [line.decode() for line in lines if path.encode() in line]
+
+
+async def _door(bench: _Bench, *, seconds: int, warm_up: int) -> Figure:
+    """A server is measured as it is after a while: its JVM compiles what it often runs."""
+    what = f"our door: GET of a small document on {CONNECTIONS} connections (wrk)"
+    against = "a handler in the same server that answers fixed bytes"
+    if not shutil.which("wrk"):
+        return reported(what, None, against=against, note="not measured: wrk is not installed")
+    await bench.store.commit([Put({**_document(0), "xt/id": "door"})])
+    entity = f"{bench.base}/_xtdb/entity?eid-edn=%22door%22"
+    await _wrk(entity, warm_up)
+    rates: dict[str, list[float]] = {"entity": [], "fixed": []}
+    for _ in range(3):
+        rates["entity"].append(await _wrk(entity, seconds))
+        rates["fixed"].append(await _wrk(f"{bench.base}/ping", seconds))
+    ours, fixed = (sorted(each)[1] for each in rates.values())
+    note = f"{ours:.0f} requests/s, fixed bytes {fixed:.0f}"
+    return at_least(what, ours / fixed, bound=0.5, against=against, note=note)
+
+
+async def _wrk(url: str, seconds: int) -> float:
+    process = await asyncio.create_subprocess_exec(
+        *("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", url), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    found = re.search(rb"Requests/sec:\s*([\d.]+)", output)
+    assert found is not None, output
+    assert b"Non-2xx" not in output, output
+    return float(found[1])
+
+
+async def _bytes_sent(bench: _Bench) -> list[Figure]:
+    sent: list[int] = []
+    payload = 0
+    before = _folder_bytes(bench.data_dir)
+    for turn in saved_turns("bench", turns=_LATE + _NEIGHBOURS // 2):
+        bench.tap.clear()
+        await bench.store.commit(turn.puts)
+        sent.append(len(bench.tap.sent))
+        payload += turn.payload_bytes
+    early, late = _around(sent, _EARLY), _around(sent, _LATE)
+    disk = _folder_bytes(bench.data_dir) - before
+    return [
+        at_most(
+            f"XTDB bytes sent per commit at turn {_LATE:,}",
+            late / early,
+            bound=2,
+            against=f"at turn {_EARLY}",
+            note=f"{late:,.0f} bytes, at turn {_EARLY} {early:,.0f}",
+        ),
+        reported(
+            "XTDB bytes on disk for that session",
+            disk / payload,
+            against="the bytes of its text and ids",
+            note=f"{disk:,} bytes for {payload:,}, logs not yet compacted",
+        ),
+    ]
+
+
+def _around(sent: list[int], turn: int) -> float:
+    near = sent[turn - _NEIGHBOURS // 2 : turn + _NEIGHBOURS // 2]
+    return sum(near) / len(near)
+
+
+def _folder_bytes(folder: Path) -> int:
+    return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+
+
+def _document(number: object) -> dict[str, Any]:
+    return {
+        "xt/id": f"toolu_{number}",
+        "type": "toolcall",
+        "tool": "bash",
+        "args": {"command": f"make test TARGET={number}"},
+        "status": "ok",
+        "chat_ref": "chat:bench",
+        "content": "............ 12 passed in 0.31 s",
+    }

@@ -1,0 +1,166 @@
+"""The command line, derived from the catalogue. Prints help; ``running`` does the rest.
+
+Only click is imported before a command runs, so that ``--help`` and completion answer at once.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ctxmgr import __version__
+from ctxmgr.surfaces.catalogue import Operation, Parameter
+from ctxmgr.surfaces.operations import OPERATIONS
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    COMMANDS.main(prog_name="ctxmgr")
+
+
+class InstantType(click.ParamType[int]):
+    """UTC milliseconds, or a date that is turned into them."""
+
+    name = "instant"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int) or value.isdigit():
+            return int(value)
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither milliseconds nor ISO 8601", param, ctx)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+
+
+def build(operations: tuple[Operation, ...]) -> click.Group:
+    """Make the command tree."""
+    root = click.Group(
+        name="ctxmgr",
+        help="Decide, turn by turn, what an agent's model sees, and forget nothing.",
+        params=_root_options(),
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    for operation in operations:
+        *group, name = operation.name.split()
+        _group(root, group).add_command(_command(operation, name))
+    return root
+
+
+def _group(root: click.Group, names: list[str]) -> click.Group:
+    for name in names:
+        if name not in root.commands:
+            root.add_command(click.Group(name=name, help=_GROUP_HELP[name]))
+        found = root.commands[name]
+        assert isinstance(found, click.Group)
+        root = found
+    return root
+
+
+_GROUP_HELP = {"xtdb": "Run an XTDB server of one's own."}
+
+
+def _root_options() -> list[click.Parameter]:
+    return [
+        click.Option(["--store"], metavar="URL", help="The store; overrules the settings."),
+        click.Option(["-v", "--verbose"], count=True, help="Log what happens; -vv logs more."),
+        click.Option(["--log-json"], is_flag=True, help="Log as one JSON object per line."),
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Show the version and exit.",
+        ),
+    ]
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+    if value:
+        click.echo(f"ctxmgr {__version__}")
+        ctx.exit()
+
+
+def _command(operation: Operation, name: str) -> click.Command:
+    own = [_click_parameter(each) for each in operation.parameters]
+    shared: list[click.Parameter] = [
+        click.Option(["--json"], is_flag=True, help="Print the result as JSON.")
+    ]
+    if operation.uses_store:
+        shared.append(click.Option(["--store"], metavar="URL", help="The store to work on."))
+    return click.Command(
+        name=name,
+        help=operation.help,
+        epilog=_epilog(operation),
+        params=[*own, *shared],
+        callback=_callback(operation),
+    )
+
+
+def _epilog(operation: Operation) -> str:
+    """Arguments, which click leaves unexplained, and a line to copy."""
+    told = [
+        f"  {each.param.metavar or each.name.upper()}  {each.param.help}"
+        for each in operation.parameters
+        if each.positional
+    ]
+    arguments = "\n".join(["\b\nArguments:", *told]) + "\n\n" if told else ""
+    return f"{arguments}\b\nExample:\n  {operation.example}"
+
+
+def _click_parameter(parameter: Parameter) -> click.Parameter:
+    kind = _click_type(parameter)
+    if parameter.positional:
+        return click.Argument(
+            [parameter.name],
+            type=kind,
+            nargs=-1 if parameter.many else 1,
+            required=parameter.required,
+            metavar=parameter.param.metavar,
+        )
+    return click.Option(
+        ["--" + parameter.name.replace("_", "-")],
+        type=None if parameter.type is bool else kind,
+        is_flag=parameter.type is bool,
+        default=parameter.default,
+        show_default=parameter.default not in (None, False),
+        metavar=parameter.param.metavar,
+        help=parameter.param.help,
+    )
+
+
+def _click_type(parameter: Parameter) -> click.ParamType[Any] | type:
+    if parameter.param.instant:
+        return InstantType()
+    if isinstance(parameter.type, tuple):
+        return click.Choice(parameter.type)
+    return click.Path(path_type=Path) if parameter.type is Path else parameter.type
+
+
+def _callback(operation: Operation) -> Callable[..., None]:
+    @click.pass_context
+    def callback(ctx: click.Context, /, *, json: bool, **given: Any) -> None:
+        from ctxmgr.surfaces.running import run
+
+        root = ctx.find_root().params
+        store = given.pop("store", None) or root["store"]
+        ctx.exit(
+            run(
+                operation,
+                given,
+                store=store,
+                as_json=json,
+                verbose=root["verbose"],
+                log_json=root["log_json"],
+            )
+        )
+
+    return callback
+
+
+COMMANDS = build(OPERATIONS)

@@ -1,0 +1,102 @@
+"""Write the command reference and the pinned help texts: ``python -m tests.reference``.
+
+Both are derived from the catalogue. ``test_docs`` and ``surfaces/test_help`` fail when they differ,
+so a changed option is seen in the commit that changes it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ctxmgr.surfaces.cli import COMMANDS
+from ctxmgr.surfaces.exits import ANSWERS
+from tests.components import ROOT
+
+REFERENCE = ROOT / "docs" / "reference"
+HELP = ROOT / "tests" / "surfaces" / "help"
+WIDTH = 90
+
+
+def help_texts() -> dict[str, str]:
+    """Every command and group by its full name, with what ``--help`` prints."""
+    settings = {**COMMANDS.context_settings, "terminal_width": WIDTH}
+    return dict(_walk(click.Context(COMMANDS, info_name="ctxmgr", **settings)))
+
+
+def pages() -> dict[str, str]:
+    """The pages of docs/reference by file name."""
+    texts = help_texts()
+    commands = {name: text for name, text in texts.items() if name != "ctxmgr"}
+    own = {f"{_slug(name)}.md": _page(name, text) for name, text in commands.items()}
+    return {"README.md": _index(texts["ctxmgr"], commands), **own}
+
+
+def write() -> None:
+    """Bring the files up to date; what no longer exists goes."""
+    _replace(REFERENCE, pages(), "*.md")
+    _replace(HELP, {f"{_slug(name)}.txt": text for name, text in help_texts().items()}, "*.txt")
+
+
+def _walk(context: click.Context) -> Iterator[tuple[str, str]]:
+    yield context.command_path, context.command.get_help(context) + "\n"
+    if isinstance(context.command, click.Group):
+        for name, command in sorted(context.command.commands.items()):
+            yield from _walk(command.context_class(command, parent=context, info_name=name))
+
+
+def _slug(name: str) -> str:
+    return name.removeprefix("ctxmgr ").replace(" ", "-")
+
+
+def _page(name: str, text: str) -> str:
+    return f"# {name}\n\n```text\n{text}```\n\nSee also: [all commands](README.md).\n"
+
+
+def _index(text: str, commands: dict[str, str]) -> str:
+    links = "\n".join(f"- [{name}]({_slug(name)}.md)" for name in commands)
+    exits = "\n".join(
+        f"| {answer.exit_code} | `{code}` | {answer.fault} |" for code, answer in ANSWERS.items()
+    )
+    return _INDEX.format(text=text, links=links, exits=exits)
+
+
+_INDEX = """# Commands
+
+These pages are written by `make docs` from the operations that ctxmgr declares.
+
+```text
+{text}```
+
+{links}
+
+## Exit codes
+
+Done is 0.
+A command that was done and found something wanting (`verify` a fault, `bench` a miss) ends with 1.
+Interrupted is 130, terminated 143.
+Every error has a code, which `--json` prints too:
+
+| exit | code | what it says |
+|---|---|---|
+{exits}
+
+## Shell completion
+
+```text
+eval "$(_CTXMGR_COMPLETE=bash_source ctxmgr)"     # bash; zsh_source and fish_source as well
+```
+"""
+
+
+def _replace(folder: Path, files: dict[str, str], pattern: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob(pattern):
+        if path.name not in files:
+            path.unlink()
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

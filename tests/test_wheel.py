@@ -1,0 +1,127 @@
+"""What is shipped: the wheel holds all it needs, nothing else, and works where nothing else is."""
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from tests.components import ROOT
+from tests.xtdb.servers import require_xtdb
+
+WHEEL_BYTES_MAX = 2_000_000
+"""Text only: jars are fetched by the machine that runs them."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build it as a release is built."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
+    subprocess.run(build, check=True, capture_output=True)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment that has the wheel and what it depends on, nothing else."""
+    folder = tmp_path_factory.mktemp("venv")
+    venv.create(folder, with_pip=True)
+    subprocess.run([folder / "bin" / "pip", "install", "--quiet", wheel], check=True)
+    return folder / "bin"
+
+
+def test_the_wheel_holds_the_server_and_the_sandbox(wheel: Path) -> None:
+    """003-R198: who installs ctxmgr can start XTDB without a checkout."""
+    names = _names(wheel)
+
+    wanted = [
+        f"ctxmgr/shipped/{path.relative_to(ROOT)}"
+        for folder in ("xtdb", "sandbox")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+    ]
+    assert [name for name in wanted if name not in names] == []
+    assert {"ctxmgr/py.typed", "ctxmgr/shipped/xtdb/start"} <= names
+
+
+def test_the_wheel_holds_every_module_and_statement(wheel: Path) -> None:
+    """A forgotten .sql file would only be missed on somebody else's machine."""
+    files = [path for path in (ROOT / "ctxmgr").rglob("*") if path.suffix in {".py", ".sql"}]
+
+    assert {str(path.relative_to(ROOT)) for path in files} <= _names(wheel)
+
+
+def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
+    """No tests, caches, databases or jars."""
+    strangers = [
+        name
+        for name in _names(wheel)
+        if not name.startswith(("ctxmgr/", "ctxmgr-"))
+        or name.endswith((".pyc", ".jar", ".class", ".db", ".log"))
+    ]
+
+    assert strangers == []
+    assert wheel.stat().st_size < WHEEL_BYTES_MAX
+
+
+def test_the_installed_command_knows_its_version(installed: Path, wheel: Path) -> None:
+    """The first thing anybody types after installing."""
+    version = wheel.name.split("-")[1]
+
+    told = subprocess.run([installed / "ctxmgr", "--version"], capture_output=True, check=True)
+
+    assert told.stdout.decode() == f"ctxmgr {version}\n"
+
+
+@pytest.mark.xtdb
+@pytest.mark.timeout(900)
+def test_the_installed_wheel_starts_a_server_and_stores_in_it(
+    installed: Path, tmp_path: Path
+) -> None:
+    """The whole way from an empty environment to a document in XTDB, and nothing left running."""
+    require_xtdb()
+    server = _run(installed, tmp_path, "ctxmgr", "xtdb", "up", "--config", "memory", "--port", "0")
+    try:
+        stored = _run(installed, tmp_path, "python", "-c", _PUT_AND_GET, server["url"])
+        found = _run(installed, tmp_path, "ctxmgr", "get", "note", "--store", server["url"])
+    finally:
+        stopped = _run(installed, tmp_path, "ctxmgr", "xtdb", "down")
+
+    assert stored == found["document"] == {"xt/id": "note", "type": "note", "text": "hello"}
+    assert stopped["running"] is False
+
+
+_PUT_AND_GET = """
+import asyncio, json, sys
+from ctxmgr import Put, open_store
+
+async def main():
+    async with await open_store(sys.argv[1]) as store:
+        await store.commit([Put({"xt/id": "note", "type": "note", "text": "hello"})])
+        print(json.dumps((await store.get("note")).document))
+
+asyncio.run(main())
+"""
+
+
+def _names(wheel: Path) -> set[str]:
+    with ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def _run(programs: Path, home: Path, name: str, *arguments: str) -> Any:
+    places = {f"XDG_{each}_HOME": str(home / each) for each in ("DATA", "STATE", "CONFIG")}
+    clean = {each: os.environ[each] for each in os.environ if not each.startswith("PYTHON")}
+    command = [programs / name, *arguments, *(["--json"] if name == "ctxmgr" else [])]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=home, env={**clean, **places}
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
