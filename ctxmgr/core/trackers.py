@@ -10,8 +10,9 @@
 
 A tracker says which objects have to be indexed again, and no more: what a session shows is never
 changed by it. A burst of events for one file is one change, told when the file has been quiet for
-the debounce time, or after ``PATIENCE`` times that while it is still being written. What waits to
-be told is a set of the followed objects, so nothing can run over.
+the debounce time, or after ``PATIENCE`` times that while it is still being written. Between two
+tellings lies at least the debounce time, so a checkout's thousands come in a few batches. What
+waits to be told is a set of the followed objects, so nothing can run over.
 
 Several clients may follow one source; each has its own trackers. A file in a sandbox's own
 filesystem has none.
@@ -107,6 +108,7 @@ class Trackers:
         self._paths: dict[str, str] = {}
         self._pending: dict[str, tuple[float, float]] = {}
         """By object: when its first and its last event came."""
+        self._quiet_until = 0.0
         self._lock = threading.Lock()
         self._wake = asyncio.Event()
         self._closed = False
@@ -241,13 +243,16 @@ class Trackers:
         earliest: float | None = None
         with self._lock:
             for object_id, (first, last) in self._pending.items():
-                at = min(last + self._debounce_s, first + self._debounce_s * PATIENCE)
+                quiet_at = min(last + self._debounce_s, first + self._debounce_s * PATIENCE)
+                at = max(quiet_at, self._quiet_until)
                 if at <= now and len(due) < CHANGES_MAX:
                     due.append(object_id)
                 elif earliest is None or at < earliest:
                     earliest = at
             for object_id in due:
                 del self._pending[object_id]
+        if due and len(due) < CHANGES_MAX:
+            self._quiet_until = now + self._debounce_s
         return tuple(due), None if earliest is None else max(earliest - now, 0)
 
 

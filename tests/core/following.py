@@ -11,7 +11,7 @@ from ctxmgr.core.observing import Target
 from ctxmgr.core.trackers import Trackers
 from tests.core.projects import Project
 
-WITHIN_SECONDS = 5
+WITHIN_SECONDS = 20
 DEBOUNCE_MS = 20
 
 

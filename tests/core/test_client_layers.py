@@ -73,7 +73,7 @@ async def test_a_listener_hears_everything_in_order(tmp_path: Path) -> None:
     diary = Diary()
     async with ctxmgr.connect(f"sqlite:///{tmp_path}/s.db", listeners=[diary]) as client:
         await one_turn(client, "s1")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await client.heard()
 
     assert diary.names == TOLD
@@ -91,7 +91,7 @@ async def test_a_listener_that_was_away_is_told_what_it_missed(tmp_path: Path) -
     del diary.heard[4:]  # it crashed in the middle of a transaction and remembers this much
 
     async with ctxmgr.connect(url, listeners=[diary]) as client:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await client.heard()
 
     assert diary.names == TOLD

@@ -222,7 +222,7 @@ def test_a_directory_is_absolute() -> None:
         discover("ls", directory="w", output="a\n")
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("command", "output"),
     [

@@ -9,7 +9,7 @@ import pytest
 from ctxmgr.core.folder_watches import Happened, Lost
 from ctxmgr.core.watched_files import WatchedFiles
 
-WITHIN_SECONDS = 5
+WITHIN_SECONDS = 20
 
 
 class Told:

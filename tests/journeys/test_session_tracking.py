@@ -17,7 +17,7 @@ def mount(project: Path) -> list[dict[str, Any]]:
 async def until(client: Client, session: LiveSession, shown: str) -> None:
     """Wait until a prompt would hold this."""
     assert client.tracking is not None
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await client.tracking.wait_for(lambda: shown in session.context().text())
 
 

@@ -221,11 +221,11 @@ async def test_a_writer_that_cannot_go_on_says_so_to_everyone(tmp_path):
         store._writer._connection = _FailingRollback(store._writer._connection)
         tasks = [asyncio.create_task(store.commit([Put(_note(f"n{n}"))])) for n in range(300)]
 
-        done = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+        done = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 20)
 
         assert {type(each) for each in done} == {Unavailable}
         with pytest.raises(Unavailable, match="open it again"):
-            await asyncio.wait_for(store.commit([Put(_note("late"))]), 5)
+            await asyncio.wait_for(store.commit([Put(_note("late"))]), 20)
 
     async with await SqliteStore.open(tmp_path / "s.db") as again:
         assert await again.feed() == []
@@ -243,7 +243,7 @@ async def test_a_writer_that_dies_leaves_nobody_waiting(store, monkeypatch, stag
     monkeypatch.setattr(store._writer, stage, die)
 
     with pytest.raises(told):
-        await asyncio.wait_for(store.commit([Put(_note("a"))]), 5)
+        await asyncio.wait_for(store.commit([Put(_note("a"))]), 20)
 
 
 async def test_closing_leaves_no_thread_and_no_log(tmp_path: Path):

@@ -79,10 +79,10 @@ async def test_a_log_is_read_no_further_than_a_page_has_bytes(
 ) -> None:
     """What is not wanted yet is not waited for (003-R010)."""
     monkeypatch.setattr(xtdb_http, "PAGE_BYTES_MAX", 100)
-    async with ScriptedServer() as server, await XtdbStore.open(server.url, timeout_s=5) as store:
+    async with ScriptedServer() as server, await XtdbStore.open(server.url, timeout_s=30) as store:
         server.answer("tx-log", Reply(HEAD + _logged(1), hang=True))
 
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(20):
             fed = await store.feed()
 
     assert [each.key for each in fed] == ["1"]
@@ -92,10 +92,10 @@ async def test_a_list_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatc
     """Nor is it read for ever when nothing in it is ours (003-R115)."""
     monkeypatch.setattr(xtdb_http, "REPLY_BYTES_MAX", 100)
     theirs = b'{:xtdb.api/tx-id 1, :xtdb.api/tx-time #inst "2026", :xtdb.api/tx-ops ()} '
-    async with ScriptedServer() as server, await XtdbStore.open(server.url, timeout_s=5) as store:
+    async with ScriptedServer() as server, await XtdbStore.open(server.url, timeout_s=30) as store:
         server.answer("tx-log", Reply(HEAD + theirs * 3, hang=True))
 
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(20):
             with pytest.raises(Incorrect, match="ask for less"):
                 await store.feed()
 
@@ -108,7 +108,7 @@ async def test_a_start_that_cannot_be_asked_for_fails_the_read_as_itself() -> No
         for name in "abc"
     )
     marks = "".join(f'["ctxmgr/bounded/{name}"] ' for name in "abc")
-    async with ScriptedServer() as server, await XtdbStore.open(server.url, timeout_s=5) as store:
+    async with ScriptedServer() as server, await XtdbStore.open(server.url, timeout_s=30) as store:
         basis = '{:xtdb.api/valid-time #inst "2026", :xtdb.api/tx {:xtdb.api/tx-id 1}}'
         server.answer("db", edn(basis))
         server.answer("query", edn(f"({rows})"), edn(f"({rows})"), edn(f"({marks})"))

@@ -167,7 +167,7 @@ def test_pending_waits_leave_the_server_free(server: XtdbServer) -> None:
         replies = [wait.getresponse().status for wait in waits]
 
     assert status == 200
-    assert seconds < 1
+    assert seconds < 2
     assert replies == [500] * 200
 
 
