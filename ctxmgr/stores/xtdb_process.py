@@ -117,7 +117,7 @@ class XtdbProcess:
                 _signal(started.pid, signal.SIGKILL)
                 await self._gone(STOP_WAIT_S)
         if started is not None:
-            _reap(started.pid)
+            await _reap(started.pid)
         self._file("server.json").unlink(missing_ok=True)
         return self.status()
 
@@ -301,9 +301,18 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-def _reap(pid: int) -> None:
-    with suppress(ChildProcessError):  # started by another command: not our child
-        os.waitpid(pid, os.WNOHANG)
+async def _reap(pid: int) -> None:
+    # Its files are closed, and so its lock is free, a moment before its end can be waited for.
+    deadline = monotonic() + STOP_WAIT_S
+    while not _is_reaped(pid) and monotonic() < deadline:  # noqa: ASYNC110 (nothing tells of it)
+        await asyncio.sleep(_POLL_S)
+
+
+def _is_reaped(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG) != (0, 0)
+    except ChildProcessError:  # started by another command: not our child
+        return True
 
 
 def _read(path: Path) -> str:
