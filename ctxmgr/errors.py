@@ -8,7 +8,9 @@ CtxmgrError
 ├── Conflict             someone else wrote first; read again, then retry
 ├── Denied               the credentials or the file's permissions do not allow it
 ├── Unavailable          the store or the source cannot be reached; nothing was written, retry later
-│   └── OutcomeUnknown   the reply was lost; retry with the same key to learn the outcome
+│   ├── OutcomeUnknown   the reply was lost; retry with the same key to learn the outcome
+│   └── ModelUnavailable the model's server cannot be reached, or is too busy
+│       └── AnswerLost   an answer began and did not end; none of it counts
 └── Corrupt              stored data fails its own check; never retried, never hidden
     └── HashMismatch     a stored hash is not the hash of what it stands for
 """
@@ -95,6 +97,18 @@ class OutcomeUnknown(Unavailable):
             "commit it again with the same key: it is written once at most"
         )
         self.key = key
+
+
+class ModelUnavailable(Unavailable):
+    """No answer came from the model's server."""
+
+    code = "model_unavailable"
+
+
+class AnswerLost(ModelUnavailable):
+    """The model's answer broke off or could not be read to its end. None of it was stored."""
+
+    code = "answer_lost"
 
 
 class Corrupt(CtxmgrError):

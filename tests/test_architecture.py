@@ -74,6 +74,7 @@ MUST_BE_PURE: Final = (
     "core.growing",
     "core.hashes",
     "core.lines",
+    "core.model",
     "core.objects",
     "core.paging",
     "core.parts",

@@ -9,7 +9,7 @@ Blank text is refused by the API, so it is left out. At most ``CACHE_BREAKPOINTS
 cached prefix: after the system prompt, after the pool, and at the end of the chat.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from ctxmgr.core.assembly import Context, Section, ShownTurn
@@ -68,11 +68,12 @@ def read_answer(
     session_id: str,
     turn: int,
     unique_ids: bool = True,
+    taken: Container[str] = (),
     provider: str | None = API,
     timestamp: int | None = None,
 ) -> Answer:
     """Read a whole reply. Blocks that are neither text nor tool use are kept for this API."""
-    ids = ToolCallIds(session_id, turn=turn, unique=unique_ids)
+    ids = ToolCallIds(session_id, turn=turn, unique=unique_ids, taken=taken)
     known = storable(reply)
     meta = read_meta(
         known,

@@ -7,7 +7,7 @@ other call of the same payload has: the provider's own where that holds, a made 
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -77,16 +77,23 @@ class Answer:
 
 
 class ToolCallIds:
-    """Gives each tool call of one answer its object id."""
+    """Gives each tool call of one answer its object id.
 
-    def __init__(self, session_id: str, *, turn: int, unique: bool) -> None:
+    ``taken`` are ids that have calls already: after a crash a turn is asked for again under the
+    same number, and what it had run is stored.
+    """
+
+    def __init__(
+        self, session_id: str, *, turn: int, unique: bool, taken: Container[str] = ()
+    ) -> None:
         self._prefix = "" if unique else f"{session_id}:{turn}:"
+        self._taken = taken
         self._given: set[str] = set()
 
     def give(self, call_id: str) -> str:
-        """Return an id that this answer has not used; some models number all calls alike."""
+        """Return an id that nobody has used; some models number all calls alike."""
         object_id, again = f"{self._prefix}{call_id}", 1
-        while object_id in self._given or not object_id:
+        while object_id in self._given or object_id in self._taken or not object_id:
             again += 1
             object_id = f"{self._prefix}{call_id}.{again}"
         self._given.add(object_id)

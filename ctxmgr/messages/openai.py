@@ -11,7 +11,7 @@ caller knows better.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from ctxmgr.core.assembly import Context, Section, ShownTurn
@@ -60,13 +60,14 @@ def read_answer(
     session_id: str,
     turn: int,
     unique_ids: bool = False,
+    taken: Container[str] = (),
     provider: str | None = None,
     timestamp: int | None = None,
 ) -> Answer:
     """Read a whole reply: its first choice. Other fields of the message are kept for this API."""
     known = storable(reply)
     choice = known["choices"][0]
-    ids = ToolCallIds(session_id, turn=turn, unique=unique_ids)
+    ids = ToolCallIds(session_id, turn=turn, unique=unique_ids, taken=taken)
     meta = read_meta(
         known,
         api=API,

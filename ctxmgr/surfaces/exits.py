@@ -44,6 +44,10 @@ ANSWERS: Final = MappingProxyType(
         "unavailable": Answer(
             6, "the store cannot be used now", "nothing was written; check that it runs and retry"
         ),
+        "model_unavailable": Answer(
+            6, "the model cannot be used now", "check its URL and that it runs, and retry"
+        ),
+        "answer_lost": Answer(6, "the model's answer was lost", "none of it was stored; retry"),
         "outcome_unknown": Answer(7, "the reply was lost", "retry with the same key"),
         "corrupt": Answer(
             8, "the stored data is damaged", "keep the file as it is and restore a backup"

@@ -1,0 +1,184 @@
+"""A small agent loop: render, ask, run the tools, store the turn, again. On public names only.
+
+    take_turn   prompt ─► model ─► answer ─► its tool calls, in the sandbox ─► one stored turn
+    work        turns until the model asks for no more tools, or a bound is reached
+
+A turn is stored whole or not at all. Cancelled while the model speaks, nothing of it is stored.
+Cancelled while a tool runs, the tool is ended and the turn is stored with what was run; whoever
+goes on shows the model that the rest was not.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from ctxmgr.core.live_session import LiveSession
+from ctxmgr.core.model import Ended, Ledger, Model, Request, Stop
+from ctxmgr.core.tools import DEFINITIONS, Tools
+from ctxmgr.errors import AnswerLost, Incorrect
+from ctxmgr.harness.happenings import Began, Finished, Happening, Lost, Ran
+from ctxmgr.messages import anthropic, openai
+from ctxmgr.messages.conversation import Answer
+
+TURNS_MAX: Final = 50
+"""Of one piece of work: enough for an hour's task, and a model that runs in circles stops."""
+
+ANSWERS_MAX: Final = 3
+"""Asked for in one turn while they break off: a connection that cuts three is broken."""
+
+PURPOSE: Final = "turn"
+"""What the loop's calls are booked under."""
+
+_READERS: Final[dict[str, Callable[..., Answer]]] = {
+    anthropic.API: anthropic.read_answer,
+    openai.API: openai.read_answer,
+}
+
+
+class Outcome(StrEnum):
+    """Why the work ended."""
+
+    DONE = "done"
+    TURNS_MAX = "turns_max"
+    LENGTH = "length"
+    """The model's answer reached its limit of tokens."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worked:
+    """A piece of work, as far as it came."""
+
+    outcome: Outcome
+    answer: str = field(repr=False)
+    """The last words of the model."""
+    turns: tuple[Finished, ...]
+    ledger: Ledger
+
+
+async def work(
+    session: LiveSession,
+    *,
+    model: Model,
+    user: str,
+    turns_max: int = TURNS_MAX,
+    hear: Callable[[Happening], None] = lambda _: None,
+) -> Worked:
+    """Take turns until the model is done; ``user`` is new before the first, and may be empty.
+
+    Every turn that was told as ``Finished`` is stored, whatever is raised afterwards.
+    """
+    if turns_max < 1:
+        raise Incorrect(f"turns_max is 1 or more, not {turns_max}")
+    turns: list[Finished] = []
+    ledger, outcome = Ledger(), Outcome.TURNS_MAX
+    while outcome is Outcome.TURNS_MAX and len(turns) < turns_max:
+        turns.append(await take_turn(session, model=model, user=user, hear=hear))
+        ledger, user = ledger.charged(turns[-1].charge), ""
+        outcome = _outcome(turns[-1])
+    return Worked(outcome=outcome, answer=turns[-1].text, turns=tuple(turns), ledger=ledger)
+
+
+async def take_turn(
+    session: LiveSession,
+    *,
+    model: Model,
+    user: str = "",
+    hear: Callable[[Happening], None] = lambda _: None,
+) -> Finished:
+    """Ask the model once and run what it asks for; the turn is stored when this returns."""
+    prompt = await session.render(user, form=model.form)
+    sections = _sections(session, user)
+    hear(Began(turn=session.turn))
+    ended = await _answered(model, prompt, hear)
+    answer = _READERS[model.form](
+        ended.reply,
+        session_id=session.session_id,
+        turn=session.turn,
+        unique_ids=model.unique_ids,
+        taken=session.sets.session_index,
+        timestamp=time.time_ns() // 1_000_000,
+    )
+    try:
+        await _run_tools(Tools(session), answer, hear)
+    finally:  # also when cancelled, or when the store refused a call: what was run was run
+        turn = await _uncut(session.end_turn(answer.parts, meta=answer.meta))
+    finished = Finished(
+        turn=turn,
+        text="".join(part["text"] for part in answer.parts if part["type"] == "text"),
+        tools=tuple(call.tool for call in answer.asked),
+        stop=ended.stop,
+        charge=ended.charge,
+        sections=sections,
+        levels=_levels(session),
+    )
+    hear(finished)
+    return finished
+
+
+async def _answered(model: Model, prompt: Any, hear: Callable[[Happening], None]) -> Ended:
+    request = Request(payload=prompt, tools=DEFINITIONS, purpose=PURPOSE)
+    for _ in range(ANSWERS_MAX - 1):
+        try:
+            return await _streamed(model, request, hear)
+        except AnswerLost as error:
+            hear(Lost(reason=str(error)))
+    return await _streamed(model, request, hear)
+
+
+async def _streamed(model: Model, request: Request, hear: Callable[[Happening], None]) -> Ended:
+    async with aclosing(model.stream(request)) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, Ended):
+                return piece
+            hear(piece)
+    raise AnswerLost(f"{model.name} ended its answer without saying so")
+
+
+async def _run_tools(tools: Tools, answer: Answer, hear: Callable[[Happening], None]) -> None:
+    for call in answer.asked:
+        result = await tools.dispatch(call.toolcall_id, name=call.tool, args=call.args)
+        hear(Ran(tool=call.tool, ok=result.ok, message=result.message))
+
+
+async def _uncut(storing: Coroutine[Any, Any, int]) -> int:
+    """Let a transaction end before the cancellation of whoever waits for it goes on."""
+    task = asyncio.ensure_future(storing)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
+
+
+def _outcome(turn: Finished) -> Outcome:
+    if turn.tools:
+        return Outcome.TURNS_MAX  # unless there is a next turn
+    match turn.stop:
+        case Stop.LENGTH:
+            return Outcome.LENGTH
+        case Stop.REFUSED:
+            return Outcome.REFUSED
+        case _:
+            return Outcome.DONE
+
+
+def _sections(session: LiveSession, user: str) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for block in session.context(user).blocks():
+        sizes[block.section] = sizes.get(block.section, 0) + len(block.text)
+    return sizes
+
+
+def _levels(session: LiveSession) -> dict[str, int]:
+    sets = session.sets
+    return {
+        "active": len(sets.active_set),
+        "metadata": len(sets.metadata_pool) - len(sets.active_set),
+        "indexed": len(sets.session_index) - len(sets.metadata_pool),
+        "pinned": len(sets.pinned_set),
+    }
