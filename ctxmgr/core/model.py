@@ -23,21 +23,6 @@ OUTPUT_TOKENS_MAX: Final = 8192
 T = TypeVar("T")
 
 
-class ToolDefinition(Protocol):
-    """A tool as a model is told of it, in no provider's words."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def description(self) -> str: ...
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """JSON schema of the arguments."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One call of a model."""
@@ -46,7 +31,8 @@ class Request:
     """As ``render`` gives it in the model's form, or plain text."""
     purpose: str
     """What it is for, in the ledger: ``turn``, ``summary``, …"""
-    tools: tuple[ToolDefinition, ...] = field(default=(), repr=False)
+    tools: tuple[Document, ...] = field(default=(), repr=False)
+    """Definitions in the model's form, as ``messages.tool_definitions`` gives them."""
     output_tokens_max: int = OUTPUT_TOKENS_MAX
 
 

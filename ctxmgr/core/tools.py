@@ -9,6 +9,7 @@ A call always comes back with ``ok`` and a message: what an agent does wrong is 
 Only what the agent cannot help, such as a store that is away, is raised.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -31,10 +32,14 @@ from ctxmgr.core.tool_arguments import (
     read_arguments,
 )
 from ctxmgr.core.tool_traces import absolute
+from ctxmgr.core.uncut import uncut
 from ctxmgr.errors import Denied, Incorrect, NotFound, Unavailable
 
 FILE_SECONDS: Final = 30.0
 """For writing or listing files: a slow disk, not a stuck one."""
+
+INTERRUPTED: Final = "interrupted before it ended; what it had done until then was done"
+"""The output of a tool that was cancelled."""
 
 _WRITE: Final = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1"'
 
@@ -119,15 +124,30 @@ class Tools:
     async def dispatch(
         self, tool_call_id: str, *, name: str, args: Mapping[str, Any]
     ) -> ToolResult:
-        """Run one tool call and store it."""
+        """Run one tool call and store it.
+
+        Cancelled, the tool is ended and the call is stored as a failed one before the cancellation
+        goes on: what it did so far was done.
+        """
         if name in CONTEXT_TOOLS:
             return await self._change(tool_call_id, name, args)
         try:
             ok, message = await self._run(name, args)
         except (Incorrect, NotFound, Denied) as error:
             ok, message = False, str(error)
+        except asyncio.CancelledError:
+            await self._record(tool_call_id, name=name, args=args, ok=False, message=INTERRUPTED)
+            raise
+        toolcall = await uncut(
+            self._record(tool_call_id, name=name, args=args, ok=ok, message=message)
+        )
+        return ToolResult(ok=ok, message=message, toolcall=toolcall)
+
+    async def _record(
+        self, tool_call_id: str, *, name: str, args: Mapping[str, Any], ok: bool, message: str
+    ) -> ToolCall:
         whole = name == "read" and ok and not {"offset", "limit"} & set(args)
-        toolcall = await self._session.record(
+        return await self._session.record(
             tool_call_id,
             tool=name,
             args=args,
@@ -135,7 +155,6 @@ class Tools:
             status="ok" if ok else "fail",
             faithful=whole,
         )
-        return ToolResult(ok=ok, message=message, toolcall=toolcall)
 
     async def _change(self, tool_call_id: str, name: str, args: Mapping[str, Any]) -> ToolResult:
         try:

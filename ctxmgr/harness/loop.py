@@ -10,19 +10,21 @@ goes on shows the model that the rest was not.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.model import Ended, Ledger, Model, Request, Stop
 from ctxmgr.core.tools import DEFINITIONS, Tools
+from ctxmgr.core.uncut import uncut
 from ctxmgr.errors import AnswerLost, Incorrect
 from ctxmgr.harness.happenings import Began, Finished, Happening, Lost, Ran
 from ctxmgr.messages import anthropic, openai
 from ctxmgr.messages.conversation import Answer
+from ctxmgr.messages.tool_definitions import for_anthropic, for_openai
 
 TURNS_MAX: Final = 50
 """Of one piece of work: enough for an hour's task, and a model that runs in circles stops."""
@@ -30,12 +32,22 @@ TURNS_MAX: Final = 50
 ANSWERS_MAX: Final = 3
 """Asked for in one turn while they break off: a connection that cuts three is broken."""
 
+ANSWER_SECONDS_MAX: Final = 30 * 60
+"""For one answer, however slowly it comes."""
+
 PURPOSE: Final = "turn"
 """What the loop's calls are booked under."""
 
-_READERS: Final[dict[str, Callable[..., Answer]]] = {
-    anthropic.API: anthropic.read_answer,
-    openai.API: openai.read_answer,
+
+class _Form(NamedTuple):
+    read_answer: Callable[..., Answer]
+    tools: tuple[dict[str, Any], ...]
+    """The definitions as a model is told of them."""
+
+
+_FORMS: Final = {
+    anthropic.API: _Form(anthropic.read_answer, tuple(for_anthropic(DEFINITIONS))),
+    openai.API: _Form(openai.read_answer, tuple(for_openai(DEFINITIONS))),
 }
 
 
@@ -91,11 +103,13 @@ async def take_turn(
     hear: Callable[[Happening], None] = lambda _: None,
 ) -> Finished:
     """Ask the model once and run what it asks for; the turn is stored when this returns."""
+    form = _form(model)
     prompt = await session.render(user, form=model.form)
     sections = _sections(session, user)
     hear(Began(turn=session.turn))
-    ended = await _answered(model, prompt, hear)
-    answer = _READERS[model.form](
+    request = Request(payload=prompt, tools=form.tools, purpose=PURPOSE)
+    ended = await _answered(model, request, hear)
+    answer = form.read_answer(
         ended.reply,
         session_id=session.session_id,
         turn=session.turn,
@@ -106,7 +120,7 @@ async def take_turn(
     try:
         await _run_tools(Tools(session), answer, hear)
     finally:  # also when cancelled, or when the store refused a call: what was run was run
-        turn = await _uncut(session.end_turn(answer.parts, meta=answer.meta))
+        turn = await uncut(session.end_turn(answer.parts, meta=answer.meta))
     finished = Finished(
         turn=turn,
         text="".join(part["text"] for part in answer.parts if part["type"] == "text"),
@@ -120,8 +134,7 @@ async def take_turn(
     return finished
 
 
-async def _answered(model: Model, prompt: Any, hear: Callable[[Happening], None]) -> Ended:
-    request = Request(payload=prompt, tools=DEFINITIONS, purpose=PURPOSE)
+async def _answered(model: Model, request: Request, hear: Callable[[Happening], None]) -> Ended:
     for _ in range(ANSWERS_MAX - 1):
         try:
             return await _streamed(model, request, hear)
@@ -131,11 +144,14 @@ async def _answered(model: Model, prompt: Any, hear: Callable[[Happening], None]
 
 
 async def _streamed(model: Model, request: Request, hear: Callable[[Happening], None]) -> Ended:
-    async with aclosing(model.stream(request)) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, Ended):
-                return piece
-            hear(piece)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS_MAX), aclosing(model.stream(request)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Ended):
+                    return piece
+                hear(piece)
+    except TimeoutError as error:
+        raise AnswerLost(f"{model.name} took longer than {ANSWER_SECONDS_MAX} s") from error
     raise AnswerLost(f"{model.name} ended its answer without saying so")
 
 
@@ -145,14 +161,13 @@ async def _run_tools(tools: Tools, answer: Answer, hear: Callable[[Happening], N
         hear(Ran(tool=call.tool, ok=result.ok, message=result.message))
 
 
-async def _uncut(storing: Coroutine[Any, Any, int]) -> int:
-    """Let a transaction end before the cancellation of whoever waits for it goes on."""
-    task = asyncio.ensure_future(storing)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise
+def _form(model: Model) -> _Form:
+    if model.form not in _FORMS:
+        known = ", ".join(sorted(_FORMS))
+        raise Incorrect(
+            f"{model.name} takes {model.form!r:.80}, which has no tools; known: {known}"
+        )
+    return _FORMS[model.form]
 
 
 def _outcome(turn: Finished) -> Outcome:

@@ -5,12 +5,23 @@ openai      {"type": "function", "function": {"name", "description", "parameters
 """
 
 from collections.abc import Iterable
-from typing import Any
-
-from ctxmgr.core.model import ToolDefinition
+from typing import Any, Protocol
 
 
-def for_anthropic(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any]]:
+class Described(Protocol):
+    """A tool as the core describes it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def schema(self) -> dict[str, Any]: ...
+
+
+def for_anthropic(definitions: Iterable[Described]) -> list[dict[str, Any]]:
     """Return ``tools`` of an Anthropic request."""
     return [
         {"name": each.name, "description": each.description, "input_schema": each.schema}
@@ -18,7 +29,7 @@ def for_anthropic(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any]]
     ]
 
 
-def for_openai(definitions: Iterable[ToolDefinition]) -> list[dict[str, Any]]:
+def for_openai(definitions: Iterable[Described]) -> list[dict[str, Any]]:
     """Return ``tools`` of an OpenAI request."""
     return [
         {
