@@ -130,7 +130,7 @@ class Tools:
         goes on: what it did so far was done.
         """
         if name in CONTEXT_TOOLS:
-            return await self._change(tool_call_id, name, args)
+            return await uncut(self._change(tool_call_id, name, args))
         try:
             ok, message = await self._run(name, args)
         except (Incorrect, NotFound, Denied) as error:

@@ -89,7 +89,7 @@ class AnthropicReading:
         self._blocks: dict[int, dict[str, Any]] = {}
         self._written: dict[int, str] = {}
         self._open: set[int] = set()
-        self._usage: dict[str, Any] = Field(default_factory=dict)
+        self._usage: dict[str, Any] = {}
         self._stop_reason: str | None = None
         self.over = False
         self._takes: Final[dict[str, Callable[[dict[str, Any]], Iterator[Said | Called]]]] = {

@@ -8,6 +8,7 @@ The server's own words are kept, cut to a length that can be read; a key that it
 """
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,6 +18,7 @@ from ctxmgr.errors import CtxmgrError, Denied, Incorrect, ModelUnavailable
 WORDS_MAX: Final = 500
 """Characters of a server's own words: they are for a person's line, not for a page."""
 
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _REFUSED: Final = frozenset({401, 402, 403})
 _PASSING: Final = frozenset({408, 409, 425, 429})
 _NO_MONEY: Final = frozenset({"insufficient_quota", "billing_error"})
@@ -61,10 +63,8 @@ def retry_after(value: str | None, *, now: datetime) -> float | None:
     """Read a ``Retry-After``: seconds, or a date. What is neither says nothing."""
     if value is None:
         return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
+    if _SECONDS.fullmatch(value):
+        return float(value)
     try:
         then = datetime.strptime(value, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
     except ValueError:

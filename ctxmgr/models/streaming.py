@@ -4,11 +4,11 @@ Reading    one API's way of putting an answer together, event by event
 streamed   events ─► pieces ─► Ended; whatever cannot be read makes the answer lost
 """
 
+import json
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Any, Protocol, TypeVar
 
-import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ctxmgr.core.model import Called, Ended, Piece, Said
@@ -56,8 +56,8 @@ async def streamed(
 def parsed(data: str) -> dict[str, Any]:
     """Read an event's data."""
     try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
         raise AnswerLost(f"the model's server sent no JSON: {data!r:.200}") from error
     if not isinstance(value, dict):
         raise AnswerLost(f"the model's server sent no JSON object: {data!r:.200}")
@@ -77,7 +77,7 @@ def checked(kind: type[M], value: dict[str, Any]) -> M:
 def arguments(text: str) -> dict[str, Any] | str:
     """Read a call's arguments; what a model wrote that is no JSON object stays as it is."""
     try:
-        value = orjson.loads(text or "{}")
-    except orjson.JSONDecodeError:
+        value = json.loads(text or "{}")
+    except (ValueError, RecursionError):
         return text
     return value if isinstance(value, dict) else text

@@ -7,6 +7,7 @@ httpx's errors are translated here and nowhere else. A key goes into a header an
 """
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -15,7 +16,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
-import orjson
 from httpx_sse import EventSource, SSEError
 
 from ctxmgr.core.documents import Document
@@ -74,7 +74,7 @@ class Transport:
 
     async def events(self, body: Document) -> AsyncGenerator[str, None]:
         """Send a request, and give the data of each event of the answer as it comes."""
-        response = await self._begun(orjson.dumps(body))
+        response = await self._begun(json.dumps(body).encode())
         try:
             with self._answering():
                 async with aclosing(EventSource(response).aiter_sse()) as events:
