@@ -114,6 +114,8 @@ class App:
     loaded: "Loaded"
     say: Callable[[str], None] = lambda _: None
     """Tells a person what is being done; does nothing where nobody looks."""
+    write: Callable[[str], None] = lambda _: None
+    """Shows text as it comes, for an operation that streams; nowhere where nobody looks."""
     create: bool = True
     """Make a store that is not there yet; not for reading: a mistyped path would leave one."""
     _store: Store | None = field(default=None, init=False)

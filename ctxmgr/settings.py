@@ -6,18 +6,20 @@
 Importing does nothing: the environment is read by ``load_settings``, and no folder is made here.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from platformdirs import PlatformDirs
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -28,6 +30,8 @@ from ctxmgr.errors import Denied, Incorrect
 SETTINGS_FILE: Final = "ctxmgr.toml"
 ENVIRONMENT_PREFIX: Final = "CTXMGR_"
 DATABASE_FILE: Final = "ctxmgr.db"
+API_KEYS: Final = ("anthropic_api_key", "openai_api_key")
+"""Settings that are also read from the variable of their name without our prefix."""
 
 
 def data_dir() -> Path:
@@ -68,6 +72,21 @@ class Settings(BaseSettings):
     """Sent to an XTDB server as ``Authorization: Bearer …``."""
     ca_file: Path | None = None
     """Certificates that an XTDB server behind TLS is checked against, instead of the system's."""
+    model: str | None = None
+    """What `ctxmgr run` asks, as its provider calls it."""
+    api: Literal["anthropic", "openai"] = "anthropic"
+    """What the model's server speaks."""
+    base_url: str | None = None
+    """Where that server is; None: the API's own provider."""
+    anthropic_api_key: SecretStr | None = None
+    """Also from ``ANTHROPIC_API_KEY``."""
+    openai_api_key: SecretStr | None = None
+    """Also from ``OPENAI_API_KEY``."""
+
+    def api_key(self, api: str) -> str | None:
+        """Return the key for the servers of an API, in clear: for a header and nothing else."""
+        key = self.anthropic_api_key if api == "anthropic" else self.openai_api_key
+        return None if key is None else key.get_secret_value()
 
     @classmethod
     def settings_customise_sources(
@@ -78,7 +97,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (pydantic calls by name)
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings, env_settings, *(source for _, source in _files(settings_cls)))
+        keys = InitSettingsSource(settings_cls, init_kwargs=_providers_keys())
+        return (init_settings, env_settings, keys, *(each for _, each in _files(settings_cls)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +113,7 @@ def load_settings(**flags: object) -> Loaded:
     """Read the settings; flags win. ``Incorrect`` names a bad setting and its place."""
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     layers = [("flag", given), ("environment", EnvSettingsSource(Settings)())]
+    layers += [("environment", _providers_keys())]
     layers += [(place, source()) for place, source in _files(Settings)]
     try:
         settings = Settings(**given)
@@ -100,6 +121,11 @@ def load_settings(**flags: object) -> Loaded:
         raise Incorrect(_first_fault(error, layers)) from error
     origins = {field: _origin(field, layers) for field in Settings.model_fields}
     return Loaded(settings, MappingProxyType(origins))
+
+
+def _providers_keys() -> dict[str, Any]:
+    """Read the variables that the providers' own programs read."""
+    return {name: os.environ[name.upper()] for name in API_KEYS if os.environ.get(name.upper())}
 
 
 def _files(settings: type[BaseSettings]) -> list[tuple[str, TomlConfigSettingsSource]]:

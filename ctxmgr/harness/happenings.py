@@ -1,6 +1,7 @@
 """What the loop tells whoever watches it, and what it reports of a turn. Pure.
 
-Began  (Said | Called | Lost)*  Ran*  Finished         one turn; an error ends it anywhere
+Opened                                            a run has its session
+Began  (Said | Called | Lost)*  Ran*  Finished    one turn; an error ends it anywhere
 """
 
 from collections.abc import Mapping
@@ -8,6 +9,15 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ctxmgr.core.model import Called, Charge, Said, Stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A run has its session; its orders are stored, and from now on it can be resumed."""
+
+    session: str
+    turn: int
+    """The turn that comes next; 1: the session is new, or nothing of it was answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,4 +60,4 @@ class Finished:
     """Objects after it: ``active``, ``metadata`` (one line) and ``indexed``; ``pinned`` besides."""
 
 
-Happening: TypeAlias = Began | Said | Called | Lost | Ran | Finished
+Happening: TypeAlias = Opened | Began | Said | Called | Lost | Ran | Finished

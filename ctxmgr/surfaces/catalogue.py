@@ -13,8 +13,11 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+
+STREAMED: Final = MappingProxyType({"streamed": True})
+"""Metadata of a result's field that a person has seen already; programs are given it."""
 
 ParameterType: TypeAlias = type[str] | type[int] | type[bool] | type[Path] | tuple[str, ...]
 
@@ -31,8 +34,12 @@ class Operation:
     """A command line to copy."""
     uses_store: bool = True
     """Takes ``--store``."""
+    streams: bool = False
+    """Shows what it does as it goes, in place of a line of progress."""
     succeeded: Callable[[Any], bool] = lambda _: True
     """Judges the result of an operation that can end without success and without an error."""
+    interrupted: Callable[[Any], bool] = lambda _: False
+    """Tells whether the result is of an operation that was interrupted and ended well."""
 
     @property
     def help(self) -> str:

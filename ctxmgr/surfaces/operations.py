@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from ctxmgr.surfaces.catalogue import Operation, Param
+from ctxmgr.surfaces.run_operation import run
 from ctxmgr.surfaces.server_operations import xtdb_down, xtdb_status, xtdb_up
 from ctxmgr.surfaces.store_operations import (
     backup,
@@ -83,6 +84,15 @@ OPERATIONS: Final = (
     ),
     Operation(run=backup, name="backup", writes=False, example="ctxmgr backup copy.db"),
     Operation(run=vacuum, name="vacuum", writes=True, example="ctxmgr vacuum"),
+    Operation(
+        run=run,
+        name="run",
+        writes=True,
+        example="ctxmgr run 'make the tests pass' --workspace . --model claude-sonnet-4-5",
+        streams=True,
+        succeeded=lambda report: report.done,
+        interrupted=lambda report: report.interrupted,
+    ),
     Operation(run=demo, name="demo", writes=True, example="ctxmgr demo"),
     Operation(
         run=bench,

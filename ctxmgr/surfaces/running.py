@@ -10,6 +10,8 @@ SIGINT and SIGTERM cancel the operation, which leaves a whole transaction or non
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -36,7 +38,7 @@ def run(
     """Run the operation, show its result, and return the exit code."""
     set_up_logging(verbose, as_json=log_json)
     try:
-        result = asyncio.run(_run(operation, given, store=store))
+        result, signalled = asyncio.run(_run(operation, given, store=store, as_json=as_json))
     except KeyboardInterrupt:
         return INTERRUPTED
     except asyncio.CancelledError:
@@ -48,16 +50,39 @@ def run(
         click.echo(json_bytes(result))
     else:
         show(result)
+    if operation.interrupted(result):
+        return TERMINATED if signalled else INTERRUPTED
     return 0 if operation.succeeded(result) else UNSATISFIED
 
 
-async def _run(operation: Operation, given: dict[str, Any], *, store: str | None) -> Any:
+async def _run(
+    operation: Operation, given: dict[str, Any], *, store: str | None, as_json: bool
+) -> tuple[Any, bool]:
+    """Return the result, and whether SIGTERM came."""
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    with progress() as say:
-        async with App(load_settings(store=store), say=say, create=operation.writes) as app:
-            return await operation.run(app, **given)
+    terminated = asyncio.Event()
+
+    def terminate() -> None:
+        terminated.set()
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+    with nullcontext(_silent) if operation.streams else progress() as say:
+        app = App(
+            load_settings(store=store), say=say, write=_writer(as_json), create=operation.writes
+        )
+        async with app:
+            return await operation.run(app, **given), terminated.is_set()
+
+
+def _writer(as_json: bool) -> Callable[[str], None]:  # noqa: FBT001 (named by its caller)
+    """Show what streams where the result is not: a program reads one JSON object."""
+    return lambda text: click.echo(text, nl=False, err=as_json)
+
+
+def _silent(_: str) -> None:
+    """For an operation that tells more than a line of progress could."""
 
 
 def _tell(error: Exception, *, as_json: bool, traceback: bool) -> None:

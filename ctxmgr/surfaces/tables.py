@@ -61,7 +61,7 @@ def _render(value: Any) -> RenderableType:
         return _story(value)
     if _is_list(value):
         return _list_table(value)
-    return _value_table(_fields(value) if is_dataclass(value) else value)
+    return _value_table(_unseen(value) if is_dataclass(value) else value)
 
 
 def _value_table(named: Mapping[str, Any]) -> RenderableType:
@@ -154,6 +154,15 @@ def _row(value: Any) -> Mapping[str, Any]:
 
 def _fields(value: Any) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
+def _unseen(value: Any) -> dict[str, Any]:
+    """Leave out what was shown as it came."""
+    return {
+        each.name: getattr(value, each.name)
+        for each in fields(value)
+        if not each.metadata.get("streamed")
+    }
 
 
 def _is_list(value: Any) -> bool:

@@ -1,0 +1,82 @@
+"""``ctxmgr run``: a small agent of our own, on any model. Tells a person as it goes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ctxmgr.errors import CtxmgrError
+from ctxmgr.surfaces.catalogue import Param
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+    from ctxmgr.surfaces.run_reports import RunReport
+
+
+async def run(
+    app: "App",
+    task: Annotated[
+        str | None, Param("What to do; a session that has something left to do needs none.")
+    ] = None,
+    *,
+    workspace: Annotated[
+        Path | None, Param("The folder to work in; default: this one.", metavar="DIR")
+    ] = None,
+    model: Annotated[
+        str | None, Param("What its provider calls the model; default: the setting.")
+    ] = None,
+    api: Annotated[
+        Literal["anthropic", "openai"] | None, Param("What the model's server speaks.")
+    ] = None,
+    base_url: Annotated[
+        str | None, Param("Where it is; default: the API's own provider.", metavar="URL")
+    ] = None,
+    sandbox: Annotated[
+        Literal["bubblewrap", "docker", "host"] | None,
+        Param("Where commands run; default: the best there is. host isolates nothing."),
+    ] = None,
+    network: Annotated[bool, Param("Let commands in the sandbox use the network.")] = False,
+    session: Annotated[
+        str | None, Param("Go on with this session; it keeps its workspace and model.")
+    ] = None,
+    turns_max: Annotated[int | None, Param("Stop after so many turns; default: 50.")] = None,
+) -> "RunReport":
+    """Let a model work on a task in a sandbox, with a context that ctxmgr keeps.
+
+    What it says and does is shown as it happens. Interrupt it (Ctrl-C) and go on later with
+    --session: every finished turn is stored. Keys of the model's server come from the settings, or
+    from ANTHROPIC_API_KEY and OPENAI_API_KEY.
+    """
+    from ctxmgr.harness import running
+    from ctxmgr.harness.loop import TURNS_MAX
+    from ctxmgr.surfaces.narration import Narrator
+    from ctxmgr.surfaces.orders import Orders, model_of
+    from ctxmgr.surfaces.run_reports import report, resume_command
+
+    store = await app.store()
+    orders = Orders(
+        session=session,
+        task=task,
+        workspace=workspace,
+        model=model,
+        api=api,
+        base_url=base_url,
+        sandbox=sandbox,
+        network=network,
+    )
+    known = None if session is None else await running.load_assignment(store, session)
+    assignment = orders.assignment(app.loaded, known)
+    narrator = Narrator(app.write)
+    resume = resume_command(app.loaded, assignment)
+    async with model_of(app.loaded, assignment) as asked:
+        try:
+            ran = await running.run(
+                store,
+                assignment,
+                model=asked,
+                task=task,
+                turns_max=TURNS_MAX if turns_max is None else turns_max,
+                hear=narrator.hear,
+            )
+        except CtxmgrError:
+            narrator.line(f"every finished turn is stored; go on with: {resume}")
+            raise
+    return report(ran, resume=resume)
