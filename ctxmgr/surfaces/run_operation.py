@@ -79,4 +79,5 @@ async def run(
         except CtxmgrError:
             narrator.line(f"every finished turn is stored; go on with: {resume}")
             raise
+    narrator.line("")
     return report(ran, resume=resume)

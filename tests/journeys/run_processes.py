@@ -1,0 +1,104 @@
+"""``ctxmgr run`` as a process of its own, with what it says while it runs."""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.components import need
+from tests.models.model_server import KEY, ModelServer
+
+SECONDS: Final = 120
+"""For anything that is waited for: a slow machine starts Python in seconds."""
+
+_SESSION: Final = re.compile(r"^session (\S+)", re.MULTILINE)
+
+
+@dataclass
+class Ended:
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The one JSON object on standard output."""
+        told: dict[str, Any] = json.loads(self.out)
+        return told
+
+
+class Running:
+    """A process that was started."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self._said = ""
+
+    async def session(self) -> str:
+        """Wait until it says which session it works on."""
+        assert self.process.stderr is not None
+        while not (found := _SESSION.search(self._said)):
+            line = await asyncio.wait_for(self.process.stderr.readline(), SECONDS)
+            assert line, f"it ended: {self._said}"
+            self._said += line.decode()
+        return found[1]
+
+    async def ended(self) -> Ended:
+        out, err = await asyncio.wait_for(self.process.communicate(), SECONDS)
+        code = self.process.returncode
+        assert code is not None
+        return Ended(code, out.decode(), self._said + err.decode())
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Where commands are typed: a project, a store, a model's server."""
+
+    server: ModelServer
+    store_url: str
+    project: Path
+    home: Path
+
+    @asynccontextmanager
+    async def running(self, *words: str, key: str | None = KEY) -> AsyncIterator[Running]:
+        """Start ``ctxmgr run`` with these words; it does not outlive the block."""
+        need("bubblewrap")
+        process = await asyncio.create_subprocess_exec(
+            *(Path(sys.executable).with_name("ctxmgr"), "run", *words),
+            *("--json", "--store", self.store_url),
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=self.project,
+            env=self._environment(key),
+        )
+        try:
+            yield Running(process)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def run(self, *words: str, key: str | None = KEY) -> Ended:
+        """Run it to its end."""
+        async with self.running(*words, key=key) as running:
+            return await running.ended()
+
+    def new(self, task: str, *, api: str = "anthropic") -> tuple[str, ...]:
+        """Words for a new run."""
+        base_url = self.server.base_url(api)
+        return (task, "--model", "scripted-1", "--api", api, "--base-url", base_url)
+
+    def _environment(self, key: str | None) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        folders = {
+            f"XDG_{each}_HOME": str(self.home / each) for each in ("DATA", "STATE", "CONFIG")
+        }
+        keys = {"ANTHROPIC_API_KEY": key, "OPENAI_API_KEY": key} if key else {}
+        return {**kept, **folders, **keys, "HOME": str(self.home)}

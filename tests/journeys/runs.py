@@ -1,0 +1,78 @@
+"""What journeys of the loop share: a session in a real sandbox, a scripted model on loopback."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ctxmgr
+from ctxmgr.core.client import Client
+from ctxmgr.core.live_session import LiveSession
+from ctxmgr.harness.happenings import Happening
+from ctxmgr.harness.loop import Worked, work
+from ctxmgr.models.choice import HttpModel
+from ctxmgr.sandboxes.starting import start_sandbox
+from tests.components import need
+from tests.models.asking import made
+from tests.models.model_server import ModelServer
+
+
+@dataclass
+class Workplace:
+    """Everything that one piece of work needs."""
+
+    server: ModelServer
+    model: HttpModel
+    client: Client
+    session: LiveSession
+    heard: list[Happening] = field(default_factory=list)
+
+    async def work(self, user: str = "Do it.", *, turns_max: int = 10) -> Worked:
+        """Let the model work, and note what is heard."""
+        return await work(
+            self.session,
+            model=self.model,
+            user=user,
+            turns_max=turns_max,
+            hear=self.heard.append,
+        )
+
+
+@asynccontextmanager
+async def workplace(
+    server: ModelServer, *, store_url: str, sid: str, project: Path, api: str = "anthropic"
+) -> AsyncIterator[Workplace]:
+    """A session in a bubblewrap sandbox around the project, new or resumed."""
+    need("bubblewrap")
+    sandbox, directory = await start_sandbox("bubblewrap", folder=project)
+    try:
+        async with (
+            made(api, server) as model,
+            ctxmgr.connect(store_url, sandbox=sandbox, directory=directory) as client,
+        ):
+            yield Workplace(server, model, client, await _session(client, sid))
+    finally:
+        await sandbox.close()
+
+
+class Fifo:
+    """A pipe in the project by which a command in the sandbox says that it is there."""
+
+    def __init__(self, project: Path) -> None:
+        self._path = project / "here"
+        os.mkfifo(self._path)
+
+    command = "echo here > here; exec sleep 600"
+    """Says so, and then does not end by itself."""
+
+    def wait(self) -> None:
+        """Return when the command has said so. Blocks: call it in a thread."""
+        self._path.read_text(encoding="utf-8")
+
+
+async def _session(client: Client, sid: str) -> LiveSession:
+    try:
+        return await client.resume(sid)
+    except ctxmgr.NotFound:
+        return await client.start(sid, system_prompt="Be careful.")

@@ -1,0 +1,232 @@
+"""The agent loop in a real sandbox, on both stores, against a scripted model of both APIs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ctxmgr.core.model import Usage
+from ctxmgr.core.tools import INTERRUPTED, Tools
+from ctxmgr.errors import AnswerLost, Denied, Incorrect
+from ctxmgr.harness.happenings import Began, Finished, Lost, Ran
+from ctxmgr.harness.loop import ANSWERS_MAX, Outcome
+from tests.journeys.runs import Fifo, workplace
+from tests.models.model_server import APIS, ModelServer, breaks, refuse, says
+from tests.models.wire import Call, Text
+
+WRITE = Call("bash", {"command": "seq -s: 3 > answer; ls"})
+READ = Call("read", {"path": "answer"})
+DONE = says(Text("It says 123."))
+SECONDS = 60
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with ModelServer() as server:
+        yield server
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_model_works_turn_by_turn(
+    server: ModelServer, store_url: str, sid: str, project: Path, api: str
+) -> None:
+    """003-R001, 003-R180: what the tools gave is in the next prompt, and every turn is stored."""
+    server.script(says(Text("First."), WRITE), says(READ), DONE)
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project, api=api) as place:
+        worked = await place.work("What is the answer?")
+        shown = await place.client.prompt_as_of(sid, turn=3)
+
+    assert (worked.outcome, worked.answer) == (Outcome.DONE, "It says 123.")
+    assert (project / "answer").read_text(encoding="utf-8") == "1:2:3\n"
+    assert ["1:2:3" in request.text for request in server.requests] == [False, False, True]
+    assert "path=/workspace/answer file_type= char_count=6" in shown.text()
+    assert worked.ledger.calls == 3
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_calls_of_one_id_are_many_calls(
+    server: ModelServer, store_url: str, sid: str, project: Path, api: str
+) -> None:
+    """003-A20: small models number the calls of every answer alike."""
+    server.script(says(WRITE, READ), says(READ), DONE)
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project, api=api) as place:
+        await place.work()
+        told = [turn.toolcall_ids for turn in place.session.chat.turns]
+
+    assert told == [(f"{sid}:1:call_0", f"{sid}:1:call_0.2"), (f"{sid}:2:call_0",), ()]
+
+
+async def test_whoever_watches_hears_what_happens(
+    server: ModelServer, store_url: str, sid: str, project: Path
+) -> None:
+    """A terminal, a demo and a test all live on the same words."""
+    server.script(says(WRITE), DONE)
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        await place.work()
+
+    began, *_ = place.heard
+    finished = [each for each in place.heard if isinstance(each, Finished)]
+    assert began == Began(turn=1)
+    assert [each.ok for each in place.heard if isinstance(each, Ran)] == [True]
+    assert [each.tools for each in finished] == [("bash",), ()]
+    assert finished[0].levels == {"active": 1, "metadata": 2, "indexed": 0, "pinned": 0}
+    assert finished[1].sections.keys() == {
+        *("system_prompt", "metadata_pool", "chat", "active_content"),
+    }
+    assert finished[1].charge.usage == Usage(
+        input_tokens=40, cache_read_tokens=60, cache_written_tokens=5, output_tokens=7
+    )
+
+
+async def test_an_answer_that_breaks_off_is_asked_for_again(
+    server: ModelServer, store_url: str, sid: str, project: Path
+) -> None:
+    """Nothing of it is stored, no tool of it is run, and the person is told."""
+    server.script(breaks(says(Text("Hm"), WRITE), after=7, then="cut"), DONE)
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        worked = await place.work()
+        chat = place.session.chat
+
+    assert worked.answer == "It says 123."
+    assert [turn.assistant[0]["text"] for turn in chat.turns] == ["It says 123."]
+    assert sum(isinstance(each, Lost) for each in place.heard) == 1
+    assert not (project / "answer").exists()
+
+
+async def test_a_line_that_cuts_every_answer_is_an_error(
+    server: ModelServer, store_url: str, sid: str, project: Path
+) -> None:
+    """The work stops with what was stored before; whoever resumes loses nothing."""
+    cut = breaks(DONE, after=4, then="end")
+    server.script(says(WRITE), *[cut] * ANSWERS_MAX, DONE)
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        with pytest.raises(AnswerLost):
+            await place.work()
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        worked = await place.work("")
+
+    assert (worked.turns[0].turn, worked.answer) == (2, "It says 123.")
+
+
+async def test_work_has_a_bound(
+    server: ModelServer, store_url: str, sid: str, project: Path
+) -> None:
+    """A model that runs in circles stops, and its turns are whole."""
+    server.script(*[says(READ)] * 4)
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        worked = await place.work(turns_max=3)
+        with pytest.raises(Incorrect, match="turns_max is 1 or more"):
+            await place.work(turns_max=0)
+
+    assert worked.outcome is Outcome.TURNS_MAX
+    assert len(worked.turns) == len(place.session.chat.turns) == 3
+
+
+@pytest.mark.parametrize("ending", [("max_tokens", "length"), ("refusal", "refused")])
+async def test_an_answer_that_was_stopped_is_not_called_done(
+    server: ModelServer, store_url: str, sid: str, project: Path, ending: tuple[str, str]
+) -> None:
+    """Half an answer that looks whole would be taken for one."""
+    stop, outcome = ending
+    server.script(says(Text("Well, I"), stop=stop))
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        worked = await place.work()
+
+    assert (worked.outcome, worked.answer) == (outcome, "Well, I")
+
+
+async def test_what_a_model_does_wrong_is_told_to_the_model(
+    server: ModelServer, store_url: str, sid: str, project: Path
+) -> None:
+    """PG-10: tools that do not exist, and arguments of another shape, are outcomes."""
+    server.script(says(Call("fly", {"to": "moon"}), Call("read", {"file": "answer"})), DONE)
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        worked = await place.work()
+
+    assert worked.outcome is Outcome.DONE
+    assert [each.ok for each in place.heard if isinstance(each, Ran)] == [False, False]
+    assert "there is no tool 'fly'" in server.requests[1].text
+
+
+async def test_a_refused_key_stores_nothing(
+    server: ModelServer, store_url: str, sid: str, project: Path
+) -> None:
+    """The task can be given again when the key is right."""
+    server.script(refuse(401))
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        with pytest.raises(Denied):
+            await place.work()
+
+        assert place.session.chat.turns == ()
+
+
+async def test_interrupted_while_the_model_speaks_there_is_no_turn(
+    server: ModelServer, store_url: str, sid: str, project: Path
+) -> None:
+    """A whole turn or none: half a sentence is no answer."""
+    server.script(breaks(says(Text("Let me see"), WRITE), after=5, then="hang"), DONE)
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        working = asyncio.create_task(place.work())
+        await asyncio.wait_for(server.silent.wait(), SECONDS)
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        before = place.session.chat.turns
+        worked = await place.work()
+
+    assert before == ()
+    assert worked.outcome is Outcome.DONE
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_interrupted_while_a_tool_runs_the_turn_is_whole(
+    server: ModelServer, store_url: str, sid: str, project: Path, api: str
+) -> None:
+    """What was run is stored with its answer; the model learns what was cut and what was not run.
+
+    Rows: 003-R180, PG-07.
+    """
+    fifo = Fifo(project)
+    server.script(says(WRITE, Call("bash", {"command": fifo.command}), READ), DONE)
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project, api=api) as place:
+        working = asyncio.create_task(place.work())
+        await asyncio.wait_for(asyncio.to_thread(fifo.wait), SECONDS)
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+    async with workplace(server, store_url=store_url, sid=sid, project=project, api=api) as place:
+        (turn,) = place.session.chat.turns
+        worked = await place.work("")
+
+    assert turn.toolcall_ids == (f"{sid}:1:call_0", f"{sid}:1:call_0.2")
+    assert INTERRUPTED in server.requests[1].text
+    assert "this tool call was not run" in server.requests[1].text
+    assert worked.outcome is Outcome.DONE
+
+
+async def test_a_call_that_outlived_its_turn_keeps_its_id(
+    server: ModelServer, store_url: str, sid: str, project: Path
+) -> None:
+    """003-A20: after a crash the turn is asked for again, and its calls are numbered alike."""
+    server.script(says(READ), DONE)
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        await Tools(place.session).dispatch(f"{sid}:1:call_0", name=WRITE.tool, args=WRITE.args)
+
+    async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
+        await place.work()
+        ids = [turn.toolcall_ids for turn in place.session.chat.turns]
+
+    assert ids == [(f"{sid}:1:call_0", f"{sid}:1:call_0.2"), ()]
+    assert f"ACTIVE_CONTENT id={sid}:1:call_0\\nanswer" in server.requests[0].text

@@ -1,0 +1,195 @@
+"""``ctxmgr run`` as people use it: another process, interrupted, killed, and gone on with."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ctxmgr import open_store
+from ctxmgr.harness.loop import ANSWERS_MAX, TURNS_MAX
+from tests.components import ROOT
+from tests.journeys.run_processes import SECONDS, Shell
+from tests.journeys.runs import Fifo
+from tests.models.model_server import APIS, KEY, ModelServer, breaks, refuse, says
+from tests.models.wire import Call, Text
+
+WRITE = Call("bash", {"command": "seq -s: 3 > answer; ls"})
+READ = Call("read", {"path": "answer"})
+DONE = says(Text("It says 123."))
+
+
+@pytest.fixture
+async def shell(store_url: str, project: Path, tmp_path: Path) -> AsyncIterator[Shell]:
+    (tmp_path / "home").mkdir()
+    async with ModelServer() as server:
+        yield Shell(server, store_url, project, tmp_path / "home")
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_run_ends_with_one_object_on_standard_output(shell: Shell, api: str) -> None:
+    """Programs read the result, people read what streams beside it."""
+    shell.server.script(says(Text("Let me look."), WRITE), says(READ), DONE)
+
+    ended = await shell.run(*shell.new("What is the answer?", api=api))
+
+    told = ended.result
+    assert (ended.exit_code, told["outcome"], told["answer"]) == (0, "done", "It says 123.")
+    assert [row["tools"] for row in told["turns"]] == [["bash"], ["read"], []]
+    assert told["resume"] is None
+    assert "Let me look." in ended.err
+    assert "→ bash  seq -s: 3 > answer; ls" in ended.err
+
+
+async def test_interrupted_while_the_model_speaks_it_goes_on_later(shell: Shell) -> None:
+    """SIGINT leaves no half turn; the task is stored, and need not be given again."""
+    shell.server.script(breaks(says(Text("Let me see"), WRITE), after=5, then="hang"), DONE)
+
+    async with shell.running(*shell.new("Find the answer.")) as running:
+        await asyncio.wait_for(shell.server.silent.wait(), SECONDS)
+        running.process.send_signal(signal.SIGINT)
+        ended = await running.ended()
+    state = await _stored(shell, f"lifecycle:{ended.result['session']}")
+    later = await shell.run("--session", ended.result["session"])
+
+    assert (ended.exit_code, ended.result["outcome"]) == (130, "interrupted")
+    assert ended.result["turns"] == []
+    assert ended.result["resume"].startswith("ctxmgr run --session run-")
+    assert state["state"] == "paused"
+    assert (later.exit_code, later.result["answer"]) == (0, "It says 123.")
+    assert "Find the answer." in shell.server.requests[1].text
+
+
+async def test_interrupted_while_a_tool_runs_the_turn_is_stored(shell: Shell) -> None:
+    """What the agent did to the disk was done; whoever goes on is told."""
+    fifo = Fifo(shell.project)
+    shell.server.script(says(WRITE, Call("bash", {"command": fifo.command}), READ), DONE)
+
+    async with shell.running(*shell.new("Find the answer.")) as running:
+        await asyncio.wait_for(asyncio.to_thread(fifo.wait), SECONDS)
+        running.process.send_signal(signal.SIGINT)
+        ended = await running.ended()
+    chat = await _stored(shell, f"chat:{ended.result['session']}")
+    later = await shell.run("--session", ended.result["session"])
+
+    assert ended.exit_code == 130
+    assert len(chat["turns"][0]["toolcall_ids"]) == 2
+    assert later.result["turns"][0]["turn"] == 2
+    assert "this tool call was not run" in shell.server.requests[1].text
+
+
+async def test_terminated_it_ends_as_well(shell: Shell) -> None:
+    """Whoever stops a machine's services sends SIGTERM."""
+    shell.server.script(breaks(DONE, after=4, then="hang"))
+
+    async with shell.running(*shell.new("Find the answer.")) as running:
+        await asyncio.wait_for(shell.server.silent.wait(), SECONDS)
+        running.process.terminate()
+        ended = await running.ended()
+
+    assert (ended.exit_code, ended.result["outcome"]) == (143, "interrupted")
+
+
+async def test_killed_in_the_middle_of_a_turn_it_loses_nothing_acknowledged(shell: Shell) -> None:
+    """kill -9 with one tool call stored and one running: the first is there, the turn goes on.
+
+    Rows: 003-R180, 003-A20, PG-07.
+    """
+    fifo = Fifo(shell.project)
+    shell.server.script(says(WRITE, Call("bash", {"command": fifo.command})), says(READ), DONE)
+
+    async with shell.running(*shell.new("Find the answer.")) as running:
+        session = await running.session()
+        await asyncio.wait_for(asyncio.to_thread(fifo.wait), SECONDS)
+        running.process.kill()
+        await running.ended()
+    first = await _stored(shell, f"{session}:1:call_0")
+    later = await shell.run("--session", session)
+    chat = await _stored(shell, f"chat:{session}")
+
+    assert first["content"] == "answer\nhere\nnotes.md\nsrc\n"
+    assert (later.exit_code, later.result["answer"]) == (0, "It says 123.")
+    assert "Find the answer." in shell.server.requests[1].text
+    assert f"ACTIVE_CONTENT id={session}:1:call_0" in shell.server.requests[1].text
+    assert chat["turns"][0]["user"] == "Find the answer."
+    assert chat["turns"][0]["toolcall_ids"] == [f"{session}:1:call_0", f"{session}:1:call_0.2"]
+
+
+async def test_killed_while_the_model_speaks_the_task_is_not_lost(shell: Shell) -> None:
+    """The orders are stored before the model is asked."""
+    shell.server.script(breaks(DONE, after=4, then="hang"), DONE)
+
+    async with shell.running(*shell.new("Find the answer.")) as running:
+        session = await running.session()
+        await asyncio.wait_for(shell.server.silent.wait(), SECONDS)
+        running.process.kill()
+        await running.ended()
+    later = await shell.run("--session", session)
+
+    assert (later.exit_code, later.result["answer"]) == (0, "It says 123.")
+    assert "Find the answer." in shell.server.requests[1].text
+
+
+async def test_a_session_goes_on_with_a_new_task_and_another_api(shell: Shell) -> None:
+    """What one model left, another can take up; without a task there is nothing to do."""
+    shell.server.script(says(WRITE), DONE, says(Text("Gone.")))
+    first = (await shell.run(*shell.new("Find the answer.", api="openai"))).result
+
+    idle = await shell.run("--session", first["session"])
+    more = await shell.run(*shell.new("Remove it."), "--session", first["session"])
+
+    assert idle.exit_code == 2
+    assert "has nothing left to do: give it a new task" in idle.err
+    assert (more.exit_code, more.result["turns"][0]["turn"]) == (0, 3)
+    assert shell.server.requests[2].api == "anthropic"
+    assert "It says 123." in shell.server.requests[2].text
+
+
+async def test_a_run_that_reaches_its_bound_says_how_to_go_on(shell: Shell) -> None:
+    """It ends with 1: neither done nor an error."""
+    shell.server.script(says(WRITE), DONE)
+
+    ended = await shell.run(*shell.new("Find the answer."), "--turns-max", "1")
+    later = await shell.run("--session", ended.result["session"])
+
+    assert (ended.exit_code, ended.result["outcome"]) == (1, "turns_max")
+    assert f"--session {ended.result['session']}" in ended.result["resume"]
+    assert (later.exit_code, later.result["turns"][0]["turn"]) == (0, 2)
+
+
+async def test_a_refused_key_is_told_and_never_printed(shell: Shell) -> None:
+    """Exit codes are for scripts; the line is for people."""
+    shell.server.script(refuse(401, body=f'{{"error": {{"message": "bad key {KEY}"}}}}'))
+
+    ended = await shell.run(*shell.new("Find the answer."))
+
+    assert (ended.exit_code, ended.out) == (5, "")
+    assert "check the API key" in ended.err
+    assert "go on with: ctxmgr run --session run-" in ended.err
+    assert KEY not in ended.err
+
+
+async def test_a_line_that_cuts_every_answer_ends_the_run(shell: Shell) -> None:
+    """The person sees that it was tried, and that nothing was stored."""
+    shell.server.script(*[breaks(DONE, after=4, then="cut")] * ANSWERS_MAX)
+
+    ended = await shell.run(*shell.new("Find the answer."))
+
+    assert ended.exit_code == 6
+    assert ended.err.count("asking again") == ANSWERS_MAX - 1
+    assert '"code": "answer_lost"' in ended.err
+
+
+async def _stored(shell: Shell, object_id: str) -> dict[str, object]:
+    async with await open_store(shell.store_url) as store:
+        version = await store.get(object_id)
+        assert version is not None
+        return version.document
+
+
+def test_the_help_tells_the_bound() -> None:
+    """The figure stands in the help and in the loop; they are one figure."""
+    text = (ROOT / "tests" / "surfaces" / "help" / "run.txt").read_text(encoding="utf-8")
+
+    assert f"default: {TURNS_MAX}." in text
