@@ -19,6 +19,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     for name in [each for each in os.environ if each.startswith("CTXMGR_")]:
         monkeypatch.delenv(name)
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
     (tmp_path / "work").mkdir()
     (tmp_path / "config" / "ctxmgr").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work")
@@ -55,7 +57,10 @@ def test_each_setting_is_decided_alone(home: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('stroe = "x"', "'stroe' is no setting; known: ca_file, store, token"),
+        (
+            'stroe = "x"',
+            "'stroe' is no setting; known: anthropic_api_key, api, base_url, ca_file, ",
+        ),
         ("store = 5", "store: Input should be a valid string"),
         ("store =", "is no TOML file"),
     ],
@@ -68,6 +73,24 @@ def test_a_bad_setting_names_its_place(text: str, said: str) -> None:
         load_settings()
 
     assert said in str(caught.value)
+
+
+def test_a_providers_own_variable_holds_the_key_unless_ours_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """People have set it already; and it is shown nowhere."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-theirs")
+    theirs = load_settings()
+    monkeypatch.setenv("CTXMGR_ANTHROPIC_API_KEY", "sk-ours")
+    ours = load_settings()
+
+    assert [each.settings.api_key("anthropic") for each in (theirs, ours)] == [
+        "sk-theirs",
+        "sk-ours",
+    ]
+    assert theirs.origins["anthropic_api_key"] == "environment"
+    assert theirs.settings.api_key("openai") is None
+    assert "sk-" not in repr(ours)
 
 
 def test_the_default_store_is_absolute_and_in_the_data_folder(home: Path) -> None:

@@ -92,6 +92,27 @@ MUST_BE_PURE: Final = (
 DRIVERS: Final = frozenset({"apsw", "sqlite3", "psycopg"})
 HTTP: Final = frozenset({"httpx", "httpcore", "aiohttp", "requests", "urllib3"})
 AUDIT_MAY_IMPORT: Final = frozenset({"errors", "core.hashes", "core.events"})
+HARNESS_MAY_IMPORT: Final = frozenset(
+    {
+        "__init__",
+        "errors",
+        "core.assembly",
+        "core.client",
+        "core.documents",
+        "core.filesystem_ids",
+        "core.live_session",
+        "core.model",
+        "core.mounts",
+        "core.sandbox",
+        "core.tokens",
+        "core.tools",
+        "core.uncut",
+    }
+)
+"""What the docs tell a harness to use; besides ``messages``, ``models`` and ``sandboxes``."""
+HARNESS_LAYERS: Final = frozenset({"harness", "messages", "models", "sandboxes"})
+CLIENTS_OWN: Final = frozenset({"surroundings"})
+"""Attributes that are for the client's parts."""
 
 
 def layers_point_downward(tree: Tree) -> Iterator[str]:
@@ -159,6 +180,19 @@ def audit_stands_apart(tree: Tree) -> Iterator[str]:
             yield f"{module} imports {target}, which only app may"
 
 
+def our_harness_is_like_any_other(tree: Tree) -> Iterator[str]:
+    """It uses what others can use, so that they can do what it does."""
+    for module, target in _own_imports(tree):
+        if _layer(module) == "harness" and not (
+            target in HARNESS_MAY_IMPORT or _layer(target) in HARNESS_LAYERS
+        ):
+            yield f"{module} imports {target}, which is not for harnesses"
+    for module, syntax in tree.items():
+        if _layer(module) == "harness":
+            named = {each.attr for each in ast.walk(syntax) if isinstance(each, ast.Attribute)}
+            yield from (f"{module} uses {each}" for each in named & CLIENTS_OWN)
+
+
 RULES: Final[tuple[Callable[[Tree], Iterator[str]], ...]] = (
     layers_point_downward,
     every_module_has_a_place,
@@ -167,6 +201,7 @@ RULES: Final[tuple[Callable[[Tree], Iterator[str]], ...]] = (
     pure_modules_stay_pure,
     boundaries_have_one_place,
     audit_stands_apart,
+    our_harness_is_like_any_other,
 )
 
 VIOLATIONS: Final = (
@@ -184,6 +219,8 @@ VIOLATIONS: Final = (
     (boundaries_have_one_place, "core/client.py", "from httpx import AsyncClient"),
     (audit_stands_apart, "experience/log.py", "from ctxmgr.audit.chain import Chain"),
     (audit_stands_apart, "audit/chain.py", "from ctxmgr.core.store import Store"),
+    (our_harness_is_like_any_other, "harness/loop.py", "import ctxmgr.core.session_state"),
+    (our_harness_is_like_any_other, "harness/loop.py", "x = session.state.surroundings"),
 )
 
 

@@ -185,7 +185,7 @@ def test_what_cannot_be_a_model_is_refused_at_once(options: dict[str, str], said
     given = {"name": "m", "key": None, **options}
 
     with pytest.raises(Incorrect, match=said):
-        open_model(given.pop("name") or "", **given)  # type: ignore[arg-type]
+        open_model(given.pop("name") or "", **given)
 
 
 async def test_the_key_goes_where_its_api_wants_it(server: ModelServer, model: HttpModel) -> None:
