@@ -3,13 +3,17 @@
     errors      every exception, drawn as a tree
     core/       the context manager: objects, sessions, the client, and what it needs
     stores/     bitemporal databases: embedded SQLite, XTDB over HTTP
+    sandboxes/  where an agent's commands run
+    messages/   the context in each model API's form, and replies read back
+    models/     model APIs over HTTP
     settings    what a person may set, and where things lie by default
     app         composition root: settings in, a running store or client out
-    harness/    the demo, on the names below only
+    harness/    the loop of `ctxmgr run` and the demo, on what any harness may use
     bench/      `ctxmgr bench NAME`
     surfaces/   operations, each declared once, and the command line derived from them
 
-The names here are the public ones. Whatever else a module holds may change.
+Public are the names here, what ``connect`` gives, ``core.model``, ``core.sandbox``, ``core.tools``,
+and the names that docs/harness.md and docs/run.md use. Whatever else a module holds may change.
 """
 
 from ctxmgr.app import connect, open_store

@@ -68,10 +68,14 @@ class Shell:
 
     @asynccontextmanager
     async def running(self, *words: str, key: str | None = KEY) -> AsyncIterator[Running]:
-        """Start ``ctxmgr run`` with these words; it does not outlive the block."""
+        """Start ``ctxmgr run`` with these words; it does not outlive the block.
+
+        SIGINT does what it does in a terminal, also where the tests run in the background.
+        """
         need("bubblewrap")
         process = await asyncio.create_subprocess_exec(
-            *(Path(sys.executable).with_name("ctxmgr"), "run", *words),
+            *("env", "--default-signal=INT", Path(sys.executable).with_name("ctxmgr")),
+            *("run", *words),
             *("--json", "--store", self.store_url),
             stdout=PIPE,
             stderr=PIPE,
