@@ -54,6 +54,7 @@ PURE_IMPORTS: Final = frozenset(
         "orjson",
         "random",
         "re",
+        "splintr",
         "string",
         "struct",
         "textwrap",
@@ -67,6 +68,7 @@ PURE_IMPORTS: Final = frozenset(
 IMPURE_CALLS: Final = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
 MUST_BE_PURE: Final = (
     "core.assembly",
+    "core.calibration",
     "core.canonical",
     "core.collapse",
     "core.documents",
@@ -81,8 +83,10 @@ MUST_BE_PURE: Final = (
     "core.prompts",
     "core.sessions",
     "core.sources",
+    "core.tokens",
     "core.transactions",
     "core.turns",
+    "core.vocabularies",
     "messages.anthropic",
     "messages.conversation",
     "messages.openai",
