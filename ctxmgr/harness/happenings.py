@@ -55,7 +55,8 @@ class Finished:
     stop: Stop
     charge: Charge
     sections: Mapping[str, int]
-    """Characters of the prompt that it answered, by section; empty sections are left out."""
+    """Tokens of the prompt that it answered, by section, as we count them; empty ones are left
+    out. What the provider counted is in ``charge``: with the tools and its own framing."""
     levels: Mapping[str, int]
     """Objects after it: ``active``, ``metadata`` (one line) and ``indexed``; ``pinned`` besides."""
 

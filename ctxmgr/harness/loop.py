@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.model import Ended, Ledger, Model, Request, Stop
+from ctxmgr.core.tokens import TokenCounter
 from ctxmgr.core.tools import DEFINITIONS, Tools
 from ctxmgr.core.uncut import uncut
 from ctxmgr.errors import AnswerLost, Incorrect
@@ -79,6 +80,7 @@ async def work(
     user: str,
     turns_max: int = TURNS_MAX,
     hear: Callable[[Happening], None] = lambda _: None,
+    counter: TokenCounter | None = None,
 ) -> Worked:
     """Take turns until the model is done; ``user`` is new before the first, and may be empty.
 
@@ -87,9 +89,9 @@ async def work(
     if turns_max < 1:
         raise Incorrect(f"turns_max is 1 or more, not {turns_max}")
     turns: list[Finished] = []
-    ledger, outcome = Ledger(), Outcome.TURNS_MAX
+    counter, ledger, outcome = counter or TokenCounter(), Ledger(), Outcome.TURNS_MAX
     while outcome is Outcome.TURNS_MAX and len(turns) < turns_max:
-        turns.append(await take_turn(session, model=model, user=user, hear=hear))
+        turns.append(await take_turn(session, model=model, user=user, hear=hear, counter=counter))
         ledger, user = ledger.charged(turns[-1].charge), ""
         outcome = _outcome(turns[-1])
     return Worked(outcome=outcome, answer=turns[-1].text, turns=tuple(turns), ledger=ledger)
@@ -101,11 +103,15 @@ async def take_turn(
     model: Model,
     user: str = "",
     hear: Callable[[Happening], None] = lambda _: None,
+    counter: TokenCounter,
 ) -> Finished:
-    """Ask the model once and run what it asks for; the turn is stored when this returns."""
+    """Ask the model once and run what it asks for; the turn is stored when this returns.
+
+    ``counter`` remembers what it has counted: give the same one to all turns.
+    """
     form = _form(model)
     prompt = await session.render(user, form=model.form)
-    sections = _sections(session, user)
+    sections = counter.count_sections(session.context(user).blocks())
     hear(Began(turn=session.turn))
     request = Request(payload=prompt, tools=form.tools, purpose=PURPOSE)
     ended = await _answered(model, request, hear)
@@ -180,13 +186,6 @@ def _outcome(turn: Finished) -> Outcome:
             return Outcome.REFUSED
         case _:
             return Outcome.DONE
-
-
-def _sections(session: LiveSession, user: str) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for block in session.context(user).blocks():
-        sizes[block.section] = sizes.get(block.section, 0) + len(block.text)
-    return sizes
 
 
 def _levels(session: LiveSession) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """What a run comes to, for people as tables and for programs as JSON. Touches nothing.
 
-Characters by section are counted here; tokens are the provider's own figures.
+What a section costs is counted by us; what was sent and answered are the provider's figures, which
+hold the tools' definitions and its own framing besides.
 """
 
 import shlex
@@ -20,14 +21,16 @@ class TurnRow:
 
     turn: int
     tools: tuple[str, ...]
-    system_chars: int
-    pool_chars: int
-    chat_chars: int
-    active_chars: int
-    sent_tokens: int | None
-    """None: the provider did not say."""
-    cached_tokens: int | None
-    answer_tokens: int | None
+    system: int
+    """Tokens of the prompt, by section,"""
+    pool: int
+    chat: int
+    content: int
+    """the last being active content."""
+    sent: int | None
+    """Tokens as the provider counts them; None: it did not say."""
+    cached: int | None
+    answered: int | None
     active: int
     """Objects after the turn that are shown in full,"""
     metadata: int
@@ -96,13 +99,13 @@ def _row(turn: Finished) -> TurnRow:
     return TurnRow(
         turn=turn.turn,
         tools=turn.tools,
-        system_chars=turn.sections.get("system_prompt", 0),
-        pool_chars=turn.sections.get("metadata_pool", 0),
-        chat_chars=turn.sections.get("chat", 0),
-        active_chars=turn.sections.get("active_content", 0),
-        sent_tokens=None if usage is None else usage.prompt_tokens,
-        cached_tokens=None if usage is None else usage.cache_read_tokens,
-        answer_tokens=None if usage is None else usage.output_tokens,
+        system=turn.sections.get("system_prompt", 0),
+        pool=turn.sections.get("metadata_pool", 0),
+        chat=turn.sections.get("chat", 0),
+        content=turn.sections.get("active_content", 0),
+        sent=None if usage is None else usage.prompt_tokens,
+        cached=None if usage is None else usage.cache_read_tokens,
+        answered=None if usage is None else usage.output_tokens,
         active=turn.levels["active"],
         metadata=turn.levels["metadata"],
         indexed=turn.levels["indexed"],
