@@ -9,7 +9,7 @@ that was killed in its first turn goes on like any other. No key is in it.
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Self
 
-from ctxmgr import Chat, Incorrect
+from ctxmgr import Chat, Corrupt, Incorrect
 
 KIND: Final = "run"
 
@@ -37,7 +37,10 @@ class Assignment:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Self:
-        return cls(**{each.name: document[each.name] for each in fields(cls)})
+        try:
+            return cls(**{each.name: document[each.name] for each in fields(cls)})
+        except KeyError as error:
+            raise Corrupt(f"{document['xt/id']}: the field {error} is missing") from error
 
     def to_document(self) -> dict[str, Any]:
         return {"xt/id": document_id(self.session), "type": KIND, **asdict(self)}

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from ctxmgr.core.live_session import LiveSession
-from ctxmgr.core.model import Ended, Ledger, Model, Request, Stop
+from ctxmgr.core.model import OUTPUT_TOKENS_MAX, Ended, Ledger, Model, Request, Stop
 from ctxmgr.core.tokens import TokenCounter
 from ctxmgr.core.tools import DEFINITIONS, Tools
 from ctxmgr.core.uncut import uncut
@@ -79,6 +79,7 @@ async def work(
     model: Model,
     user: str,
     turns_max: int = TURNS_MAX,
+    output_tokens_max: int = OUTPUT_TOKENS_MAX,
     hear: Callable[[Happening], None] = lambda _: None,
     counter: TokenCounter | None = None,
 ) -> Worked:
@@ -88,12 +89,21 @@ async def work(
     """
     if turns_max < 1:
         raise Incorrect(f"turns_max is 1 or more, not {turns_max}")
+    if output_tokens_max < 1:
+        raise Incorrect(f"output_tokens_max is 1 or more, not {output_tokens_max}")
     turns: list[Finished] = []
     counter, ledger, outcome = counter or TokenCounter(), Ledger(), Outcome.TURNS_MAX
     while outcome is Outcome.TURNS_MAX and len(turns) < turns_max:
-        turns.append(await take_turn(session, model=model, user=user, hear=hear, counter=counter))
-        ledger, user = ledger.charged(turns[-1].charge), ""
-        outcome = _outcome(turns[-1])
+        turn = await take_turn(
+            session,
+            model=model,
+            user=user,
+            output_tokens_max=output_tokens_max,
+            hear=hear,
+            counter=counter,
+        )
+        turns.append(turn)
+        ledger, user, outcome = ledger.charged(turn.charge), "", _outcome(turn)
     return Worked(outcome=outcome, answer=turns[-1].text, turns=tuple(turns), ledger=ledger)
 
 
@@ -102,6 +112,7 @@ async def take_turn(
     *,
     model: Model,
     user: str = "",
+    output_tokens_max: int = OUTPUT_TOKENS_MAX,
     hear: Callable[[Happening], None] = lambda _: None,
     counter: TokenCounter,
 ) -> Finished:
@@ -113,7 +124,12 @@ async def take_turn(
     prompt = await session.render(user, form=model.form)
     sections = counter.count_sections(session.context(user).blocks())
     hear(Began(turn=session.turn))
-    request = Request(payload=prompt, tools=form.tools, purpose=PURPOSE)
+    request = Request(
+        payload=prompt,
+        purpose=PURPOSE,
+        tools=form.tools,
+        output_tokens_max=output_tokens_max,
+    )
     ended = await _answered(model, request, hear)
     answer = form.read_answer(
         ended.reply,

@@ -8,7 +8,7 @@ Killed, it has stored them all the same. Either way ``resume`` goes on where it 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from ctxmgr.core.client import Client
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.model import Ledger, Model
 from ctxmgr.harness.assignments import Assignment, document_id
-from ctxmgr.harness.happenings import Finished, Happening, Opened
+from ctxmgr.harness.happenings import Finished, Happening, Lost, Opened
 from ctxmgr.harness.loop import work
 from ctxmgr.sandboxes.starting import start_sandbox
 
@@ -47,6 +47,8 @@ class Run:
     answer: str = field(repr=False)
     """The last words of the model."""
     turns: tuple[Finished, ...]
+    lost: int
+    """Answers that broke off and were asked for again; what they cost nobody told."""
     ledger: Ledger
 
 
@@ -67,6 +69,7 @@ async def run(
     model: Model,
     task: str | None,
     turns_max: int,
+    output_tokens_max: int,
     hear: Callable[[Happening], None],
 ) -> Run:
     """Work on an assignment; ``task`` None: go on with the one it has.
@@ -74,11 +77,11 @@ async def run(
     The session is started, or resumed if there is one. Errors of the model and of the store are
     raised when the session is paused; the turns before them are stored.
     """
-    turns: list[Finished] = []
+    heard: list[Finished | Lost] = []
 
     def note(happening: Happening) -> None:
-        if isinstance(happening, Finished):
-            turns.append(happening)
+        if isinstance(happening, Finished | Lost):
+            heard.append(happening)
         hear(happening)
 
     async with _opened(store, assignment) as (client, session):
@@ -87,13 +90,18 @@ async def run(
                 words = await _ordered(store, assignment, task, session)
                 hear(Opened(session=session.session_id, turn=session.turn))
                 worked = await work(
-                    session, model=model, user=words, turns_max=turns_max, hear=note
+                    session,
+                    model=model,
+                    user=words,
+                    turns_max=turns_max,
+                    output_tokens_max=output_tokens_max,
+                    hear=note,
                 )
                 outcome = str(worked.outcome)
         except asyncio.CancelledError:
             _go_on()
             outcome = INTERRUPTED
-    return _result(session.session_id, outcome, tuple(turns))
+    return _result(session.session_id, outcome, heard)
 
 
 @asynccontextmanager
@@ -153,7 +161,8 @@ def _go_on() -> None:
     task.uncancel()
 
 
-def _result(session_id: str, outcome: str, turns: tuple[Finished, ...]) -> Run:
+def _result(session_id: str, outcome: str, heard: Sequence[Finished | Lost]) -> Run:
+    turns = tuple(each for each in heard if isinstance(each, Finished))
     ledger = Ledger()
     for turn in turns:
         ledger = ledger.charged(turn.charge)
@@ -162,5 +171,6 @@ def _result(session_id: str, outcome: str, turns: tuple[Finished, ...]) -> Run:
         outcome=outcome,
         answer=turns[-1].text if turns else "",
         turns=turns,
+        lost=len(heard) - len(turns),
         ledger=ledger,
     )

@@ -8,6 +8,7 @@ httpx's errors are translated here and nowhere else. A key goes into a header an
 
 import asyncio
 import json
+import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
@@ -43,6 +44,7 @@ ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 ERROR_BYTES_MAX: Final = 64 * 1024
 """Read of a reply that is an error."""
 
+_LOG: Final = logging.getLogger(__name__)
 _OK: Final = 200
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -93,7 +95,9 @@ class Transport:
                     raise ModelUnavailable(
                         f"{busy}; it asks to wait {busy.after_s:.0f} s"
                     ) from busy
-                await self._wait(_pause(tried) if busy.after_s is None else busy.after_s)
+                pause = _pause(tried) if busy.after_s is None else busy.after_s
+                _LOG.warning("%s; trying again in %.0f s", busy, pause)
+                await self._wait(pause)
         return await self._sent(body)
 
     async def _sent(self, body: bytes) -> httpx.Response:

@@ -42,7 +42,7 @@ ANSWERS: Final = MappingProxyType(
         "conflict": Answer(4, "someone else wrote first", "read again, then retry"),
         "denied": Answer(5, "not allowed", "check the credentials and the file's permissions"),
         "unavailable": Answer(
-            6, "the store cannot be used now", "nothing was written; check that it runs and retry"
+            6, "it cannot be reached now", "nothing was written; check that it runs and retry"
         ),
         "model_unavailable": Answer(
             6, "the model cannot be used now", "check its URL and that it runs, and retry"

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from ctxmgr.core.model import OUTPUT_TOKENS_MAX
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.surfaces.catalogue import Param
 
@@ -38,6 +39,9 @@ async def run(
         str | None, Param("Go on with this session; it keeps its workspace and model.")
     ] = None,
     turns_max: Annotated[int | None, Param("Stop after so many turns; default: 50.")] = None,
+    output_tokens_max: Annotated[
+        int, Param("Tokens of one answer; a model that writes long files needs more.")
+    ] = OUTPUT_TOKENS_MAX,
 ) -> "RunReport":
     """Let a model work on a task in a sandbox, with a context that ctxmgr keeps.
 
@@ -74,6 +78,7 @@ async def run(
                 model=asked,
                 task=task,
                 turns_max=TURNS_MAX if turns_max is None else turns_max,
+                output_tokens_max=output_tokens_max,
                 hear=narrator.hear,
             )
         except CtxmgrError:

@@ -54,6 +54,8 @@ class RunReport:
     answer_tokens: int
     unmetered_calls: int
     """Calls whose provider did not say what they cost."""
+    lost_answers: int
+    """Answers that broke off and were asked for again; what they cost nobody told."""
     resume: str | None
     """The command that goes on; None: there is nothing left to do."""
     turns: list[TurnRow]
@@ -80,6 +82,7 @@ def report(run: Run, *, resume: str) -> RunReport:
         cache_written_tokens=usage.cache_written_tokens,
         answer_tokens=usage.output_tokens,
         unmetered_calls=sum(cost.unmetered for cost in run.ledger.costs),
+        lost_answers=run.lost,
         resume=None if run.outcome == Outcome.DONE else resume,
         turns=[_row(turn) for turn in run.turns],
     )

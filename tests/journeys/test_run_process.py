@@ -170,6 +170,18 @@ async def test_a_refused_key_is_told_and_never_printed(shell: Shell) -> None:
     assert KEY not in ended.err
 
 
+async def test_what_was_tried_again_is_told(shell: Shell) -> None:
+    """A person who waits sees why; a program learns that not all that was spent is counted."""
+    cut = breaks(DONE, after=4, then="cut")
+    shell.server.script(refuse(429, "Retry-After: 0"), cut, DONE)
+
+    ended = await shell.run(*shell.new("Find the answer."), "--output-tokens-max", "77")
+
+    assert (ended.exit_code, ended.result["lost_answers"]) == (0, 1)
+    assert "answered 429: not now; trying again in 0 s" in ended.err
+    assert shell.server.requests[0].body["max_tokens"] == 77
+
+
 async def test_a_line_that_cuts_every_answer_ends_the_run(shell: Shell) -> None:
     """The person sees that it was tried, and that nothing was stored."""
     shell.server.script(*[breaks(DONE, after=4, then="cut")] * ANSWERS_MAX)

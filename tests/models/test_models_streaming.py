@@ -14,6 +14,7 @@ from ctxmgr.models.anthropic_events import AnthropicReading
 from ctxmgr.models.choice import HttpModel
 from ctxmgr.models.openai_events import OpenAIReading
 from ctxmgr.models.streaming import Reading
+from ctxmgr.models.transport import TRIES_MAX
 from tests.models import wire
 from tests.models.asking import made, pieces_of, told
 from tests.models.model_server import APIS, ModelServer, breaks, says
@@ -24,7 +25,7 @@ READINGS: dict[str, Callable[..., Reading]] = {
     "anthropic": AnthropicReading,
     "openai": OpenAIReading,
 }
-SILENCE_S = 2.0
+SILENCE_S = 1.0
 
 
 async def test_an_answer_comes_in_pieces_and_then_whole(
@@ -137,10 +138,10 @@ async def test_events_may_be_written_in_any_legal_way(
 @pytest.mark.parametrize("api", APIS)
 async def test_a_stream_that_falls_silent_ends(server: ModelServer, api: str) -> None:
     """Nobody waits for ever; on a slow machine the silence may come before the first event."""
-    server.script(breaks(ANSWER, after=4, then="hang"))
+    server.script(*[breaks(ANSWER, after=4, then="hang")] * TRIES_MAX)
 
     async with made(api, server, silence_s=SILENCE_S) as model:
-        with pytest.raises(ModelUnavailable, match="said nothing"):
+        with pytest.raises(ModelUnavailable):
             await pieces_of(model)
 
 
