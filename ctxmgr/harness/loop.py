@@ -120,39 +120,31 @@ async def take_turn(
 
     ``counter`` remembers what it has counted: give the same one to all turns.
     """
-    form = _form(model)
+    tools = _form(model).tools
     prompt = await session.render(user, form=model.form)
     sections = counter.count_sections(session.context(user).blocks())
     hear(Began(turn=session.turn))
     request = Request(
         payload=prompt,
         purpose=PURPOSE,
-        tools=form.tools,
+        tools=tools,
         output_tokens_max=output_tokens_max,
     )
     ended = await _answered(model, request, hear)
-    answer = form.read_answer(
-        ended.reply,
-        session_id=session.session_id,
-        turn=session.turn,
-        unique_ids=model.unique_ids,
-        taken=session.sets.session_index,
-        timestamp=time.time_ns() // 1_000_000,
-    )
+    answer = _read(ended, session=session, model=model)
     try:
         await _run_tools(Tools(session), answer, hear)
     finally:  # also when cancelled, or when the store refused a call: what was run was run
-        turn = await uncut(session.end_turn(answer.parts, meta=answer.meta))
-    finished = Finished(
-        turn=turn,
-        text="".join(part["text"] for part in answer.parts if part["type"] == "text"),
-        tools=tuple(call.tool for call in answer.asked),
-        stop=ended.stop,
-        charge=ended.charge,
-        sections=sections,
-        levels=_levels(session),
-    )
-    hear(finished)
+        finished = Finished(
+            turn=await uncut(session.end_turn(answer.parts, meta=answer.meta)),
+            text="".join(part["text"] for part in answer.parts if part["type"] == "text"),
+            tools=tuple(call.tool for call in answer.asked),
+            stop=ended.stop,
+            charge=ended.charge,
+            sections=sections,
+            levels=_levels(session),
+        )
+        hear(finished)
     return finished
 
 
@@ -175,6 +167,17 @@ async def _streamed(model: Model, request: Request, hear: Callable[[Happening], 
     except TimeoutError as error:
         raise AnswerLost(f"{model.name} took longer than {ANSWER_SECONDS_MAX} s") from error
     raise AnswerLost(f"{model.name} ended its answer without saying so")
+
+
+def _read(ended: Ended, *, session: LiveSession, model: Model) -> Answer:
+    return _form(model).read_answer(
+        ended.reply,
+        session_id=session.session_id,
+        turn=session.turn,
+        unique_ids=model.unique_ids,
+        taken=session.sets.session_index,
+        timestamp=time.time_ns() // 1_000_000,
+    )
 
 
 async def _run_tools(tools: Tools, answer: Answer, hear: Callable[[Happening], None]) -> None:

@@ -28,10 +28,13 @@ class Narrator:
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._in_line = False
+        self.opened = False
+        """Whether there is a session to go on with."""
 
     def hear(self, happening: Happening) -> None:
         match happening:
             case Opened(session=session, turn=turn):
+                self.opened = True
                 self.line(f"session {session}" + (f", from turn {turn}" if turn > 1 else ""))
             case Said(text=text):
                 self._say(text)

@@ -82,7 +82,8 @@ async def run(
                 hear=narrator.hear,
             )
         except CtxmgrError:
-            narrator.line(f"every finished turn is stored; go on with: {resume}")
+            if narrator.opened:
+                narrator.line(f"every finished turn is stored; go on with: {resume}")
             raise
     narrator.line("")
     return report(ran, resume=resume)

@@ -74,6 +74,7 @@ async def test_interrupted_while_a_tool_runs_the_turn_is_stored(shell: Shell) ->
     later = await shell.run("--session", ended.result["session"])
 
     assert ended.exit_code == 130
+    assert [row["tools"] for row in ended.result["turns"]] == [["bash", "bash", "read"]]
     assert len(chat["turns"][0]["toolcall_ids"]) == 2
     assert later.result["turns"][0]["turn"] == 2
     assert "this tool call was not run" in shell.server.requests[1].text

@@ -110,3 +110,4 @@ def test_what_cannot_be_run_is_told_before_anything_is_done(
 
     assert result.exit_code == exit_code
     assert said in result.output
+    assert "go on with" not in result.output
