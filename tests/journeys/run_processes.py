@@ -67,7 +67,7 @@ class Shell:
     home: Path
 
     @asynccontextmanager
-    async def running(self, *words: str, key: str | None = KEY) -> AsyncIterator[Running]:
+    async def running(self, *words: str, as_json: bool = True) -> AsyncIterator[Running]:
         """Start ``ctxmgr run`` with these words; it does not outlive the block.
 
         SIGINT does what it does in a terminal, also where the tests run in the background.
@@ -75,12 +75,12 @@ class Shell:
         need("bubblewrap")
         process = await asyncio.create_subprocess_exec(
             *("env", "--default-signal=INT", Path(sys.executable).with_name("ctxmgr")),
-            *("run", *words),
-            *("--json", "--store", self.store_url),
+            *("run", *words, "--store", self.store_url),
+            *(["--json"] if as_json else []),
             stdout=PIPE,
             stderr=PIPE,
             cwd=self.project,
-            env=self._environment(key),
+            env=self._environment(),
         )
         try:
             yield Running(process)
@@ -89,9 +89,9 @@ class Shell:
                 process.kill()
                 await process.wait()
 
-    async def run(self, *words: str, key: str | None = KEY) -> Ended:
+    async def run(self, *words: str, as_json: bool = True) -> Ended:
         """Run it to its end."""
-        async with self.running(*words, key=key) as running:
+        async with self.running(*words, as_json=as_json) as running:
             return await running.ended()
 
     def new(self, task: str, *, api: str = "anthropic") -> tuple[str, ...]:
@@ -99,10 +99,8 @@ class Shell:
         base_url = self.server.base_url(api)
         return (task, "--model", "scripted-1", "--api", api, "--base-url", base_url)
 
-    def _environment(self, key: str | None) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        folders = {
-            f"XDG_{each}_HOME": str(self.home / each) for each in ("DATA", "STATE", "CONFIG")
-        }
-        keys = {"ANTHROPIC_API_KEY": key, "OPENAI_API_KEY": key} if key else {}
-        return {**kept, **folders, **keys, "HOME": str(self.home)}
+        places = {f"XDG_{each}_HOME": str(self.home / each) for each in ("DATA", "STATE", "CONFIG")}
+        keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}
+        return {**kept, **places, **keys, "HOME": str(self.home), "COLUMNS": "150"}

@@ -42,6 +42,19 @@ async def test_a_run_ends_with_one_object_on_standard_output(shell: Shell, api: 
     assert "→ bash  seq -s: 3 > answer; ls" in ended.err
 
 
+async def test_a_person_sees_the_words_and_then_a_table(shell: Shell) -> None:
+    """The answer is streamed, and not said again; the table has a row for each turn."""
+    shell.server.script(says(Text("Let me look."), WRITE), DONE)
+
+    ended = await shell.run(*shell.new("What is the answer?"), as_json=False)
+
+    lines = ended.out.splitlines()
+    assert (ended.exit_code, ended.err) == (0, "")
+    assert lines[1:4] == ["Let me look.", "→ bash  seq -s: 3 > answer; ls", "  ok    3 lines"]
+    assert ended.out.count("It says 123.") == 1
+    assert [line.split()[0] for line in lines[-3:]] == ["turn", "1", "2"]
+
+
 async def test_interrupted_while_the_model_speaks_it_goes_on_later(shell: Shell) -> None:
     """SIGINT leaves no half turn; the task is stored, and need not be given again."""
     shell.server.script(breaks(says(Text("Let me see"), WRITE), after=5, then="hang"), DONE)

@@ -44,6 +44,8 @@ class Reply:
     """After that: the reply ends as HTTP wants it, the connection breaks, or nothing comes."""
     alter: Callable[[str], str] = lambda event: event
     """Changes each event on its way."""
+    bytes_at_once: int | None = None
+    """So many bytes go into each chunk on the wire; None: a whole event."""
     status: int = 200
     headers: tuple[str, ...] = ()
     body: str | None = None
@@ -131,9 +133,9 @@ class ModelServer:
         head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
         writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         for event in map(reply.alter, events[: reply.events_max]):
-            data = event.encode()
-            writer.write(b"%x\r\n%s\r\n" % (len(data), data))
-            await writer.drain()
+            for chunk in _chunks(event.encode(), reply.bytes_at_once):
+                writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+                await writer.drain()
         if reply.then == "cut":
             return False
         if reply.then == "hang":
@@ -144,6 +146,11 @@ class ModelServer:
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+
+def _chunks(data: bytes, size: int | None) -> list[bytes]:
+    size = size or len(data)
+    return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 def _refusal(reply: Reply) -> bytes:

@@ -135,6 +135,19 @@ async def test_events_may_be_written_in_any_legal_way(
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize("size", [1, 3])
+async def test_an_answer_may_come_in_the_smallest_pieces(
+    server: ModelServer, model: HttpModel, size: int
+) -> None:
+    """Events, lines and characters are cut anywhere on their way."""
+    server.script(replace(ANSWER, bytes_at_once=size))
+
+    text, calls, _ = told(await pieces_of(model))
+
+    assert text == "Let me look: é\u2028漢"
+    assert len(calls) == 2
+
+
 @pytest.mark.parametrize("api", APIS)
 async def test_a_stream_that_falls_silent_ends(server: ModelServer, api: str) -> None:
     """Nobody waits for ever; on a slow machine the silence may come before the first event."""

@@ -91,9 +91,9 @@ def _halves(text: str) -> list[str]:
 
 
 def _named(event: dict[str, Any]) -> str:
-    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+    return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
 
 
 def _chunk(choices: list[dict[str, Any]], **besides: Any) -> str:
     chunk = {"id": "c-1", "object": "chat.completion.chunk", "model": "scripted-1", **besides}
-    return f"data: {json.dumps({**chunk, 'choices': choices})}\n\n"
+    return f"data: {json.dumps({**chunk, 'choices': choices}, ensure_ascii=False)}\n\n"
