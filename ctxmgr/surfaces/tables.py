@@ -117,6 +117,8 @@ def _brief(value: Any) -> str:
     if _is_list(value) and value and is_dataclass(value[0]):
         ids = [_fields(each).get("object_id") or str(each) for each in value]
         return ", ".join(map(str, ids))
+    if _is_list(value) and all(isinstance(each, str) for each in value):
+        return ", ".join(value)
     if isinstance(value, int | Path):
         return str(value)
     if isinstance(value, Mapping) and ID in value:
