@@ -6,6 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ENOUGH := $(VENV)/.installed
 STAMP  := $(VENV)/.ready
+JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .PHONY: help setup demo test lint bench coverage-map docs clean
@@ -35,7 +36,7 @@ demo: $(ENOUGH)  ## show the main job on the embedded store
 
 test: $(STAMP)  ## run every test; starts and stops its own servers
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh xtdb/start --fetch; fi
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(STAMP)  ## ruff and mypy
 	@$(BIN)/ruff check .

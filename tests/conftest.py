@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -14,8 +14,6 @@ pytest.register_assert_rewrite("tests.contracts", "tests.journeys")
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
-
-_skipped = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
@@ -44,30 +42,27 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         session.config.get_terminal_writer().line(str(error), red=True)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_skipped] = []
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if report.skipped and not hasattr(report, "wasxfail"):
-        item.config.stash[_skipped].append(item.nodeid)
-    return report
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
+class SkipsCount:
     """On CI everything is installed, so whatever was skipped was not tested."""
-    if os.environ.get("CI") == "true" and session.config.stash[_skipped]:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def __init__(self) -> None:
+        self._skipped: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped and not hasattr(report, "wasxfail"):
+            self._skipped.append(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._skipped:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._skipped:
+            terminalreporter.section("skipped on CI, which counts as failed", red=True)
+            for nodeid in self._skipped:
+                terminalreporter.write_line(nodeid)
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    if os.environ.get("CI") == "true" and config.stash[_skipped]:
-        terminalreporter.section("skipped on CI, which counts as failed", red=True)
-        for nodeid in config.stash[_skipped]:
-            terminalreporter.write_line(nodeid)
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("CI") == "true":
+        config.pluginmanager.register(SkipsCount())
