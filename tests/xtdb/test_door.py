@@ -18,6 +18,7 @@ pytestmark = pytest.mark.xtdb
 
 RECORDINGS: Final = SHARED / "data" / "xtdb-http"
 COMPARE_TIMEOUT_S: Final = 280.0
+REPLAY: Final = Path(__file__).with_name("replay.py")
 PLAIN_PRINT: Final = {"CTXMGR_XTDB_PLAIN_PRINT": "1"}
 
 
@@ -43,7 +44,7 @@ def listed_differences(scenario: str) -> dict[str, int]:
 def replay(url: str, suffix: str) -> str:
     files = [f"scenario{suffix}.jsonl", f"official-1.24.3{suffix}.jsonl"]
     done = subprocess.run(
-        [sys.executable, "-B", "compare.py", url, *files, "--quiet"],
+        [sys.executable, "-B", str(REPLAY), url, *files, "--quiet"],
         check=False,
         capture_output=True,
         text=True,

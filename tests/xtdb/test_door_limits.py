@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.xtdb.servers import START, XtdbServer
+from tests.xtdb.servers import ENDED_BY_SIGTERM, START, XtdbServer
 from tests.xtdb.signed_tokens import jwks_setting, token
 
 pytestmark = pytest.mark.xtdb
@@ -22,6 +22,8 @@ EDN: Final = {"Content-Type": "application/edn", "Accept": "application/edn"}
 HOLD_BACK_BYTES: Final = 30_000
 MAX_BODY_BYTES: Final = 2_000_000
 DOCUMENTS: Final = 6_000
+WRITERS: Final = 4
+READS: Final = 40
 SETTINGS: Final = (
     f"{{:hold-back-bytes {HOLD_BACK_BYTES} :max-body-bytes {MAX_BODY_BYTES} :max-wait-ms 3000}}"
 )
@@ -307,6 +309,36 @@ def test_a_stop_is_soon_and_clean_and_data_can_be_moved(fresh: XtdbServer, tmp_p
 
     assert seconds < 8
     assert ask(fresh, "GET", "/_xtdb/entity?eid=kept") == (200, '{:v 1, :xt/id "kept"}')
+
+
+def test_a_read_never_misses_a_write_that_was_finished_before_it(
+    fresh: XtdbServer, tmp_path: Path
+) -> None:
+    """Readers share snapshots of the index, and none may get an old one (003-R198)."""
+    fresh.start("rocksdb", data_dir=tmp_path)
+
+    def written_and_read(writer: int) -> list[str]:
+        seen = []
+        for n in range(READS):
+            await_tx(fresh, submit(fresh, f"[:xtdb.api/put {{:xt/id {writer} :n {n}}}]"))
+            seen.append(ask(fresh, "GET", f"/_xtdb/entity?eid-edn={writer}")[1])
+        return seen
+
+    with ThreadPoolExecutor() as writers:
+        seen = list(writers.map(written_and_read, range(WRITERS)))
+
+    assert seen == [[f"{{:n {n}, :xt/id {each}}}" for n in range(READS)] for each in range(WRITERS)]
+
+
+def test_a_refused_history_does_not_keep_the_server_from_ending(fresh: XtdbServer) -> None:
+    """The engine forgets to close a snapshot then, and would wait a minute for it (003-R198)."""
+    fresh.start()
+    await_tx(fresh, submit(fresh, '[:xtdb.api/put {:xt/id "kept" :v 1}]'))
+
+    status, _ = ask(fresh, "GET", "/_xtdb/entity?eid=kept&history=true&sort-order=sideways")
+
+    assert status == 500
+    assert fresh.stop() == ENDED_BY_SIGTERM
 
 
 def test_acknowledged_writes_survive_a_kill(fresh: XtdbServer, tmp_path: Path) -> None:

@@ -50,8 +50,7 @@
 (defn- special? [^long c]
   (or (< c 14) (= c 34) (= c 92)))
 
-(defn- write-string [^String s ^StringBuilder w]
-  (.append w "\"")
+(defn- write-escaped [^String s ^StringBuilder w]
   (let [n (.length s)]
     (loop [from 0, i 0]
       (if (= i n)
@@ -62,8 +61,24 @@
             (do (.append w s from i)
                 (.append w ^String escaped)
                 (recur (inc i) (inc i)))
-            (recur from (inc i)))))))
-  (.append w "\""))
+            (recur from (inc i))))))))
+
+(defn- plain? [^String s]
+  (let [n (.length s)]
+    (loop [i 0]
+      (or (= i n)
+          (if (special? (long (int (.charAt s i))))
+            false
+            (recur (unchecked-inc i)))))))
+
+(defn- write-string
+  "A string with nothing to escape, as most are, is copied whole; a part of one goes by characters."
+  [^String s ^StringBuilder w]
+  (.append w \")
+  (if (plain? s)
+    (.append w s)
+    (write-escaped s w))
+  (.append w \"))
 
 (defn- write-other [x ^StringBuilder w]
   (let [text (StringWriter.)]

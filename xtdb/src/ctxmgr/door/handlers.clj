@@ -7,10 +7,12 @@
             [ctxmgr.door.json :as json]
             [ctxmgr.door.links :as links]
             [ctxmgr.door.replies :as replies]
+            [ctxmgr.door.snapshots :as snapshots]
             [xtdb.api :as xt]
             [xtdb.codec :as codec]
             [xtdb.db :as db]
             [xtdb.error :as err]
+            [xtdb.io :as xio]
             [xtdb.query :as q])
   (:import [java.io Closeable]
            [java.time Instant ZoneOffset]
@@ -73,11 +75,24 @@
    :start-tx {::xt/tx-time start-tx-time, ::xt/tx-id start-tx-id}
    :end-tx {::xt/tx-time end-tx-time, ::xt/tx-id end-tx-id}})
 
+(defn- open-history
+  "The engine leaves its snapshot open when it refuses the order, and when it is to end waits a
+  minute for it. So it is lent one of ours, whose closing closes whatever was opened in it."
+  [{:keys [index-store] :as db} eid sort-order options]
+  (let [snapshot ^Closeable (db/open-index-snapshot index-store)]
+    (try
+      (->> (xt/open-entity-history (assoc db :index-snapshot snapshot) eid sort-order options)
+           iterator-seq
+           (xio/->cursor #(.close snapshot)))
+      (catch Throwable e
+        (.close snapshot)
+        (throw e)))))
+
 (defn- history [{:keys [params] :as request} eid]
   (let [db (db-of request)]
     (rows-of request
              {:envelope? true
-              :open #(xt/open-entity-history db eid (:sort-order params) (history-options params))})))
+              :open #(open-history db eid (:sort-order params) (history-options params))})))
 
 (defn- linked-document [db document]
   (let [link (links/linker db)]
@@ -98,13 +113,14 @@
   "Call `f` with an index snapshot and the valid time and transaction id that the request looks
   from; the id is nil when the basis is before the first transaction. One snapshot serves both;
   going through xt/db takes two and costs three times as much."
-  [{:keys [node] {:keys [valid-time tx-time tx-id]} :params} f]
-  (with-open [snapshot ^Closeable (db/open-index-snapshot (:index-store node))]
-    (f snapshot
-       (or valid-time (Date.))
-       (if (or tx-time tx-id)
-         (::xt/tx-id (db/resolve-tx snapshot {::xt/tx-time tx-time, ::xt/tx-id tx-id}))
-         newest))))
+  [{:keys [snapshots] {:keys [valid-time tx-time tx-id]} :params} f]
+  (snapshots/with-snapshot snapshots
+    (fn [snapshot]
+      (f snapshot
+         (or valid-time (Date.))
+         (if (or tx-time tx-id)
+           (::xt/tx-id (db/resolve-tx snapshot {::xt/tx-time tx-time, ::xt/tx-id tx-id}))
+           newest)))))
 
 (defn- fetch-document
   "The cache is asked first: the store opens a snapshot of its own even when it will hit."
@@ -113,15 +129,20 @@
       (let [id (codec/safe-id (codec/new-id content-hash))]
         (get (db/fetch-docs document-store #{id}) id))))
 
+(defn- under-public-id
+  "What codec/crux->xt does for any map of names, for the one that documents are stored under."
+  [{:crux.db/keys [id] :as document}]
+  (-> document (dissoc :crux.db/id) (assoc :xt/id id)))
+
 (defn- find-document
   "The document that the basis shows, or nil. Asks for its hash alone, as queries do."
   [{:keys [node] :as request} eid]
   (with-basis request
     (fn [snapshot valid-time tx-id]
       (when-let [content-hash (when tx-id (db/entity-as-of-resolver snapshot eid valid-time tx-id))]
-        (-> (fetch-document node content-hash)
-            codec/keep-non-evicted-doc
-            codec/crux->xt)))))
+        (some-> (fetch-document node content-hash)
+                codec/keep-non-evicted-doc
+                under-public-id)))))
 
 (defn- document [{:keys [params] :as request} eid]
   (if-let [found (find-document request eid)]

@@ -7,6 +7,7 @@
             [ctxmgr.door.formats :as formats]
             [ctxmgr.door.replies :as replies]
             [ctxmgr.door.router :as router]
+            [ctxmgr.door.snapshots :as snapshots]
             [ctxmgr.door.waiting :as waiting]
             [ctxmgr.door.work :as work])
   (:import [java.io InputStream IOException OutputStream]
@@ -32,13 +33,14 @@
         :too-long
         body))))
 
-(defn- request-of [{:keys [node settings]} ^HttpServletRequest servlet-request]
+(defn- request-of [{:keys [node snapshots settings]} ^HttpServletRequest servlet-request]
   (router/->Request (methods-by-name (.getMethod servlet-request))
                     (.getRequestURI servlet-request)
                     (.getQueryString servlet-request)
                     #(.getHeader servlet-request %)
                     #(bounded-body servlet-request (:max-body-bytes settings))
                     node
+                    snapshots
                     settings
                     (:query-timeout-ms settings)
                     nil nil nil nil))
@@ -166,10 +168,12 @@
   [node {:keys [threads] :as settings}]
   (let [pool (doto (QueuedThreadPool. (int threads)) (.setName "door-http") (.setDaemon true))
         server (doto (Server. pool) (.setStopTimeout 2000))
+        snapshots (snapshots/open node)
         door {:node node
+              :snapshots snapshots
               :settings settings
               :threads pool
-              :waiting (waiting/open node settings)
+              :waiting (waiting/open node snapshots settings)
               :work (work/open settings)
               :server server}
         connector (connector server settings)]
@@ -178,7 +182,8 @@
     (.start server)
     (assoc door :port (.getLocalPort ^ServerConnector connector))))
 
-(defn stop [{:keys [^Server server waiting work]}]
+(defn stop [{:keys [^Server server waiting work snapshots]}]
   (waiting/close waiting)
   (.stop server)
-  (work/close work))
+  (work/close work)
+  (snapshots/close snapshots))

@@ -3,7 +3,8 @@
 
   Standard output has exactly one line, `ctxmgr-xtdb ready URL`; everything else goes to
   standard error."
-  (:require [clojure.java.io :as io]
+  (:require [ctxmgr.door.linking] ; before the rest
+            [clojure.java.io :as io]
             [ctxmgr.door.config :as config]
             [ctxmgr.door.http :as http]
             [xtdb.api :as xt]

@@ -16,7 +16,7 @@
 (declare describe)
 
 ;; A record, because a map of so many keys is slow to read and to copy.
-(defrecord Request [method path query-string header read-body node settings query-timeout-ms
+(defrecord Request [method path query-string header read-body node snapshots settings query-timeout-ms
                     format envelope? params body])
 
 (def ^:private values #{:edn :json :transit})

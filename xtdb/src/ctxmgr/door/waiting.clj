@@ -3,7 +3,8 @@
 
   One listener hears of every indexed transaction and completes the waits it satisfies. The
   engine's own await is not used: it blocks its caller, and leaves a listener behind on a timeout."
-  (:require [xtdb.api :as xt]
+  (:require [ctxmgr.door.snapshots :as snapshots]
+            [xtdb.api :as xt]
             [xtdb.bus :as bus]
             [xtdb.db :as db]
             [xtdb.tx :as tx])
@@ -35,9 +36,10 @@
 
 (defn open
   "The waiting room of `node`. At most `max-waits` wait at once, none longer than `max-wait-ms`."
-  [node {:keys [max-waits max-wait-ms]}]
+  [node snapshots {:keys [max-waits max-wait-ms]}]
   (let [waits (ConcurrentHashMap/newKeySet)]
     {:node node
+     :snapshots snapshots
      :waits waits
      :max-waits max-waits
      :max-wait-ms max-wait-ms
@@ -55,8 +57,8 @@
 
 (defn reached
   "The latest completed transaction when it satisfies the wait already, else nil."
-  [{:keys [node]} [tx-key tx-value]]
-  (let [latest (db/latest-completed-tx (:tx-ingester node))]
+  [{:keys [snapshots]} [tx-key tx-value]]
+  (let [latest (snapshots/latest-completed-tx snapshots)]
     (when (reached? {:tx-key tx-key, :tx-value tx-value} latest)
       latest)))
 
