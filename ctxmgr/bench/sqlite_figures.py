@@ -19,7 +19,7 @@ from ctxmgr.stores.sqlite import SqliteStore
 
 TASKS: Final = 32
 
-_ROUNDS: Final = 5
+_ROUNDS: Final = 15
 _TURNS: Final = 1_000
 _Rows: TypeAlias = list[tuple[str, tuple[Any, ...]]]
 
@@ -39,7 +39,7 @@ async def sqlite_figures(*, quick: bool, say: Say) -> list[Figure]:
     with TemporaryDirectory(prefix="ctxmgr-bench-", dir=Path.cwd()) as folder:
         say("SQLite: puts")
         figures = [
-            await _one_writer(Path(folder), puts=200 if quick else 1_000),
+            await _one_writer(Path(folder), puts=80 if quick else 300),
             await _many_tasks(Path(folder), puts=640 if quick else 6_400),
         ]
         say("SQLite: gets")

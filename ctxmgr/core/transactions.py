@@ -33,6 +33,7 @@ SEQUENCE_MAX: Final = 2**63 - 1
 """What both engines count transactions with."""
 
 _INTEGER_MAX: Final = 2**63 - 1
+_OPERATIONS: Final = (Put, Delete, Match)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def check_operations(operations: Iterable[Operation], kinds: Mapping[str, Kind])
     if len(given) > OPERATIONS_MAX:
         raise Incorrect(f"{len(given)} operations in one transaction; {OPERATIONS_MAX} at most")
     for each in given:
-        if not isinstance(each, Put | Delete | Match):
+        if not isinstance(each, _OPERATIONS):
             raise Incorrect(f"{each!r:.80} is no put, delete or match")
     matches = tuple(each for each in given if isinstance(each, Match))
     writes = tuple(each for each in given if not isinstance(each, Match))
@@ -59,8 +60,9 @@ def check_operations(operations: Iterable[Operation], kinds: Mapping[str, Kind])
         _check_instant(match.valid_time, "valid_time")
     for write in writes:
         _check_write(write, kinds)
-    _refuse_twice([written_id(write) for write in writes])
-    _refuse_twice([(match.object_id, match.valid_time) for match in matches])
+    if len(given) > 1:
+        _refuse_twice([written_id(write) for write in writes])
+        _refuse_twice([(match.object_id, match.valid_time) for match in matches])
     return Checked(matches, writes)
 
 
@@ -143,14 +145,12 @@ def _check_declared(document: Document, kind: Kind) -> None:
 
 def fits(value: object, declared: FieldType) -> bool:
     """Tell whether a declared field may hold this value."""
-    match declared:
-        case FieldType.BOOLEAN:
-            return isinstance(value, bool)
-        case FieldType.INTEGER:
-            is_integer = isinstance(value, int) and not isinstance(value, bool)
-            return is_integer and abs(value) <= _INTEGER_MAX  # type: ignore[arg-type]
-        case FieldType.TEXT:
-            return isinstance(value, str) and len(value.encode()) <= INDEXED_TEXT_BYTES_MAX
+    if declared is FieldType.TEXT:
+        return isinstance(value, str) and len(value.encode()) <= INDEXED_TEXT_BYTES_MAX
+    if declared is FieldType.BOOLEAN:
+        return isinstance(value, bool)
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return is_integer and abs(value) <= _INTEGER_MAX  # type: ignore[arg-type]
 
 
 def _check_token(match: Match) -> None:
@@ -174,6 +174,6 @@ def _check_instant(instant: int | None, name: str) -> None:
 
 
 def _refuse_twice(ids: list[Any]) -> None:
-    twice = [each for each, times in Counter(ids).items() if times > 1]
-    if twice:
+    if len(set(ids)) < len(ids):
+        twice = [each for each, times in Counter(ids).items() if times > 1]
         raise Incorrect(f"{', '.join(map(str, twice))}: twice in one transaction")

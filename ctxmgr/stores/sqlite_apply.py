@@ -19,16 +19,15 @@ from ctxmgr.stores.sqlite_fields import KIND_FIELD, Fields, load, sort_key, text
 from ctxmgr.stores.sqlite_jobs import Change, Job
 from ctxmgr.stores.sqlite_keys import MARK_EVERY, Marks, had_matches, is_marked, own_key, read_key
 from ctxmgr.stores.sqlite_layout import FORMAT
+from ctxmgr.stores.sqlite_names import Names
 from ctxmgr.stores.sqlite_pack import Packer
-from ctxmgr.stores.sqlite_reader import WID_MAX, Context, key_text, text_key
+from ctxmgr.stores.sqlite_reader import WID_MAX, Context, key_text
+from ctxmgr.stores.sqlite_script import Script
 from ctxmgr.stores.sqlite_statements import statements
 from ctxmgr.stores.sqlite_timeline import Entry, added, sequence_of, wid_of
 
 _Values: TypeAlias = list[tuple[int, Any]]
 """What a document is found by: (fid, value)."""
-
-NAMES_MAX: Final = 50_000
-"""Numbers of texts kept in memory, some 10 MB; then they are asked for again."""
 
 STALE_HEADS_MAX: Final = 100
 """Heads renewed by one transaction because a version from the future has begun."""
@@ -43,31 +42,37 @@ class Applier:
         self._clock = context.clock
         self._sql = statements()
         self._store_name = context.store_name
-        self._names: dict[str, int] = {}
+        self._script = Script(self._execute)
+        self._names = Names(self._execute)
         self._fields = Fields()
         self._bodies = Bodies(self._execute, url=context.url)
-        self._packer = Packer(self._execute, bodies=self._bodies, name=self._known_number)
+        self._packer = Packer(self._execute, bodies=self._bodies, name=self._names.number)
         self._marks = Marks()
         self._wrote = False
         self._last: tuple[int, Instant] = (0, 0)
         self._next_until: Instant | None = None
         self._seen: int | None = None
-        """SQLite's number for what others have committed; None: look again."""
+        """SQLite's number for the state that all this was learnt from; None: look again."""
 
     def begin(self) -> None:
         """Learn what others have done since, if they have; the write lock is held."""
-        seen = self._execute(self._sql["data_version"]).get
+        seen = self._connection.data_version()
         if seen == self._seen:
             return
         self._last = self._execute(self._sql["last_tx"]).get or (0, 0)
         self._marks.begin(self._last[0])
+        self._names.begin()
         self._fields = load(self._connection)
         self._next_until = self._execute(self._sql["next_until"]).get
         self._seen = seen
 
+    def end(self) -> None:
+        """Note that what was applied is committed: the state is ours until others write."""
+        self._seen = self._connection.data_version()
+
     def forget(self) -> None:
         """Drop what was learnt from writes that were rolled back."""
-        self._names.clear()
+        self._names.forget()
         self._marks.renew()
         self._packer.forget()
         self._seen = None
@@ -87,10 +92,14 @@ class Applier:
         instant = max(self._clock(), self._last[1])
         self._judge(job.matches, instant)
         self._wrote = True
+        self._names.trim()
+        self._script.clear()
         mark = self._marks.mark(sequence, job.matches) if job.key is None else job.digest
-        self._execute(self._sql["insert_tx"], (sequence, instant, job.key, mark))
+        self._script.add(self._sql["insert_tx"], (sequence, instant, job.key, mark))
         for place, change in enumerate(job.changes):
             self._write(wid_of(sequence, place), change, instant)
+            self._script.run()
+        self._script.run()
         self._renew_heads(instant)
         self._last = (sequence, instant)
         self._marks.follow(sequence)
@@ -141,7 +150,7 @@ class Applier:
             raise Conflict(tuple(dict.fromkeys(failed)))
 
     def _holds(self, match: Match, instant: Instant) -> bool:
-        nid = self._number(match.object_id)
+        nid = self._names.find(match.object_id)
         at = instant if match.valid_time is None else match.valid_time
         row = nid and self._execute(self._sql["visible"], (nid, at, WID_MAX)).get
         if not row or row[2]:
@@ -151,24 +160,24 @@ class Applier:
     def _write(self, wid: int, change: Change, instant: Instant) -> None:
         prepared, object_id = change.prepared, change.object_id
         start = instant if change.valid_from is None else change.valid_from
-        nid = self._number(object_id)
+        nid = self._names.find(object_id)
         head = nid and self._execute(self._sql["head"], (nid,)).get
-        nid = nid or self._new_number(object_id)
+        nid = nid or self._names.add(object_id, self._script.add)
         body = None
         values: _Values = []
         if prepared is not None:
-            before = head and head[2]
-            body = self._packer.body(prepared, nid=nid, wid=wid, before=before)
+            body = self._packer.body(prepared, nid=nid, wid=wid, before=head and head[2])
             values = self._field_values(prepared.document)
-            self._save_ever(nid, object_id, values)
-        self._execute(
+        self._script.add(
             self._sql["insert_write"], (wid, nid, change.valid_from, change.valid_to, FORMAT, body)
         )
         if change.valid_to is None and start <= instant and _is_last(head, start):
-            self._execute(self._sql["insert_entry"], (nid, start, wid, body is None))
+            self._script.add(self._sql["insert_entry"], (nid, start, wid, body is None))
             shown = None if body is None else wid
             self._save_head(nid, object_id, (start, None, shown), values, head)
         else:
+            self._save_ever(nid, object_id, values)
+            self._script.run()
             self._rearrange(nid, wid, change, start)
             self._renew_head(nid, object_id, instant, head, {wid: values})
 
@@ -186,6 +195,7 @@ class Applier:
             object_id = key_text(self._execute(self._sql["text_of"], (nid,)).get)
             head = self._execute(self._sql["head"], (nid,)).get
             self._renew_head(nid, object_id, instant, head, {})
+        self._script.run()
         self._next_until = self._execute(self._sql["next_until"]).get
 
     def _renew_head(
@@ -204,7 +214,7 @@ class Applier:
         self, nid: int, object_id: str, head: tuple[Any, ...], values: _Values, old: Any
     ) -> None:
         fields = orjson.dumps(values).decode()
-        self._execute(self._sql["save_head"], (nid, *head, fields))
+        self._script.add(self._sql["save_head"], (nid, *head, fields))
         if (until := head[1]) is not None:
             self._next_until = min(until, self._next_until or until)
         was = old[3] if old else "[]"
@@ -214,16 +224,19 @@ class Applier:
     def _save_ever(self, nid: int, object_id: str, values: _Values) -> None:
         place = text_order(object_id)
         rows = [(fid, sort_key(value), place, nid) for fid, value in values]
-        self._connection.executemany(self._sql["insert_ever"], rows)
+        self._script.add_rows(self._sql["insert_ever"], rows)
 
     def _save_present(self, nid: int, object_id: str, old: str, values: _Values) -> None:
+        """Let the object be found by what its head shows now; what it showed it has ever had."""
         place = text_order(object_id)
-        was = {(fid, sort_key(value)) for fid, value in orjson.loads(old)}
-        now = {(fid, sort_key(value)) for fid, value in values}
-        for fid, key in was - now:
-            self._execute(self._sql["delete_present"], (fid, key, place))
-        rows = [(fid, key, place, nid) for fid, key in now - was]
-        self._connection.executemany(self._sql["insert_present"], rows)
+        was = [(fid, sort_key(value)) for fid, value in orjson.loads(old)]
+        now = [(fid, sort_key(value)) for fid, value in values]
+        for fid, key in was:
+            if (fid, key) not in now:
+                self._script.add(self._sql["delete_present"], (fid, key, place))
+        rows = [(fid, key, place, nid) for fid, key in now if (fid, key) not in was]
+        self._script.add_rows(self._sql["insert_ever"], rows)
+        self._script.add_rows(self._sql["insert_present"], rows)
 
     def _stored_values(self, wid: int, object_id: str) -> _Values:
         stored = self._bodies.stored(wid, object_id)
@@ -236,27 +249,6 @@ class Applier:
             fid = self._execute(self._sql["insert_field"], (kind, KIND_FIELD, KIND)).get
             self._fields.add(fid, kind, KIND_FIELD, KIND)
         return self._fields.values(document)
-
-    def _number(self, text: str) -> int | None:
-        nid = self._names.get(text)
-        if nid is None:
-            nid = self._execute(self._sql["find_name"], (text_key(text),)).get
-            if nid is not None:
-                self._remember(text, nid)
-        return nid
-
-    def _known_number(self, text: str) -> int:
-        return self._number(text) or self._new_number(text)
-
-    def _new_number(self, text: str) -> int:
-        nid: int = self._execute(self._sql["insert_name"], (text_key(text),)).get
-        self._remember(text, nid)
-        return nid
-
-    def _remember(self, text: str, nid: int) -> None:
-        if len(self._names) >= NAMES_MAX:
-            self._names.clear()
-        self._names[text] = nid
 
 
 def _is_last(head: Any, start: Instant) -> bool:

@@ -5,15 +5,14 @@ that changes neither what is written nor what the key stands for.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ctxmgr.core.store import Delete, Instant, Match, Put
 from ctxmgr.core.transactions import Checked, digest, written_id
 from ctxmgr.stores.sqlite_pack import Prepared, prepare
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A put or a delete with its document in bytes; None: deleted."""
 
     object_id: str
@@ -22,8 +21,7 @@ class Change:
     valid_to: Instant | None
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """A checked transaction."""
 
     matches: tuple[Match, ...]

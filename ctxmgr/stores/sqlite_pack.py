@@ -13,7 +13,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ctxmgr.core.documents import ID, Document, check_size
 from ctxmgr.stores.sqlite_bodies import LINEAGE_MAX, LIST_BITS, Bodies, raw_fields
@@ -56,13 +56,14 @@ REMEMBERED_BYTES: Final = 64 * 1024 * 1024
 DELTA_SHARE: Final = 0.75
 """A delta must be that much smaller than the whole, or a new base is written."""
 
+_SIZED: Final = (str, list, dict)
+
 Raws: TypeAlias = list[tuple[str, bytes]]
 _Known: TypeAlias = tuple[bytes, bytes]
 """A field's JSON and the cell it became."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A document in bytes, taken when the caller gave it."""
 
     document: Document
@@ -90,7 +91,7 @@ class _Remembered:
 
 def prepare(document: Document) -> Prepared:
     """Encode a document; ``Incorrect`` if it is larger than any may be."""
-    if not any(_heavy(value) for value in document.values()):
+    if not _heavy(document):
         plain = dumps(document)
         if len(plain) <= PLAIN_MAX:
             return Prepared(document.copy(), plain, [], plain[0] == SPACE, len(plain))
@@ -102,8 +103,12 @@ def prepare(document: Document) -> Prepared:
     return Prepared(document.copy(), None, raws, exact, size)
 
 
-def _heavy(value: object) -> bool:
-    return isinstance(value, str | list | dict) and len(value) > PLAIN_MAX // 2
+def _heavy(document: Document) -> bool:
+    """Tell whether it is surely larger than what is stored as it is."""
+    for value in document.values():
+        if isinstance(value, _SIZED) and len(value) > PLAIN_MAX // 2:
+            return True
+    return False
 
 
 class Packer:

@@ -10,7 +10,7 @@ thread ends, whatever the reason, everyone who waits is told.
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,7 @@ import apsw
 from ctxmgr.core.store import Commit
 from ctxmgr.errors import CtxmgrError, OutcomeUnknown, Unavailable
 from ctxmgr.stores.sqlite_apply import Applier
+from ctxmgr.stores.sqlite_bell import Bell
 from ctxmgr.stores.sqlite_file import translate
 from ctxmgr.stores.sqlite_jobs import Job
 from ctxmgr.stores.sqlite_reader import Context
@@ -59,8 +60,11 @@ class Writer:
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._places = asyncio.Semaphore(QUEUE_MAX)
         self._group: list[_Pending] = []
+        self._done: deque[list[_Pending]] = deque()
         self._broken: apsw.Error | None = None
         self._closing = False
+        self._ended = False
+        self._bell = Bell(self._tell_done)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="ctxmgr-sqlite-writer", daemon=True)
         self._thread.start()
@@ -79,6 +83,8 @@ class Writer:
         self._closing = True
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
+        self._tell_done()
+        self._bell.close()
         self._connection.close()
 
     def _run(self) -> None:
@@ -86,22 +92,24 @@ class Writer:
             while self._serve():
                 pass
         finally:
-            self._call_soon(self._abandon)
+            self._ended = True
+            self._bell.ring()
 
     def _serve(self) -> bool:
         """Commit one group; tell whether there may be another."""
         self._group, open_ = self._gather()
         if self._group:
             self._commit(self._group)
-            self._call_soon(_tell, self._group)
+            self._done.append(self._group)
+            self._bell.ring()
         self._group = []
         return open_ and self._broken is None
 
-    def _call_soon(self, call: Callable[..., None], *arguments: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(call, *arguments)
-        except RuntimeError:
-            self._closing = True  # the event loop is gone, and with it everyone who waited
+    def _tell_done(self) -> None:
+        while self._done:
+            _tell(self._done.popleft())
+        if self._ended:
+            self._abandon()
 
     def _abandon(self) -> None:
         """Refuse whatever was not begun. On the event loop, where jobs are queued: none is missed.
@@ -194,6 +202,8 @@ class Writer:
             for pending in group:
                 if isinstance(pending.outcome, Commit):
                     pending.outcome = OutcomeUnknown(pending.outcome.key, str(error))
+        else:
+            self._applier.end()
 
     def _roll_back(self) -> None:
         """Undo the group. Where that fails nothing more is written: closing the file undoes it."""

@@ -8,10 +8,6 @@ SELECT lower(hex(digest)) FROM tx WHERE seq = 0;
 -- Another random name, so that tokens of this file match in no copy of it.
 UPDATE tx SET digest = randomblob(4) WHERE seq = 0;
 
--- name: data_version
--- Another number than last time: another connection has committed something.
-PRAGMA data_version;
-
 -- name: last_tx
 -- The newest transaction.
 SELECT seq, instant FROM tx WHERE seq > 0 ORDER BY seq DESC LIMIT 1;
@@ -38,9 +34,13 @@ INSERT INTO tx (seq, instant, key, digest) VALUES (?, ?, ?, ?);
 -- The number of a text.
 SELECT nid FROM name WHERE text = ?;
 
+-- name: last_name
+-- The number that was given last.
+SELECT max(nid) FROM name;
+
 -- name: insert_name
 -- A text that was not known.
-INSERT INTO name (text) VALUES (?) RETURNING nid;
+INSERT INTO name (nid, text) VALUES (?, ?);
 
 -- name: current
 -- What is visible now, if now is inside the head's time: the read that must be fast.
