@@ -63,7 +63,7 @@ _MARKS: Final = {None: "–", True: "yes", False: "no"}
 
 def show(result: Any) -> None:
     """Print for a person."""
-    Console(highlight=False).print(render(result), crop=False)
+    Console(highlight=False).print(_render(result), crop=False)
 
 
 def json_bytes(result: Any) -> bytes:
@@ -86,8 +86,12 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def render(value: Any) -> RenderableType:
-    """Lay a result out."""
+def render(result: Any) -> RenderableType:
+    """Lay a result out for a console."""
+    return _render(result)
+
+
+def _render(value: Any) -> RenderableType:
     if isinstance(value, str):
         return Text(value)
     if isinstance(value, Demo):
