@@ -5,12 +5,12 @@ standard error    beside a prompt, what it is made of: so that the output is the
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import click
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from ctxmgr.surfaces.chronicle import Call, Entry, Log, SetChanges
@@ -35,7 +35,7 @@ def show(result: Any) -> None:
         case ObjectPage() | SessionOverview() | SessionAsOf():
             show_table(replace(result, objects=_short(result.objects)))
         case ObjectView():
-            show_table(replace(result, fields=_known(result.fields)))
+            show_table(_known(result))
         case _:
             show_table(result)
 
@@ -62,25 +62,28 @@ def _told(log: Log) -> RenderableType:
         parts.append(Text(earlier, style="dim"))
     for entry in log.entries:
         when = "not ended" if entry.valid_time is None else iso(entry.valid_time)
-        parts += [Text(f"turn {entry.turn}  {when}", style="bold cyan")]
-        parts += [Padding(each, (0, 0, 0, 2)) for each in _lines(entry)]
+        parts += [Text(f"turn {entry.turn}  {when}", style="bold cyan"), _turn(entry)]
     return Group(*(parts or [Text("no turns yet", style="dim")]))
 
 
-def _lines(entry: Entry) -> Iterator[Text]:
-    if entry.user:
-        yield Text.assemble(("user    ", "bold"), entry.user)
-    if entry.answer:
-        yield Text.assemble(("answer  ", "bold"), entry.answer)
-    yield from map(_call, entry.calls)
+def _turn(entry: Entry) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, text in (("user", entry.user), ("answer", entry.answer)):
+        if text:
+            table.add_row(f"  {name}", Text(text))
+    for call in entry.calls:
+        table.add_row("  call", _call(call))
     if entry.changes:
-        yield Text.assemble(("sets    ", "bold"), *_changes(entry.changes))
+        table.add_row("  sets", Text.assemble(*_changes(entry.changes)))
+    return table
 
 
 def _call(call: Call) -> Text:
     colour = "green" if call.status == "ok" else "red"
     about = f"  {call.char_count} characters  {short_id(call.object_id)}"
-    return Text.assemble(("call    ", "bold"), f"{call.tool}  ", (call.status, colour), about)
+    return Text.assemble(f"{call.tool}  ", (call.status, colour), about)
 
 
 def _changes(changes: SetChanges) -> Iterator[str | tuple[str, str]]:
@@ -97,5 +100,13 @@ def _short(lines: Iterable[ObjectLine]) -> tuple[ObjectLine, ...]:
     return tuple(replace(each, object_id=short_id(each.object_id)) for each in lines)
 
 
-def _known(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+def _known(view: ObjectView) -> dict[str, Any]:
+    """What there is to say of an object, its lists counted: a chat has a thousand turns."""
+    given = {each.name: getattr(view, each.name) for each in fields(view)}
+    known = {name: value for name, value in given.items() if value is not None}
+    counted = {
+        name: f"{len(value)}, --json lists them" if isinstance(value, list) else value
+        for name, value in view.fields.items()
+        if value is not None
+    }
+    return {**known, "fields": counted}

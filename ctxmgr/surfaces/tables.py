@@ -34,10 +34,11 @@ _INSTANTS: Final = frozenset(
         "valid_to",
         "asked_valid_time",
         "asked_system_time",
-        "started",
-        "last_activity",
     }
 )
+_MINUTES: Final = frozenset({"started", "last_activity"})
+"""Times that a person only wants to know roughly."""
+
 _BELOW: Final = frozenset({"content", "diff"})
 """Texts that stand below a table of fields, as they are."""
 
@@ -154,7 +155,9 @@ def _list_table(values: Sequence[Any]) -> RenderableType:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     names.sort(key=lambda name: isinstance(rows[0][name], Mapping))  # documents last
     for name in names:
-        table.add_column(name.replace("_", " "), overflow="fold", no_wrap=name in _INSTANTS)
+        table.add_column(
+            name.replace("_", " "), overflow="fold", no_wrap=name in _INSTANTS | _MINUTES
+        )
     for row in rows:
         table.add_row(*(_cell(name, row[name], length=CELL_LENGTH_MAX) for name in names))
     return table
@@ -172,6 +175,8 @@ def _story(demo: Demo) -> RenderableType:
 def _cell(name: str, value: Any, *, length: int | None) -> Text:
     if name in _INSTANTS and isinstance(value, int):
         return Text(iso(value))
+    if name in _MINUTES and isinstance(value, int):
+        return Text(iso(value)[: len("YYYY-MM-DDTHH:MM")] + "Z")
     if value is None or isinstance(value, bool):
         return Text(_MARKS[value])
     if isinstance(value, float):

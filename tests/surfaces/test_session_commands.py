@@ -133,6 +133,26 @@ def test_the_log_ends_with_what_a_person_changed_since(ctxmgr: Run, worked: Work
     assert told["entries"][-1]["changes"]["pinned"] == [worked.notes]
 
 
+def test_people_read_a_log_and_no_json(ctxmgr: Run, worked: Worked) -> None:
+    """Turn by turn, a line for each thing; ids of files by their beginning."""
+    told = ctxmgr("log", worked.sid, "--store", worked.url).stdout
+
+    words = " ".join(told.split())
+    assert "user Which port? answer It is 8080. call ls ok" in words
+    assert f"sets met 3 activated {worked.notes[:12]}, {worked.sid}-1" in words
+    assert worked.notes not in told
+
+
+def test_people_are_spared_the_lists_of_a_document(ctxmgr: Run, worked: Worked) -> None:
+    """A chat of a thousand turns is a page of fields; programs are given all of it."""
+    seen = ctxmgr("show", f"chat:{worked.sid}", "--store", worked.url).stdout
+    told = json_of(ctxmgr("show", f"chat:{worked.sid}", "--store", worked.url, "--json"))
+
+    assert "3, --json lists them" in seen
+    assert "Which port?" not in seen
+    assert told["fields"]["turns"][0]["user"] == "Which port?"
+
+
 async def _fork(worked: Worked) -> None:
     where = mounts(worked.project)
     async with library.connect(worked.url, mounts=where, tracking=False) as client:
