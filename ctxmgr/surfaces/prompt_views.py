@@ -32,6 +32,8 @@ class SectionSize:
     chars: int
     bytes: int
     """In UTF-8."""
+    tokens: int | None
+    """As the model asked for counts; None: none was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +52,26 @@ class PromptView:
     """One text, or the request's parts as the API takes them."""
 
 
-async def view_prompt(store: Store, session_id: str, *, turn: int | None, form: str) -> PromptView:
-    """Return a session's prompt: of a turn, or as it would be now."""
+async def view_prompt(
+    store: Store, session_id: str, *, turn: int | None, form: str, model: str | None
+) -> PromptView:
+    """Return a session's prompt: of a turn, or as it would be now.
+
+    With a model, tokens are counted as it counts them, as far as that is public.
+    """
     if turn is not None:
-        context = await prompt_as_of(store, session_id, turn=turn)
-        return _view(context, turn=turn, form=form, proven=True)
-    context, number = await _now(store, session_id)
-    return _view(context, turn=number, form=form, proven=False)
+        context, number = await prompt_as_of(store, session_id, turn=turn), turn
+    else:
+        context, number = await _now(store, session_id)
+    return PromptView(
+        session_id=context.session_id,
+        turn=number,
+        form=form,
+        prompt_hash=context.prompt_hash(),
+        proven=turn is not None,
+        sections=_sizes(context, model),
+        prompt=FORMS[form](context),
+    )
 
 
 async def _now(store: Store, session_id: str) -> tuple[Context, int]:
@@ -68,24 +83,23 @@ async def _now(store: Store, session_id: str) -> tuple[Context, int]:
         return live.context(), live.turn
 
 
-def _view(context: Context, *, turn: int, form: str, proven: bool) -> PromptView:
-    sizes = (_size(section, context) for section in Section)
-    return PromptView(
-        session_id=context.session_id,
-        turn=turn,
-        form=form,
-        prompt_hash=context.prompt_hash(),
-        proven=proven,
-        sections=tuple(each for each in sizes if each.blocks),
-        prompt=FORMS[form](context),
+def _sizes(context: Context, model: str | None) -> tuple[SectionSize, ...]:
+    tokens = _tokens(context, model) if model else {}
+    return tuple(
+        SectionSize(
+            section=str(section),
+            blocks=len(texts),
+            chars=sum(map(len, texts)),
+            bytes=sum(len(each.encode()) for each in texts),
+            tokens=tokens.get(str(section)),
+        )
+        for section in Section
+        if (texts := [block.text for block in context.section(section)])
     )
 
 
-def _size(section: Section, context: Context) -> SectionSize:
-    texts = [block.text for block in context.section(section)]
-    return SectionSize(
-        section=str(section),
-        blocks=len(texts),
-        chars=sum(map(len, texts)),
-        bytes=sum(len(each.encode()) for each in texts),
-    )
+def _tokens(context: Context, model: str) -> dict[str, int]:
+    from ctxmgr.core.tokens import TokenCounter  # a vocabulary takes longer than a prompt
+    from ctxmgr.core.vocabularies import vocabulary
+
+    return TokenCounter(vocabulary(model)).count_sections(context.blocks())

@@ -100,6 +100,9 @@ async def context(
     form: Annotated[
         Literal["text", "anthropic", "openai"], Param("As one text, or as an API takes it.")
     ] = "text",
+    tokens: Annotated[
+        str | None, Param("Also count tokens, as this model does.", metavar="MODEL")
+    ] = None,
 ) -> "PromptView":
     """Print a prompt exactly as the model receives it.
 
@@ -112,7 +115,7 @@ async def context(
 
     store = await app.store()
     found = await require_session(store, session)
-    return await view_prompt(store, found.session_id, turn=turn, form=form)
+    return await view_prompt(store, found.session_id, turn=turn, form=form, model=tokens)
 
 
 async def activate(app: "App", session: SessionName, object_id: MemberName) -> "Membership":

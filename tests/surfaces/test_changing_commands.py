@@ -136,7 +136,8 @@ async def test_a_person_and_an_agent_change_one_session(worked: Worked) -> None:
 async def test_what_a_person_shows_stays_for_a_while(worked: Worked) -> None:
     """An old output, folded long ago, is shown while the agent is in the middle of a turn."""
     shown = []
-    async with library.connect(worked.url, window=library.Window(turns_back=2)) as agent:
+    window = library.Window(turns_back=2)
+    async with library.connect(worked.url, window=window, tracking=False) as agent:
         session = await agent.resume(worked.sid)
         for n in range(4, 10):
             shown.append(f"ACTIVE_CONTENT id={worked.sid}-2\n" in await session.render("Go on."))

@@ -10,6 +10,8 @@ from click.testing import Result
 
 import ctxmgr as library
 from ctxmgr import Put
+from ctxmgr.core.tokens import TokenCounter
+from ctxmgr.core.vocabularies import vocabulary
 from tests.surfaces.worked_sessions import Worked, json_of, mounts
 
 Run = Callable[..., Result]
@@ -199,6 +201,19 @@ async def _rendered(worked: Worked) -> Any:
     where = mounts(worked.project)
     async with library.connect(worked.url, mounts=where, tracking=False) as client:
         return await (await client.resume(worked.sid)).render()
+
+
+def test_tokens_are_counted_as_a_model_counts_them(ctxmgr: Run, worked: Worked) -> None:
+    """What a section costs depends on whom one asks; nobody asked, nothing is counted."""
+    options = ("--turn", "2", "--store", worked.url, "--json")
+
+    plain = json_of(ctxmgr("context", worked.sid, *options))
+    counted = json_of(ctxmgr("context", worked.sid, "--tokens", "gpt-4o", *options))
+
+    assert {each["tokens"] for each in plain["sections"]} == {None}
+    assert counted["sections"][0]["tokens"] == TokenCounter(vocabulary("gpt-4o")).count(
+        "Be careful.\n"
+    )
 
 
 @pytest.mark.parametrize(("form", "key"), [("anthropic", "system"), ("openai", "messages")])
