@@ -41,6 +41,7 @@ PURE_IMPORTS: Final = frozenset(
         "dataclasses",
         "datetime",
         "decimal",
+        "difflib",
         "edn_format",
         "enum",
         "fractions",

@@ -12,12 +12,14 @@ Nothing is believed: a bundle with one altered byte is ``Corrupt``.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+
+import orjson
 
 from ctxmgr.core.canonical import canonical
-from ctxmgr.core.documents import ID, Document, check_document
+from ctxmgr.core.documents import ID, KIND, Document, check_document
 from ctxmgr.core.hashes import sha256
 from ctxmgr.core.objects import verify_document
 from ctxmgr.core.store import Instant
@@ -27,6 +29,9 @@ BUNDLE_FORMAT: Final = 1
 
 _GROWN, _SET = "+", "="
 
+Read: TypeAlias = Callable[[Any, dict[str, Document]], "BundledWrite"]
+"""Unpacks a write, given the newest version of each object before it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundledWrite:
@@ -34,6 +39,8 @@ class BundledWrite:
 
     document: Document = field(repr=False)
     valid_from: Instant
+    hash: str | None = None
+    """Of the document, as its bundle says and was checked; None: it comes from no bundle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,25 +52,47 @@ class BundledTransaction:
     writes: tuple[BundledWrite, ...]
 
 
+class Versions:
+    """The versions of one object, packed one after the other; holds what their text costs."""
+
+    def __init__(self) -> None:
+        self.packed: list[tuple[int, Document]] = []
+        self._before: Document = {}
+
+    def follows(self, sequence: int) -> bool:
+        """Tell whether a version may come next: their sequences ascend."""
+        return not self.packed or sequence >= self.packed[-1][0]
+
+    def add(self, sequence: int, write: BundledWrite) -> None:
+        assert self.follows(sequence)
+        document = write.document
+        packed = {
+            "id": document[ID],
+            "valid_from": write.valid_from,
+            "hash": sha256(canonical(document)),
+            "fields": _difference(self._before, document),
+        }
+        self.packed.append((sequence, packed))
+        self._before = document
+
+
 class Packing:
-    """Packs versions as they come, object by object; holds what their text costs."""
+    """Packs objects, each with all its versions."""
 
     def __init__(self) -> None:
         self._writes: dict[int, list[Document]] = {}
 
     def add(self, versions: Iterable[tuple[int, BundledWrite]]) -> None:
         """Take the versions of one object with their sequences, in ascending order."""
-        before: Document = {}
+        own = Versions()
         for sequence, write in versions:
-            document = write.document
-            packed = {
-                "id": document[ID],
-                "valid_from": write.valid_from,
-                "hash": sha256(canonical(document)),
-                "fields": _difference(before, document),
-            }
+            own.add(sequence, write)
+        self.take(own)
+
+    def take(self, versions: Versions) -> None:
+        """Take the versions of one object that were packed already."""
+        for sequence, packed in versions.packed:
             self._writes.setdefault(sequence, []).append(packed)
-            before = document
 
     def to_bytes(self, session_id: str) -> tuple[bytes, str]:
         """Return the bundle and its root hash. Equal sessions give equal bytes."""
@@ -99,27 +128,49 @@ class Bundle:
 
     def transactions(self) -> Iterator[BundledTransaction]:
         """Give what it holds, in order, each document checked against its hashes."""
+        return self._read(_checked_write)
+
+    def transactions_again(self) -> Iterator[BundledTransaction]:
+        """Give the same once more, after all of it was checked: that costs most of the time."""
+        return self._read(_write)
+
+    def _read(self, read: Read) -> Iterator[BundledTransaction]:
         before: dict[str, Document] = {}
         for line in self._lines.splitlines():
             known = _object(line)
             try:
-                writes = tuple(_write(each, before) for each in known["writes"])
+                writes = tuple(read(each, before) for each in known["writes"])
                 yield BundledTransaction(sequence=known["sequence"], writes=writes)
             except (KeyError, TypeError, AttributeError) as error:
                 raise Corrupt(f"the bundle's line is no transaction: {error!r}") from error
 
 
-def _write(packed: Any, before: dict[str, Document]) -> BundledWrite:
-    document = _joined(before.get(packed["id"], {}), packed["fields"])
+def _checked_write(packed: Any, before: dict[str, Document]) -> BundledWrite:
+    write = _write(packed, before)
+    document = write.document
     if document.get(ID) != packed["id"] or sha256(canonical(document)) != packed["hash"]:
         raise Corrupt(f"{packed['id']!r:.80}: the bundled document is not that of its hash")
     try:
-        check_document(document)
+        check_document(_new_in(document, packed["fields"]))
     except CtxmgrError as error:
         raise Corrupt(f"{packed['id']!r:.80}: {error}") from error
     verify_document(document)
+    return write
+
+
+def _write(packed: Any, before: dict[str, Document]) -> BundledWrite:
+    document = _joined(before.get(packed["id"], {}), packed["fields"])
     before[packed["id"]] = document
-    return BundledWrite(document=document, valid_from=int(packed["valid_from"]))
+    return BundledWrite(
+        document=document, valid_from=int(packed["valid_from"]), hash=packed["hash"]
+    )
+
+
+def _new_in(document: Document, fields: Document) -> Document:
+    """Return what has to be checked of a version: the rest was, with the version before it."""
+    changes = {name: change for name, change in fields.items() if change is not None}
+    new = {name: change.get(_SET, change.get(_GROWN)) for name, change in changes.items()}
+    return {**new, ID: document.get(ID), KIND: document.get(KIND)}
 
 
 def _difference(before: Document, document: Document) -> Document:
@@ -129,15 +180,29 @@ def _difference(before: Document, document: Document) -> Document:
         if isinstance(value, list) and isinstance(old, list) and _is_start(old, value):
             if len(value) > len(old):
                 fields[name] = {_GROWN: value[len(old) :]}
-        elif name not in before or canonical(old) != canonical(value):
+        elif name not in before or not _is_same(old, value):
             fields[name] = {_SET: value}
     gone = [name for name in before if name not in document]
     return fields | dict.fromkeys(gone)
 
 
 def _is_start(old: list[Any], new: list[Any]) -> bool:
-    """Compare as they are stored: for Python, True and 1 are equal."""
-    return len(old) <= len(new) and canonical(old) == canonical(new[: len(old)])
+    return len(old) <= len(new) and _is_same(old, new[: len(old)])
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    """Compare as they are stored: for Python, True and 1 are equal.
+
+    Canonical JSON would take several times as long; where both are written alike they are equal.
+    """
+    try:
+        return _compact(old) == _compact(new)
+    except TypeError:  # an integer beyond 64 bits
+        return canonical(old) == canonical(new)
+
+
+def _compact(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _joined(before: Document, fields: Document) -> Document:

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from ctxmgr.core.bundle import Bundle, BundledTransaction, BundledWrite, Packing
+from ctxmgr.core.bundle import Bundle, BundledTransaction, BundledWrite, Packing, Versions
 from ctxmgr.core.canonical import canonical
 from ctxmgr.core.documents import ID, KIND
 from ctxmgr.core.envelopes import (
@@ -48,9 +48,7 @@ async def export_session(store: Store, session_id: str) -> tuple[bytes, str]:
         for object_id in await _object_ids(store, each):
             if object_id not in done:
                 done.add(object_id)
-                packing.add(
-                    sorted([entry async for entry in _history(store, object_id)], key=_order)
-                )
+                await _pack(store, packing, object_id)
     data, root = packing.to_bytes(session_id)
     return gzip.compress(data, mtime=0), root
 
@@ -61,11 +59,11 @@ async def import_session(store: Store, data: bytes) -> str:
     All of it is checked before the first write.
     """
     bundle = Bundle.from_bytes(_unpacked(data))
-    ids = {each.document[ID] for part in bundle.transactions() for each in part.writes}
-    there = {object_id: await _hashes(store, object_id) for object_id in ids}
-    _refuse_another_past(bundle, there)
+    bundled, own = _bundled(bundle)
+    there = {object_id: await _hashes(store, object_id) for object_id in bundled}
+    _refuse_another_past({object_id: bundled[object_id] for object_id in own}, there)
     now = (await store.status()).system_time or 0
-    for transaction in bundle.transactions():
+    for transaction in bundle.transactions_again():
         puts = [_put(each, now) for each in _missing(transaction, there)]
         if puts:
             await store.commit(puts)
@@ -78,24 +76,38 @@ def _put(write: BundledWrite, now: int) -> Put:
 
 
 def _missing(transaction: BundledTransaction, there: dict[str, set[str]]) -> list[BundledWrite]:
-    return [
-        each
-        for each in transaction.writes
-        if sha256(canonical(each.document)) not in there[each.document[ID]]
-    ]
+    return [each for each in transaction.writes if each.hash not in there[each.document[ID]]]
 
 
-def _refuse_another_past(bundle: Bundle, there: dict[str, set[str]]) -> None:
-    """Only a session's own documents tell: files and tool calls are shared."""
-    bundled: dict[str, set[str]] = {}
+def _bundled(bundle: Bundle) -> tuple[dict[str, set[str | None]], set[str]]:
+    """Check a whole bundle; return the hashes it holds by id, and which ids are sessions' own."""
+    hashes: dict[str, set[str | None]] = {}
+    own: set[str] = set()
     for transaction in bundle.transactions():
         for each in transaction.writes:
+            object_id = each.document[ID]
+            hashes.setdefault(object_id, set()).add(each.hash)
             if each.document[KIND] in INFRASTRUCTURE_KINDS:
-                hashes = bundled.setdefault(each.document[ID], set())
-                hashes.add(sha256(canonical(each.document)))
-    for object_id, hashes in bundled.items():
+                own.add(object_id)
+    return hashes, own
+
+
+def _refuse_another_past(own: dict[str, set[str | None]], there: dict[str, set[str]]) -> None:
+    """Only a session's own documents tell: files and tool calls are shared."""
+    for object_id, hashes in own.items():
         if not there[object_id] <= hashes:
             raise Incorrect(f"this store has another {object_id}; it is not overwritten")
+
+
+async def _pack(store: Store, packing: Packing, object_id: str) -> None:
+    """Pack an object's versions as they are read; where some were backdated, in their order."""
+    versions = Versions()
+    async for sequence, write in _history(store, object_id):
+        if not versions.follows(sequence):
+            packing.add(sorted([each async for each in _history(store, object_id)], key=_order))
+            return
+        versions.add(sequence, write)
+    packing.take(versions)
 
 
 async def _lineage(store: Store, session_id: str) -> list[str]:

@@ -3,6 +3,7 @@
     async with connect(url, mounts=…) as client
         start     a new session
         resume    one that any client left, here or elsewhere
+        visit     look into one that another client has
         pause     leave it to the next
         fork      go on from an earlier turn
         …_as_of   what was shown, believed and true
@@ -113,6 +114,17 @@ class Client:
         state.note(await self._around.commit([Put(lifecycle_document(session_id, state=ACTIVE))]))
         if not eager:
             reconciliation.go_on()
+        return live
+
+    async def visit(self, session_id: str) -> LiveSession:
+        """Look into a session, or change its sets, while somebody else may have it open.
+
+        Unlike ``resume`` it compares and follows no files, and the store does not learn of it.
+        """
+        state = await SessionState.load(self._around, session_id)
+        last = await self._last_record(state)
+        live = LiveSession(state, activations=last.activations if last else None)
+        await live.restore()
         return live
 
     async def fork(self, session_id: str, *, turn: int, new_session_id: str) -> LiveSession:

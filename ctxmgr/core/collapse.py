@@ -9,7 +9,7 @@ A plan only folds: what was deactivated on purpose stays so, whatever the window
 context tools are no tool calls here: they have no object.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -71,6 +71,24 @@ class Activations:
     def deactivated(self, object_id: str) -> Self:
         """Forget the choice: the agent has taken it back."""
         return type(self)({each: turn for each, turn in self.turns.items() if each != object_id})
+
+    def adopt(
+        self, session: Session, *, expected: Container[str], made_in: Mapping[str, int], turn: int
+    ) -> Self:
+        """Note what somebody else has activated: earlier calls that are not ``expected`` active.
+
+        They are choices of this turn. Nobody here made them, and a sweep that took them for
+        leftovers would fold them before any prompt had shown them.
+        """
+        found = {
+            each: turn
+            for each in session.active_set
+            if each not in expected
+            and each not in session.pinned_set
+            and each not in self.turns
+            and made_in.get(each, turn) < turn
+        }
+        return type(self)({**self.turns, **found}) if found else self
 
     def still_active(self, session: Session) -> Self:
         """Keep what still matters, so that the value stays as small as the active set."""

@@ -37,7 +37,7 @@ from ctxmgr.core.hostfiles import HostFiles
 from ctxmgr.core.index_commits import IndexCommits
 from ctxmgr.core.index_plans import Outcome, Plan, plan, stored_file
 from ctxmgr.core.observing import Observing, Sighting, Target, seen_only
-from ctxmgr.core.store import Commit, Store, Version
+from ctxmgr.core.store import LATEST, AsOf, Commit, Store, Version
 from ctxmgr.errors import Incorrect
 
 DISCOVERY_BATCH_MAX: Final = 1_000
@@ -155,15 +155,8 @@ class Indexing:
                 yield Reconciled(outcomes=outcomes)
 
     async def state_of(self, version: Version) -> FileState:
-        """Tell a deleted file from one that never was text, by its history if need be."""
-        file = stored_file(version)
-        if file.is_stub or file.content is not None:
-            return file.state()
-        page = await self._store.history(
-            version.object_id, newest_first=True, limit=STATE_HISTORY_MAX
-        )
-        versions = (each.document for each in page.entries if each.document is not None)
-        return file.state(earlier=(_as_file(version, each) for each in versions))
+        """Tell a deleted file from one that never was text."""
+        return await state_of(self._store, version)
 
     def _look_at_all(self, paths: Iterable[str]) -> list[Sighting]:
         return [self._observing.look(path) for path in paths]
@@ -220,6 +213,18 @@ async def _both(first: Awaitable[_T], second: Awaitable[_U]) -> tuple[_T, _U]:
 def _is_inside(sighting: Sighting) -> bool:
     unread = sighting.unread
     return isinstance(unread, Refused) and unread.refusal is Refusal.OUTSIDE
+
+
+async def state_of(store: Store, version: Version, *, as_of: AsOf = LATEST) -> FileState:
+    """Tell what can be shown of a stored file, by its history up to there if need be."""
+    file = stored_file(version)
+    if file.is_stub or file.content is not None:
+        return file.state()
+    page = await store.history(
+        version.object_id, as_of=as_of, newest_first=True, limit=STATE_HISTORY_MAX
+    )
+    versions = (each.document for each in page.entries if each.document is not None)
+    return file.state(earlier=(_as_file(version, each) for each in versions))
 
 
 def _by_size(sightings: Sequence[Sighting]) -> Iterator[list[Sighting]]:

@@ -10,7 +10,7 @@ All raise the errors of ``ctxmgr.errors``, and then nothing has changed. Calls m
 they are done one after the other.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -71,6 +71,8 @@ class LiveSession:
         own = state.cache.made_in(state.chat.object_id, session=state.session)
         self._pending = [each for each in own if each not in told]
         self._turn_of.update(dict.fromkeys(self._pending, self.turn))
+        last, window = self.turn - 1, state.surroundings.window
+        self._adopt([each for each, n in self._turn_of.items() if window.reaches(n, now_turn=last)])
 
     @property
     def session_id(self) -> str:
@@ -287,6 +289,7 @@ class LiveSession:
 
     async def _end(self, turn: Turn, sent: Sent) -> int:
         state, n = self._state, self.turn
+        self._adopt(sent.active)
         chat = state.chat.append(turn)
         record = self._saving.record(sent, session_id=self.session_id, n=n)
         operations = [*state.guarded(chat), Match(record.object_id, None)]
@@ -296,6 +299,7 @@ class LiveSession:
         except Conflict:
             await self._start_over()
             raise
+        self._adopt(sent.active)
         state.chat = chat
         self._saving.saved(record, sent)
         known = state.cache.calls(turn.toolcall_ids)
@@ -305,6 +309,15 @@ class LiveSession:
         self._sent = None
         self._context_calls.clear()
         return n
+
+    def _adopt(self, expected: Collection[str]) -> None:
+        """Take what others activated for a choice of this turn."""
+        self._activations = self._activations.adopt(
+            self._state.session,
+            expected=frozenset(expected),
+            made_in=self._turn_of,
+            turn=self.turn,
+        )
 
     def _told(self, part: Document) -> Document:
         """Write the outcome of a context tool into the answer: it has no object to hold it."""

@@ -65,6 +65,7 @@ class Param:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     name: str
+    """As ``run`` takes it."""
     type: ParameterType
     """A tuple lists the words to choose from."""
     many: bool
@@ -72,6 +73,11 @@ class Parameter:
     required: bool
     default: Any
     param: Param
+
+    @property
+    def shown_name(self) -> str:
+        """As surfaces name it: a word that Python keeps for itself ends with ``_`` in ``run``."""
+        return self.name.rstrip("_")
 
 
 def _parameter(given: inspect.Parameter) -> Parameter:

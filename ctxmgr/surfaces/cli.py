@@ -105,7 +105,7 @@ def _command(operation: Operation, name: str) -> click.Command:
 def _epilog(operation: Operation) -> str:
     """Arguments, which click leaves unexplained, and a line to copy."""
     told = [
-        f"  {each.param.metavar or each.name.upper()}  {each.param.help}"
+        f"  {each.param.metavar or each.shown_name.upper()}  {each.param.help}"
         for each in operation.parameters
         if each.positional
     ]
@@ -124,7 +124,7 @@ def _click_parameter(parameter: Parameter) -> click.Parameter:
             metavar=parameter.param.metavar,
         )
     return click.Option(
-        ["--" + parameter.name.replace("_", "-")],
+        ["--" + parameter.shown_name.replace("_", "-"), parameter.name],
         type=None if parameter.type is bool else kind,
         is_flag=parameter.type is bool,
         default=parameter.default,

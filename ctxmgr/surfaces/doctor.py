@@ -1,18 +1,39 @@
-"""What is installed here, and where the settings came from. Asks the machine, changes nothing."""
+"""What is installed and works here, and where the settings came from. Changes nothing.
+
+A sandbox that is installed may not work: bubblewrap needs namespaces, Docker an engine that
+answers. So both are asked, within bounds.
+"""
 
 import platform
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ctxmgr import __version__, open_store
+from ctxmgr.core.filesystem_ids import host_filesystem_id
 from ctxmgr.errors import CtxmgrError
+from ctxmgr.sandboxes.bubblewrap import Bubblewrap
+from ctxmgr.sandboxes.processes import kill, run_program
 from ctxmgr.settings import cache_dir, data_dir, settings_files, state_dir
 
 if TYPE_CHECKING:
     from ctxmgr.settings import Loaded
+
+ENGINE_SECONDS: Final = 10
+"""How long a Docker engine may take to say that it is there."""
+
+ANSWER_BYTES: Final = 4 * 1024
+"""Of what it says."""
+
+INOTIFY: Final = {
+    "max_user_watches": "folders that trackers can follow; beyond it files are polled",
+    "max_user_instances": "clients of one user that can follow folders at once",
+}
+"""Limits of the kernel, by what they mean here."""
+
+LIMITS: Final = Path("/proc/sys/fs/inotify")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +46,16 @@ class Finding:
 
 async def examine(loaded: "Loaded") -> list[Finding]:
     """List programs, folders and settings, each with what it is for."""
-    return [*_programs(), await _sqlite(), *_folders(), *_settings(loaded)]
+    return [
+        *_programs(),
+        await _sqlite(),
+        await _bubblewrap(),
+        await _docker(),
+        *_inotify(),
+        _filesystem(),
+        *_folders(),
+        *_settings(loaded),
+    ]
 
 
 def _programs() -> list[Finding]:
@@ -35,7 +65,10 @@ def _programs() -> list[Finding]:
         Finding(what="system", found=platform.platform(), note="Linux; macOS for SQLite only"),
         _program("java", note="runs the XTDB server; 17 or newer"),
         _program("mvn", note="fetches the XTDB server's jars"),
-        _program("docker", note="runs the XTDB server in a container"),
+        _program("docker", note="runs the XTDB server, and sandboxes, in containers"),
+        _program("bwrap", note="bubblewrap: the sandbox that is taken where it works"),
+        _program("rg", note="ripgrep; what it prints is read for files"),
+        _program("git", note="what its commands list is read for files"),
     ]
 
 
@@ -52,6 +85,62 @@ async def _sqlite() -> Finding:
             )
     except CtxmgrError as error:
         return Finding(what="sqlite", found=None, note=str(error))
+
+
+async def _bubblewrap() -> Finding:
+    """Make a sandbox, run `true` in it, and take it down."""
+    what = "sandbox bubblewrap"
+    try:
+        sandbox = await Bubblewrap.start(())
+    except CtxmgrError as error:
+        return Finding(what=what, found=None, note=str(error))
+    try:
+        told = sandbox.describe()
+    finally:
+        await sandbox.close()
+    return Finding(
+        what=what, found="works", note=f"limits: memory {told.memory}, processes {told.processes}"
+    )
+
+
+async def _docker() -> Finding:
+    """Ask the engine: the program alone runs nothing."""
+    what = "sandbox docker"
+    words = ("docker", "info", "--format", "{{.ServerVersion}}")
+    try:
+        ran = await run_program(
+            words, timeout_s=ENGINE_SECONDS, output_bytes=ANSWER_BYTES, end=kill
+        )
+    except CtxmgrError as error:
+        return Finding(what=what, found=None, note=str(error))
+    said = " ".join(ran.text.split())
+    if ran.timed_out:
+        return Finding(what=what, found=None, note=f"no answer in {ENGINE_SECONDS} s")
+    if ran.exit_code:
+        return Finding(what=what, found=None, note=said)
+    return Finding(what=what, found=f"engine {said}", note="the engine answers")
+
+
+def _inotify() -> list[Finding]:
+    return [
+        Finding(what=f"inotify {name}", found=_limit(LIMITS / name), note=note)
+        for name, note in INOTIFY.items()
+    ]
+
+
+def _limit(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:  # another system than Linux has no such limit
+        return None
+
+
+def _filesystem() -> Finding:
+    what = "filesystem id"
+    try:
+        return Finding(what=what, found=host_filesystem_id(), note="names this machine's files")
+    except CtxmgrError as error:
+        return Finding(what=what, found=None, note=str(error))
 
 
 def _folders() -> list[Finding]:

@@ -8,8 +8,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from ctxmgr.surfaces.catalogue import Operation, Param
+from ctxmgr.surfaces.object_operations import as_of, diff, show
 from ctxmgr.surfaces.run_operation import run
 from ctxmgr.surfaces.server_operations import xtdb_down, xtdb_status, xtdb_up
+from ctxmgr.surfaces.session_operations import (
+    activate,
+    context,
+    deactivate,
+    export_bundle,
+    import_bundle,
+    log,
+    objects,
+    pin,
+    sessions,
+    unpin,
+)
 from ctxmgr.surfaces.store_operations import (
     backup,
     feed,
@@ -54,13 +67,42 @@ async def bench(
 
 
 async def doctor(app: "App") -> "list[Finding]":
-    """Tell what is installed here and where the settings came from."""
+    """Tell what is installed and works here, and where the settings came from."""
     from ctxmgr.surfaces.doctor import examine
 
     return await examine(app.loaded)
 
 
 OPERATIONS: Final = (
+    Operation(run=sessions, name="sessions", writes=False, example="ctxmgr sessions --limit 5"),
+    Operation(run=show, name="show", writes=False, example="ctxmgr show s1"),
+    Operation(
+        run=objects, name="objects", writes=False, example="ctxmgr objects s1 --level active"
+    ),
+    Operation(run=log, name="log", writes=False, example="ctxmgr log s1 --limit 5"),
+    Operation(run=diff, name="diff", writes=False, example="ctxmgr diff s1 --from-turn 3"),
+    Operation(
+        run=as_of,
+        name="as-of",
+        writes=False,
+        example="ctxmgr as-of s1 2026-11-16T10:00:00Z",
+    ),
+    Operation(
+        run=context,
+        name="context",
+        writes=False,
+        example="ctxmgr context s1 --turn 3 --form anthropic",
+    ),
+    Operation(
+        run=activate, name="activate", writes=True, example="ctxmgr activate s1 /workspace/notes.md"
+    ),
+    Operation(
+        run=deactivate, name="deactivate", writes=True, example="ctxmgr deactivate s1 call-7"
+    ),
+    Operation(run=pin, name="pin", writes=True, example="ctxmgr pin s1 /workspace/notes.md"),
+    Operation(run=unpin, name="unpin", writes=True, example="ctxmgr unpin s1 /workspace/notes.md"),
+    Operation(run=export_bundle, name="export", writes=False, example="ctxmgr export s1 s1.bundle"),
+    Operation(run=import_bundle, name="import", writes=True, example="ctxmgr import s1.bundle"),
     Operation(run=status, name="status", writes=False, example="ctxmgr status"),
     Operation(
         run=get,

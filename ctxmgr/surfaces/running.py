@@ -23,7 +23,8 @@ from ctxmgr.surfaces.catalogue import Operation
 from ctxmgr.surfaces.exits import INTERRUPTED, TERMINATED, UNSATISFIED, answer, line
 from ctxmgr.surfaces.logs import set_up_logging
 from ctxmgr.surfaces.progress import progress
-from ctxmgr.surfaces.tables import json_bytes, show
+from ctxmgr.surfaces.showing import show
+from ctxmgr.surfaces.tables import json_bytes
 
 
 def run(

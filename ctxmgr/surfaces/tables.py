@@ -1,8 +1,9 @@
 """Results for people (tables) and for programs (JSON). Prints to standard output.
 
 One rule serves every result, so that a new operation needs nothing here: a list of values is a
-table, one value is a table of its fields, and lists inside it follow with their name as title.
-Times are shown in ISO 8601; in JSON they stay milliseconds.
+table, one value is a table of its fields, and values and lists inside it follow with their name as
+title, then long texts. Times are shown in ISO 8601 and ids of files by their beginning, where a
+session makes it clear; in JSON they are whole.
 """
 
 import json
@@ -19,19 +20,51 @@ from rich.table import Table
 from rich.text import Text
 
 from ctxmgr.core.documents import ID
+from ctxmgr.core.hashes import is_hash
 from ctxmgr.harness.demo import Demo
 
 CELL_LENGTH_MAX: Final = 120
 """Characters of a cell in a list; the whole is one `get` or `--json` away."""
 
-_INSTANTS: Final = frozenset({"valid_time", "system_time", "valid_from", "valid_to"})
+_INSTANTS: Final = frozenset(
+    {
+        "valid_time",
+        "system_time",
+        "valid_from",
+        "valid_to",
+        "asked_valid_time",
+        "asked_system_time",
+    }
+)
+_MINUTES: Final = frozenset({"started", "last_activity"})
+"""Times that a person only wants to know roughly."""
+
+_BELOW: Final = frozenset({"content", "diff"})
+"""Texts that stand below a table of fields, as they are."""
+
+SHORT_ID_LENGTH: Final = 12
+"""Of a file's id in a session's list: enough to name it there."""
+
+_COLOURED: Final = frozenset({"state", "status", "level"})
+_COLOURS: Final = {
+    "active": "green",
+    "damaged": "red",
+    "deleted": "red",
+    "fail": "red",
+    "indexed": "dim",
+    "live": "green",
+    "nontext": "yellow",
+    "ok": "green",
+    "paused": "yellow",
+    "stub": "dim",
+}
+_DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
 _MARKS: Final = {None: "–", True: "yes", False: "no"}
 
 
 def show(result: Any) -> None:
     """Print for a person."""
-    console = Console(highlight=False)
-    console.print(_render(result))
+    Console(highlight=False).print(_render(result), crop=False)
 
 
 def json_bytes(result: Any) -> bytes:
@@ -54,6 +87,11 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def render(result: Any) -> RenderableType:
+    """Lay a result out for a console."""
+    return _render(result)
+
+
 def _render(value: Any) -> RenderableType:
     if isinstance(value, str):
         return Text(value)
@@ -70,11 +108,43 @@ def _value_table(named: Mapping[str, Any]) -> RenderableType:
     table.add_column(overflow="fold")
     parts: list[RenderableType] = []
     for name, value in _flattened(named):
-        if _is_list(value) and value and is_dataclass(value[0]):
-            parts += [Text(), Text(name, style="bold underline"), _list_table(value)]
+        if (name in _BELOW and isinstance(value, str)) or _is_value(value):
+            parts += _part_below(name, value)
         elif not (_is_list(value) and not value) and (name, value) != ("cursor", None):
             table.add_row(name.replace("_", " "), _cell(name, value, length=None))
     return Group(*([table] if table.rows else []), *parts)
+
+
+def _is_value(value: Any) -> bool:
+    """Tell what is a table of its own."""
+    return is_dataclass(value) or bool(_is_list(value) and value and is_dataclass(value[0]))
+
+
+def _part_below(name: str, value: Any) -> list[RenderableType]:
+    if value == "":
+        return []
+    title = Text(name.replace("_", " "), style="bold underline")
+    if isinstance(value, str):
+        return [Text(), title, diff_text(value) if name == "diff" else _as_it_is(value)]
+    return [Text(), title, _list_table(value) if _is_list(value) else _value_table(_fields(value))]
+
+
+def diff_text(diff: str) -> Text:
+    """Colour a unified diff."""
+    text = _as_it_is("")
+    for line in diff.splitlines(keepends=True):
+        bold = line.startswith(("--- ", "+++ "))
+        text.append(line, style="bold" if bold else _DIFF_COLOURS.get(line[0], ""))
+    return text
+
+
+def _as_it_is(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ignore")
+
+
+def short_id(object_id: str) -> str:
+    """Return as much of an id as a person needs to name it in a session."""
+    return object_id[:SHORT_ID_LENGTH] if is_hash(object_id) else object_id
 
 
 def _list_table(values: Sequence[Any]) -> RenderableType:
@@ -85,7 +155,9 @@ def _list_table(values: Sequence[Any]) -> RenderableType:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     names.sort(key=lambda name: isinstance(rows[0][name], Mapping))  # documents last
     for name in names:
-        table.add_column(name.replace("_", " "), overflow="fold", no_wrap=name in _INSTANTS)
+        table.add_column(
+            name.replace("_", " "), overflow="fold", no_wrap=name in _INSTANTS | _MINUTES
+        )
     for row in rows:
         table.add_row(*(_cell(name, row[name], length=CELL_LENGTH_MAX) for name in names))
     return table
@@ -103,10 +175,14 @@ def _story(demo: Demo) -> RenderableType:
 def _cell(name: str, value: Any, *, length: int | None) -> Text:
     if name in _INSTANTS and isinstance(value, int):
         return Text(iso(value))
+    if name in _MINUTES and isinstance(value, int):
+        return Text(iso(value)[: len("YYYY-MM-DDTHH:MM")] + "Z")
     if value is None or isinstance(value, bool):
         return Text(_MARKS[value])
     if isinstance(value, float):
         return Text(f"{value:.3g}")
+    if name in _COLOURED and isinstance(value, str):
+        return Text(value, style=_COLOURS.get(value, ""))
     text = value if isinstance(value, str) else _brief(value)
     if length is not None and len(text) > length:
         text = text[: length - 1] + "…"

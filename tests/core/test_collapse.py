@@ -135,6 +135,17 @@ def test_a_choice_that_was_taken_back_counts_no_more() -> None:
     assert [fold.reason for fold in folds] == [Reason.OLD]
 
 
+def test_what_somebody_else_activated_is_a_choice_of_this_turn() -> None:
+    """A person shows an old output to a working agent: the sweep must not fold it at once."""
+    session = _session(_calls(3, 1)).pin("1.3")
+
+    adopted = NOBODY.adopt(
+        session, expected={"1.1"}, made_in={"1.1": 1, "1.2": 1, "1.3": 1, "2.1": 2}, turn=2
+    )
+
+    assert dict(adopted.turns) == {"1.2": 2}
+
+
 def test_choices_are_remembered_while_they_matter() -> None:
     """003-A05: the bookkeeping stays as small as the active set."""
     chosen = Activations().activated("a", turn=1).activated("b", turn=2)

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ctxmgr.surfaces.cli import COMMANDS
+from tests.surfaces.worked_sessions import Worked, work_three_turns
 
 
 @pytest.fixture
@@ -31,3 +32,18 @@ def ctxmgr(home: Path) -> Callable[..., Result]:
         return CliRunner().invoke(COMMANDS, list(arguments), prog_name="ctxmgr")
 
     return run
+
+
+@pytest.fixture(params=["sqlite", pytest.param("xtdb", marks=pytest.mark.xtdb)])
+def any_store_url(request: pytest.FixtureRequest, home: Path) -> str:
+    """A store of either technology: what a person sees must not depend on it."""
+    if request.param == "sqlite":
+        return f"sqlite:///{home}/sessions.db"
+    url: str = request.getfixturevalue("xtdb_url")
+    return url
+
+
+@pytest.fixture
+async def worked(any_store_url: str, home: Path) -> Worked:
+    """A session of three turns that was paused."""
+    return await work_three_turns(any_store_url, home / "project")

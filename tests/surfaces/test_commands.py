@@ -1,6 +1,7 @@
 """The commands on a store: what they print, and for programs as JSON."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from ctxmgr import Chat, Match, Put, ToolCall, Turn, open_store, to_document
+from ctxmgr.core.filesystem_ids import host_filesystem_id
 
 Run = Callable[..., Result]
 
@@ -193,6 +195,20 @@ def test_the_doctor_says_where_settings_come_from(
     assert found["setting store"]["note"] == "from: environment"
     assert found["sqlite"]["found"].startswith("SQLite ")
     assert "very-secret" not in told.stdout
+
+
+def test_the_doctor_tries_what_a_client_needs(ctxmgr: Run) -> None:
+    """An installed program need not work: the sandboxes are tried, the limits read."""
+    found = {each["what"]: each for each in json.loads(ctxmgr("doctor", "--json").stdout)}
+
+    for name in ("bubblewrap", "docker"):
+        sandbox = found[f"sandbox {name}"]
+        assert sandbox["found"] or sandbox["note"], "what does not work says why"
+    assert found["rg"]["found"] == shutil.which("rg")
+    assert found["filesystem id"]["found"] == host_filesystem_id()
+    limit = Path("/proc/sys/fs/inotify/max_user_watches")
+    if limit.exists():
+        assert found["inotify max_user_watches"]["found"] == limit.read_text("ascii").strip()
 
 
 def _json(result: Result) -> Any:

@@ -1,0 +1,95 @@
+"""What a session's turns say of it: how many there are, whose they are, what paths meant.
+
+Reads the store, no more of it than a question needs, and this machine's id. Turns from before a
+fork are the parent's.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ctxmgr.core.contents import File
+from ctxmgr.core.envelopes import chat_id, turn_id
+from ctxmgr.core.filesystem_ids import host_filesystem_id
+from ctxmgr.core.forking import FORK
+from ctxmgr.core.mount_settings import read_mappings
+from ctxmgr.core.mounts import Mounts, Place
+from ctxmgr.core.sources import FilesystemSource
+from ctxmgr.core.store import LATEST, AsOf, Store
+from ctxmgr.core.turns import TurnRecord
+from ctxmgr.errors import Corrupt, Unavailable
+
+ANCESTORS_MAX: Final = 1_000
+"""Forks of forks that are followed."""
+
+NOWHERE: Final = "nowhere"
+"""Names the filesystem of a sandbox that only its own client knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ancestor:
+    """Which session made a run of turns."""
+
+    session_id: str
+    turns_until: int | None
+    """The last turn that is its own in this line; None: no end."""
+
+
+async def turn_count(store: Store, session_id: str, *, as_of: AsOf = LATEST) -> int:
+    """Count a session's turns. Its chat is not read as turns, which would cost ten times more."""
+    version = await store.get(chat_id(session_id), as_of=as_of)
+    return 0 if version is None else int(version.document["turn_count"])
+
+
+async def lineage(store: Store, session_id: str) -> list[Ancestor]:
+    """Return the session and those it was forked from, the youngest first."""
+    line = [Ancestor(session_id=session_id, turns_until=None)]
+    while len(line) < ANCESTORS_MAX:
+        fork = await store.get(f"{FORK}:{line[-1].session_id}")
+        if fork is None:
+            return line
+        parent, turn = str(fork.document["parent"]), int(fork.document["turn"])
+        line.append(Ancestor(session_id=parent, turns_until=turn))
+    raise Corrupt(f"session {session_id} is a fork of more than {ANCESTORS_MAX} others")
+
+
+def owner(line: list[Ancestor], turn: int) -> str:
+    """Name the session in whose records a turn is: the oldest that reaches so far."""
+    found = line[0].session_id
+    for each in line[1:]:
+        if each.turns_until is None or turn > each.turns_until:
+            break
+        found = each.session_id
+    return found
+
+
+async def last_record(store: Store, session_id: str) -> TurnRecord | None:
+    """Return the record of the last turn; None: there was none."""
+    turns = await turn_count(store, session_id)
+    if turns == 0:
+        return None
+    made_by = owner(await lineage(store, session_id), turns)
+    version = await store.get(turn_id(made_by, number=turns))
+    return None if version is None else TurnRecord.from_document(version.document)
+
+
+def mounts_of(record: TurnRecord | None) -> Mounts:
+    """Tell what paths meant when a turn was made; without mounts they were the host's."""
+    if record is None or not record.mounts:
+        return Mounts.of_host(_host_id())
+    given: list[dict[str, Any]] = [dict(each) for each in record.mounts]
+    return Mounts.of_sandbox(read_mappings(given, host_id=_host_id()), own_id=NOWHERE)
+
+
+def display_path(file: File, mounts: Mounts) -> str:
+    """Return the path by which the agent knows a file."""
+    source = file.source
+    assert isinstance(source, FilesystemSource), "the only source type there is"
+    place = Place(filesystem_id=source.filesystem_id, path=source.path, on_host=False)
+    return mounts.reverse(place)
+
+
+def _host_id() -> str:
+    try:
+        return host_filesystem_id()
+    except Unavailable:  # to look at stored paths nothing is read here
+        return NOWHERE

@@ -1,0 +1,122 @@
+"""What people type for a session, an object or a version, and which one it is. Reads the store.
+
+    session   its id, with or without ``session:``
+    object    its id; inside a session also the beginning of an id, if no other begins so, and the
+              path by which the agent knows a file
+    version   its number in the object's history, from 1; negative ones count from the newest
+
+Across a whole store an id is never guessed from its beginning: no store finds by that.
+"""
+
+from typing import Final
+
+from ctxmgr.core.contents import File
+from ctxmgr.core.documents import check_object_id
+from ctxmgr.core.envelopes import SESSION, session_object_id
+from ctxmgr.core.infrastructure import SessionRecord
+from ctxmgr.core.mounts import Mounts
+from ctxmgr.core.objects import from_document
+from ctxmgr.core.sessions import Session
+from ctxmgr.core.sources import FilesystemSource
+from ctxmgr.core.store import LATEST, PAGE_MAX, AsOf, HistoryEntry, Store, Version
+from ctxmgr.errors import Corrupt, Incorrect, NotFound
+
+PREFIX_LENGTH_MIN: Final = 4
+"""Letters of an id that may stand for it: fewer would be a slip more often than a name."""
+
+NAMED_MAX: Final = 5
+"""Ids that a message lists."""
+
+
+async def get_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> Session | None:
+    """Return the session that a person means, as it is stored; None: there is none."""
+    ids = [session_object_id(name), *([name] if name.startswith(f"{SESSION}:") else [])]
+    found = await store.get_many(ids, as_of=as_of)
+    return next((read_session(version) for version in found.values()), None)
+
+
+async def require_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> Session:
+    """Return the session that a person means; ``NotFound`` says how to see which there are."""
+    session = await get_session(store, name, as_of=as_of)
+    if session is None:
+        when = "" if as_of == LATEST else " at that point"
+        raise NotFound(f"there is no session {name}{when}; `ctxmgr sessions` lists them")
+    return session
+
+
+def read_session(version: Version) -> Session:
+    """Read a session's sets from its document."""
+    record = from_document(version.document)
+    if not isinstance(record, SessionRecord):
+        raise Corrupt(f"{version.object_id} is a {record.kind} where a session is expected")
+    return Session.from_record(record)
+
+
+def member_named(session: Session, text: str, *, mounts: Mounts | None = None) -> str:
+    """Return the id of the object that a person means in a session.
+
+    What nothing in the session begins with is returned as it is: whoever uses it says what is
+    wrong with it. ``mounts`` tells what a path means.
+    """
+    if text in session.session_index:
+        return text
+    if text.startswith("/") and mounts is not None:
+        return _of_path(session, text, mounts)
+    if len(text) < PREFIX_LENGTH_MIN:
+        return text
+    matching = [each for each in session.session_index if each.startswith(text)]
+    if len(matching) > 1:
+        some = ", ".join(matching[:NAMED_MAX])
+        raise Incorrect(f"{len(matching)} objects begin with {text}: write more of it ({some} …)")
+    return matching[0] if matching else text
+
+
+async def version_number(
+    store: Store, object_id: str, number: int, *, as_of: AsOf = LATEST
+) -> tuple[int, HistoryEntry]:
+    """Return a version's number from 1, and where it starts; negative ones count from the newest.
+
+    Reads no documents. ``NotFound`` says how many there are.
+    """
+    check_object_id(object_id)
+    entries = await _entries(store, object_id, as_of=as_of)
+    if not entries:
+        raise NotFound(f"{object_id} was never written")
+    place = number if number > 0 else len(entries) + 1 + number
+    if not 1 <= place <= len(entries) or number == 0:
+        raise NotFound(f"{object_id} has {len(entries)} versions, and no version {number}")
+    return place, entries[place - 1]
+
+
+async def version_at(store: Store, entry: HistoryEntry) -> Version:
+    """Read the version that starts at an entry of a history."""
+    at = AsOf(valid_time=entry.valid_time, sequence=entry.sequence)
+    version = await store.get(entry.object_id, as_of=at)
+    if version is None:
+        raise NotFound(f"{entry.object_id} was deleted there")
+    return version
+
+
+async def _entries(store: Store, object_id: str, *, as_of: AsOf) -> list[HistoryEntry]:
+    found: list[HistoryEntry] = []
+    cursor = None
+    while True:
+        page = await store.history(
+            object_id, as_of=as_of, documents=False, limit=PAGE_MAX, cursor=cursor
+        )
+        found += page.entries
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+def _of_path(session: Session, path: str, mounts: Mounts) -> str:
+    place = mounts.forward(path)
+    source = FilesystemSource(filesystem_id=place.filesystem_id, path=place.path)
+    object_id = File.stub(source).object_id
+    if object_id not in session.session_index:
+        raise NotFound(
+            f"session {session.session_id} has met no file {path}; "
+            f"`ctxmgr objects {session.session_id}` lists what it has"
+        )
+    return object_id

@@ -1,0 +1,94 @@
+"""What a person changes in a session from outside, by the same rules as the agent. Commits.
+
+Nothing is known here of the agent's sandbox but the mounts of its last turn. A file that was only
+seen has to be read before it can be shown: that is done if it lies on this machine's filesystem and
+inside those mounts, and refused otherwise.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from ctxmgr.app import connect
+from ctxmgr.core.client import Client
+from ctxmgr.core.contents import File
+from ctxmgr.core.filesystem_ids import host_filesystem_id
+from ctxmgr.core.objects import from_document
+from ctxmgr.core.sessions import Level, Session
+from ctxmgr.core.sources import FilesystemSource
+from ctxmgr.core.store import Store
+from ctxmgr.core.turns import TurnRecord
+from ctxmgr.errors import Unavailable
+from ctxmgr.surfaces.known_turns import NOWHERE, last_record, mounts_of
+from ctxmgr.surfaces.naming import member_named, require_session
+
+Change = Literal["activate", "deactivate", "pin", "unpin"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """Where an object stands in a session after a change."""
+
+    session_id: str
+    object_id: str
+    level: Level | None
+    pinned: bool
+    changed: bool
+    """False: it was so already, and nothing was written."""
+
+
+async def change_sets(store: Store, name: str, text: str, *, change: Change) -> Membership:
+    """Change one object's place in a session; return where it stands then."""
+    session = await require_session(store, name)
+    record = await last_record(store, session.session_id)
+    object_id = member_named(session, text, mounts=mounts_of(record))
+    async with _client(store, record) as client:
+        if change == "activate":
+            await _require_source(client, object_id)
+        live = await client.visit(session.session_id)
+        before = _membership(live.sets, object_id)
+        await getattr(live, change)(object_id)
+        after = _membership(live.sets, object_id)
+    return Membership(
+        session_id=session.session_id,
+        object_id=object_id,
+        level=after[0],
+        pinned=after[1],
+        changed=before != after,
+    )
+
+
+@asynccontextmanager
+async def _client(store: Store, record: TurnRecord | None) -> AsyncIterator[Client]:
+    """A client that reads what the agent's mounts show of this machine, and nothing else.
+
+    A mount of another machine's filesystem would be read from this one's disk, as if it were the
+    same: such mounts are left out.
+    """
+    mounts: tuple[Mapping[str, str], ...] = record.mounts if record else ()
+    here = [each for each in mounts if each["filesystemId"] == host_filesystem_id()]
+    own = NOWHERE if mounts else None
+    async with connect(store=store, mounts=here, filesystem_id=own, tracking=False) as client:
+        yield client
+
+
+async def _require_source(client: Client, object_id: str) -> None:
+    """Refuse a file that was only seen and cannot be read from here."""
+    version = await client.store.get(object_id)
+    stored = None if version is None else from_document(version.document)
+    if not isinstance(stored, File) or not stored.is_stub:
+        return
+    source = stored.source
+    assert isinstance(source, FilesystemSource), "the only source type there is"
+    if client.surroundings.files.mounts.declares(source.filesystem_id):
+        return
+    raise Unavailable(
+        f"{source.path} was seen and never read, and its filesystem "
+        f"({source.filesystem_id[:12]}) is not this machine's: run this where the agent works, "
+        "or let the agent read it"
+    )
+
+
+def _membership(session: Session, object_id: str) -> tuple[Level | None, bool]:
+    return session.level(object_id), object_id in session.pinned_set
