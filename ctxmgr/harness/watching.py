@@ -7,7 +7,7 @@ from typing import Any
 from ctxmgr.core.assembly import Context
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.model import Called
-from ctxmgr.harness.happenings import Finished, Happening, Ran
+from ctxmgr.harness.happenings import Finished, Happening, Lost, Ran
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,8 @@ class Watcher:
                 self._called.append(happening)
             case Ran():
                 self._ran.append(happening)
+            case Lost():
+                self._called.clear()
             case Finished():
                 self._finish(happening)
 
