@@ -11,6 +11,7 @@ TRY_NEXT: Final = (
     "ctxmgr demo --store sqlite:///demo.db    the same, kept in a file",
     "ctxmgr feed --store sqlite:///demo.db    what its last transactions wrote",
     "ctxmgr demo --xtdb                       the same on an XTDB server of its own",
+    "ctxmgr run 'your task' --model NAME      the same loop with a model, in this folder",
     "docs/harness.md                          put it into your own harness",
 )
 

@@ -41,20 +41,20 @@ class Seen:
 
     def file(self, path: str) -> str:
         """Return the id of the file whose path ends so."""
-        return self._id(rf"type=file path=\S*{re.escape(path)} ")
+        return self._id(rf"type=file path=\S*{re.escape(path)} ", f"a file {path}")
 
     def call(self, tool: str, *, status: str) -> str:
         """Return the id of the last call of that tool that ended so."""
-        return self._id(rf"type=toolcall tool={tool} status={status}$")
+        return self._id(rf"type=toolcall tool={tool} status={status}$", f"a {tool} call: {status}")
 
     def shows(self, object_id: str) -> bool:
         """Tell whether the object is shown in full."""
         return f"ACTIVE_CONTENT id={object_id}\n" in self.text
 
-    def _id(self, line: str) -> str:
+    def _id(self, line: str, what: str) -> str:
         found = re.findall(rf"^id=(\S+) {line}", self.text, re.MULTILINE)
         if not found:
-            raise NotFound(f"the prompt has no line {line!r}")
+            raise NotFound(f"the prompt does not show {what}")
         return str(found[-1])
 
 
