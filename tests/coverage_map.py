@@ -1,9 +1,9 @@
 """Which requirement rows no test names: ``make coverage-map``.
 
 A row is a table line that begins with an id such as ``003-R017``; a rule of ``ambiguities.md`` is
-one with ``003-A17`` or ``X-C14``. A test names a row by writing the id in a docstring or a marker.
-Ranges (``003-R017…R020``, ``003-R017 to R020``) name every row between. Rows that no test can prove
-are listed in ``docs/ssot.md`` with how they are kept. It informs and never fails.
+one with ``003-A17``, ``X-C14`` or ``PG-05``. A test names a row by writing the id in a docstring or
+a marker. Ranges (``003-R017…R020``, ``003-R017 to R020``) name every row between. Rows that no test
+can prove are listed in ``docs/ssot.md`` with how they are kept. It informs and never fails.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from rich.table import Table
 
 from tests.components import ROOT, SHARED
 
-ROW = re.compile(r"^\|\s*((?:\d{3}|X)-[A-Z]\d+)\s*\|(.*)")
-NAMED = re.compile(r"\b(\d{3}|X)-([A-Z])(\d+)(?:\s*(?:…|–|-|to)\s*(?:\1-)?\2?(\d+)\b)?")
+ROW = re.compile(r"^\|\s*((?:(?:\d{3}|X)-[A-Z]|PG-)\d+)\s*\|(.*)")
+NAMED = re.compile(r"\b(\d{3}|X|PG)-([A-Z]?)(\d+)(?:\s*(?:…|–|-|to)\s*(?:\1-)?\2?(\d+)\b)?")
 
 
 def rows(folder: Path) -> dict[str, dict[str, str]]:
