@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.ready
 JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test lint bench coverage-map docs clean
+.PHONY: help setup demo test lint bench experiments coverage-map docs clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -31,8 +31,8 @@ $(STAMP): $(ENOUGH)
 	@$(PIP) install --group dev
 	@touch $(STAMP)
 
-demo: $(ENOUGH)  ## show the main job on the embedded store
-	@$(BIN)/ctxmgr demo
+demo: $(ENOUGH)  ## watch an agent at work; STORE=xtdb or STORE=URL for another store
+	@$(BIN)/ctxmgr demo $(if $(filter xtdb,$(STORE)),--xtdb,$(if $(STORE),--store '$(STORE)'))
 
 test: $(STAMP)  ## run every test; starts and stops its own servers
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh xtdb/start --fetch; fi
@@ -45,6 +45,10 @@ lint: $(STAMP)  ## ruff and mypy
 
 bench: $(STAMP)  ## short benchmarks; misses are shown, not fatal
 	@$(BIN)/ctxmgr bench stores --quick --report-only
+
+experiments: $(ENOUGH)  ## run every experiment and write its report
+	@for each in experiments/*/run.py; do \
+		$(BIN)/python -m "$$(echo "$${each%.py}" | tr / .)" || exit 1; done
 
 coverage-map: $(STAMP)  ## which requirement rows no test names
 	@$(BIN)/python -m tests.coverage_map

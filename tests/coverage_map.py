@@ -1,8 +1,9 @@
 """Which requirement rows no test names: ``make coverage-map``.
 
 A row is a table line that begins with an id such as ``003-R017``; a rule of ``ambiguities.md`` is
-one with ``003-A17`` or ``X-C14``. A test names a row by writing the id in a docstring or a marker.
-Ranges (``003-R017…R020``, ``003-R017 to R020``) name every row between. It informs and never fails.
+one with ``003-A17``, ``X-C14`` or ``PG-05``. A test names a row by writing the id in a docstring or
+a marker. Ranges (``003-R017…R020``, ``003-R017 to R020``) name every row between. Rows that no test
+can prove are listed in ``docs/ssot.md`` with how they are kept. It informs and never fails.
 """
 
 import argparse
@@ -18,8 +19,8 @@ from rich.table import Table
 
 from tests.components import ROOT, SHARED
 
-ROW = re.compile(r"^\|\s*((?:\d{3}|X)-[A-Z]\d+)\s*\|(.*)")
-NAMED = re.compile(r"\b(\d{3}|X)-([A-Z])(\d+)(?:\s*(?:…|–|-|to)\s*(?:\1-)?\2?(\d+)\b)?")
+ROW = re.compile(r"^\|\s*((?:(?:\d{3}|X)-[A-Z]|PG-)\d+)\s*\|(.*)")
+NAMED = re.compile(r"\b(\d{3}|X|PG)-([A-Z]?)(\d+)(?:\s*(?:…|–|-|to)\s*(?:\1-)?\2?(\d+)\b)?")
 
 
 def rows(folder: Path) -> dict[str, dict[str, str]]:
@@ -53,6 +54,13 @@ def ids(text: str) -> set[str]:
     return found
 
 
+def reviewed(ssot: str) -> set[str]:
+    """The rows that the design as built lists as kept by review, because no test can prove them."""
+    section = ssot.partition("\n## Kept by review\n")[2].partition("\n## ")[0]
+    cells = (line.split("|")[1] for line in section.splitlines() if line.startswith("|"))
+    return {row for cell in cells for row in ids(cell)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print as JSON")
@@ -62,12 +70,15 @@ def main() -> None:
         sys.stdout.write("the requirements are not beside this checkout; nothing to map\n")
         return
     asked, told = rows(SHARED / "requirements"), named(ROOT / "tests")
-    missing = {name: [row for row in each if row not in told] for name, each in asked.items()}
+    kept = reviewed((ROOT / "docs" / "ssot.md").read_text(encoding="utf-8"))
+    left = {name: [row for row in each if row not in told] for name, each in asked.items()}
+    missing = {name: [row for row in each if row not in kept] for name, each in left.items()}
     if given.json:
-        known = {"missing": missing, "named": {row: sorted(by) for row, by in told.items()}}
+        by_test = {row: sorted(by) for row, by in told.items()}
+        known = {"missing": missing, "reviewed": sorted(kept), "named": by_test}
         sys.stdout.write(json.dumps(known, indent=2) + "\n")
         return
-    _show(asked, missing, whole=given.all)
+    _show(asked, left, missing, whole=given.all)
 
 
 def _texts(node: ast.AST) -> list[str]:
@@ -78,17 +89,25 @@ def _texts(node: ast.AST) -> list[str]:
     return []
 
 
-def _show(asked: dict[str, dict[str, str]], missing: dict[str, list[str]], *, whole: bool) -> None:
+def _show(
+    asked: dict[str, dict[str, str]],
+    left: dict[str, list[str]],
+    missing: dict[str, list[str]],
+    *,
+    whole: bool,
+) -> None:
     console = Console(highlight=False)
-    table = Table("file", "rows", "named by a test", "not named", box=None, header_style="bold")
+    heads = ("file", "rows", "named by a test", "kept by review", "neither")
+    table = Table(*heads, box=None, header_style="bold")
     for name, each in asked.items():
-        left = len(missing[name])
-        table.add_row(name, str(len(each)), str(len(each) - left), str(left))
+        unnamed, open_rows = len(left[name]), len(missing[name])
+        counts = (len(each), len(each) - unnamed, unnamed - open_rows, open_rows)
+        table.add_row(name, *map(str, counts))
     console.print(table)
-    for name, left in missing.items():
-        if left:
+    for name, rest in missing.items():
+        if rest:
             console.print(f"\n{name}", style="bold")
-            texts = [f"{row}  {asked[name][row]}" for row in left] if whole else [" ".join(left)]
+            texts = [f"{row}  {asked[name][row]}" for row in rest] if whole else [" ".join(rest)]
             console.print("\n".join(texts), markup=False)
 
 

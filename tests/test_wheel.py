@@ -80,6 +80,14 @@ def test_the_installed_command_knows_its_version(installed: Path, wheel: Path) -
     assert told.stdout.decode() == f"ctxmgr {version}\n"
 
 
+def test_the_installed_wheel_shows_the_demo(installed: Path, tmp_path: Path) -> None:
+    """The project that its agent mends is shipped, and needs no checkout."""
+    told = _run(installed, tmp_path, "ctxmgr", "demo")
+
+    assert told["mended"]
+    assert told["proven"]
+
+
 @pytest.mark.xtdb
 @pytest.mark.timeout(900)
 def test_the_installed_wheel_starts_a_server_and_stores_in_it(

@@ -1,195 +1,281 @@
-"""The demo: the main job on a small story, on public names only. Writes to the store it is given.
+"""The demo: an agent mends a little project, and all that ctxmgr is for happens on the way.
 
-    a file     two versions as they happen, and one that is learnt late
-    a chat     grows by a turn a version
-    a session  two clients change it at once
-    a retry    after a reply that was lost
+    looking around     files are met, read, and old outputs fold by themselves
+    an outside edit    a tracker notices; nobody asked
+    pause, resume      a second client, in another sandbox, with other mounts
+    looking back       an earlier prompt, proven by its hash; what was true, what was believed
 
-Every step asks the store something and keeps the answer, so what is shown is what it said.
+Runs a sandbox, writes to a folder of its own and to the store it is given. The agent is a script,
+the loop is the one of ``ctxmgr run``, and every figure is asked of the client or of the store.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+import asyncio
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, TypeAlias
+from typing import Final, NamedTuple
 from uuid import uuid4
 
-from ctxmgr import (
-    AsOf,
-    Chat,
-    Conflict,
-    File,
-    FilesystemSource,
-    Match,
-    Put,
-    SessionRecord,
-    Store,
-    Turn,
-    from_document,
-    open_store,
-    to_document,
+from ctxmgr import File, connect, from_document
+from ctxmgr.core.client import Client
+from ctxmgr.core.live_session import LiveSession
+from ctxmgr.core.tokens import TokenCounter
+from ctxmgr.errors import Unavailable
+from ctxmgr.harness.chapters import Chapter, Demo
+from ctxmgr.harness.errand import (
+    BEFORE_THE_EDIT,
+    BEFORE_THE_PAUSE,
+    GO_ON,
+    RULE,
+    SYSTEM_PROMPT,
+    TASK,
+    agent,
+    lay_out,
+    succeeded,
 )
+from ctxmgr.harness.loop import TURNS_MAX, work
+from ctxmgr.harness.watching import TurnShown, Watcher, paths
+from ctxmgr.harness.workplaces import Workplace, workplace
+from ctxmgr.messages import anthropic
 
-Row: TypeAlias = Mapping[str, Any]
-Told: TypeAlias = tuple[str, Sequence[Row]]
+HERE: Final = "/workspace/tally"
+NOTES: Final = "/workspace/notes"
+ELSEWHERE: Final = "/elsewhere/tally"
 
-TRY_NEXT: Final = (
-    "ctxmgr doctor            what is installed here, and where data would lie",
-    "ctxmgr xtdb up           the same on an XTDB server: ctxmgr demo --store URL",
-    "ctxmgr feed --store URL  what the last transactions wrote",
-    "docs/quickstart.md       the same in Python",
-)
+NOTICE_SECONDS: Final = 30.0
+"""For a tracker to tell of an edit: a moment, or a second where files are polled."""
 
+LOOK_BACK: Final = 3
+"""The turn whose prompt is made again."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    title: str
-    says: str
-    rows: tuple[Row, ...]
+LATE: Final = "SHOP=corner\n"
+"""A line that had been added to tally.conf during turn 8, and arrives while nobody looks."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demo:
-    store: str
-    steps: tuple[Step, ...]
-    try_next: tuple[str, ...] = TRY_NEXT
+_OTHER_MOUNTS: Final = "The second has another sandbox and other mounts, so paths differ."
+_NO_MOUNTS: Final = "The second has no sandbox either, so paths are the same."
 
 
 async def run_demo(url: str | None = None, *, say: Callable[[str], None]) -> Demo:
-    """Tell the story on that store; None: on a file that is gone afterwards."""
-    if url is not None:
-        return await _tell(url, say)
-    with TemporaryDirectory(prefix="ctxmgr-demo-") as folder:
-        return await _tell(f"sqlite:///{Path(folder) / 'demo.db'}", say)
+    """Run it on that store; None: on a file that is gone afterwards."""
+    with TemporaryDirectory(prefix="ctxmgr-demo-") as name:
+        project = await asyncio.to_thread(lay_out, Path(name))
+        own = f"sqlite:///{project.parent / 'demo.db'}"
+        return await _Story(url or own, project, say).tell()
 
 
-async def _tell(url: str, say: Callable[[str], None]) -> Demo:
-    name = f"demo-{uuid4().hex[:8]}"
-    async with await open_store(url) as store, await open_store(url) as other:
-        start = (await store.status()).sequence
-        story: dict[str, Callable[[], Awaitable[Told]]] = {
-            "a file, and news that comes late": lambda: _file(store, name),
-            "a chat that grows": lambda: _chat(store, name),
-            "two clients, one session": lambda: _conflict(store, other, name),
-            "a retry that writes nothing twice": lambda: _retry(store, name),
-            "every hash of it all": lambda: _verify(store, start),
+class _Left(NamedTuple):
+    """What the first client left behind."""
+
+    files: Mapping[str, str]
+    """By id: the hash of the version that was known."""
+    changed_at: int
+    """When tally.conf had changed, as its own time says."""
+
+
+class _Story:
+    """What the chapters share."""
+
+    def __init__(self, url: str, project: Path, say: Callable[[str], None]) -> None:
+        self._url, self._project, self._say = url, project, say
+        self._id = f"demo-{uuid4().hex[:8]}"
+        self._counter = TokenCounter()
+        self._model = agent()
+        self._chapters: list[Chapter] = []
+
+    async def tell(self) -> Demo:
+        notes = {NOTES: (self._project.parent / "notes", f"laptop-{self._id}")}
+        async with workplace(self._project, at=HERE, besides=notes) as place:
+            await self._first_client(place)
+        left = await self._while_paused()
+        async with workplace(self._project, at=ELSEWHERE) as place:
+            engine, proven = await self._second_client(place, left)
+            mended = await succeeded(place.sandbox, directory=place.directory)
+            return Demo(
+                session=self._id,
+                store=engine,
+                sandbox=place.name,
+                tokens_by=self._counter.vocabulary.name,
+                chapters=tuple(self._chapters),
+                mended=mended,
+                proven=proven,
+            )
+
+    async def _first_client(self, place: Workplace) -> None:
+        async with connect(self._url, sandbox=place.sandbox, directory=place.directory) as client:
+            session = await client.start(self._id, system_prompt=SYSTEM_PROMPT)
+            await self._look_around(session)
+            await self._outside_edit(client, session)
+            await client.pause(self._id)
+
+    async def _look_around(self, session: LiveSession) -> None:
+        turns = await self._work(session, user=TASK, until=BEFORE_THE_EDIT)
+        says = (
+            f"“{TASK}” What it finds becomes a line in the pool, what it reads is shown in full, "
+            "and outputs of earlier turns fold by themselves. A folded one keeps its line and id."
+        )
+        self._tell("An agent looks around", says, turns=turns)
+
+    async def _outside_edit(self, client: Client, session: LiveSession) -> None:
+        self._say("waiting until the tracker notices an edit")
+        readme, sets = self._project / "README.md", session.sets
+        await asyncio.to_thread(_append, readme, RULE)
+        await _noticed(client, session, RULE.strip())
+        file_id = _at(session, "README.md")
+        versions = len((await client.store.history(file_id, documents=False)).entries)
+        untouched = "as they were" if session.sets == sets else "changed"
+        fact = {"file": "README.md", "versions": str(versions), "sets": untouched}
+        turns = await self._work(session, until=BEFORE_THE_PAUSE)
+        says = (
+            "Somebody adds a rule to the README, outside of the sandbox. The tracker stores the "
+            "new version; the next prompt shows it, and what is shown in full stays the agent's "
+            "choice. It pins the failing run, mends two files and folds what it is done with."
+        )
+        self._tell("Somebody else edits a file", says, turns=turns, facts=(fact,))
+
+    async def _while_paused(self) -> _Left:
+        """Change the disk while nobody looks."""
+        async with connect(self._url, tracking=False) as client:
+            index = (await client.stored_sets(self._id)).session_index
+            known = await client.store.get_many(index)
+            changed_at = await _instant_after(client, self._id, turn=BEFORE_THE_PAUSE - 1)
+        conf = self._project / "tally.conf"
+        await asyncio.to_thread(_append, conf, LATE)
+        os.utime(conf, ns=(changed_at * 10**6,) * 2)
+        (self._project / "receipts" / "tuesday.txt").unlink()
+        documents = {each: version.document for each, version in known.items()}
+        files = {each: told for each, told in documents.items() if told["type"] == "file"}
+        return _Left({each: files[each]["object_hash"] for each in files}, changed_at)
+
+    async def _second_client(self, place: Workplace, left: _Left) -> tuple[str, bool]:
+        self._say("resuming with other mounts")
+        async with connect(self._url, sandbox=place.sandbox, directory=place.directory) as client:
+            session = await client.resume(self._id)
+            facts = await self._reconciled(client, session, left.files)
+            turns = await self._work(session, user=GO_ON, until=None)
+            isolated = place.sandbox.describe().isolates
+            says = (
+                f"“{GO_ON}” The first client is gone. {_OTHER_MOUNTS if isolated else _NO_MOUNTS} "
+                "Sets, chat and turns come from the store. A folded output is asked back."
+            )
+            self._tell("Paused, and resumed elsewhere", says, facts=facts, turns=turns)
+            proven = await self._look_back(client, session)
+            await self._true_and_believed(client, session, left.changed_at)
+            return (await client.store.status()).engine, proven
+
+    async def _reconciled(
+        self, client: Client, session: LiveSession, left: Mapping[str, str]
+    ) -> tuple[Mapping[str, str], ...]:
+        orphaned = frozenset(client.reconciliation(self._id).orphaned)
+        known, called = await client.store.get_many(left), paths(session.context())
+        rows = []
+        for object_id, before in left.items():
+            file = from_document(known[object_id].document)
+            assert isinstance(file, File)
+            happened = _happened(file, before=before, orphaned=object_id in orphaned)
+            if happened is not None:
+                rows.append({"file, as it is called here": called[object_id], "found": happened})
+        same = len(left) - len(rows)
+        return (*rows, {"file, as it is called here": f"{same} others", "found": "as they were"})
+
+    async def _look_back(self, client: Client, session: LiveSession) -> bool:
+        self._say("making an earlier prompt again")
+        record = await client.store.get(f"turn:{self._id}:{LOOK_BACK}")
+        assert record is not None
+        recorded = str(record.document["prompt_hash"])
+        prompt = await client.prompt_as_of(self._id, turn=LOOK_BACK)
+        same = anthropic.payload(prompt) == self._model.received[LOOK_BACK - 1]
+        readme = _at(session, "README.md")
+        rows = {
+            f"hash recorded with turn {LOOK_BACK}": recorded,
+            "hash of the prompt made again": prompt.prompt_hash(),
+            "what the model received, byte for byte": "yes" if same else "no",
+            "README.md was called": paths(prompt)[readme],
+            "and is called here": paths(session.context())[readme],
         }
-        steps = []
-        for title, tell in story.items():
-            say(title)
-            says, rows = await tell()
-            steps.append(Step(title=title, says=says, rows=tuple(rows)))
-        engine = (await store.status()).engine
-    return Demo(store=engine, steps=tuple(steps))
+        facts = tuple({"asked": asked, "answer": answer} for asked, answer in rows.items())
+        says = (
+            f"What exactly did the model see in turn {LOOK_BACK}? The prompt is made again from "
+            "the store alone, by the second client, and proves itself."
+        )
+        self._tell(f"Turn {LOOK_BACK}, once more", says, facts=facts)
+        return same and recorded == prompt.prompt_hash()
+
+    async def _true_and_believed(self, client: Client, session: LiveSession, at: int) -> None:
+        object_id = _at(session, "tally.conf")
+        believed = await client.believed_at(object_id, instant=at)
+        true = await client.true_at(object_id, instant=at)
+        facts = (
+            {"asked": "What did the agent believe then?", "answer": _line(believed)},
+            {"asked": "What was true then?", "answer": _line(true)},
+        )
+        says = (
+            "tally.conf had been changed on another machine during turn 8; we learnt of it only "
+            "when the session was resumed. Both questions keep their answer."
+        )
+        self._tell("What was true, and what was believed", says, facts=facts)
+
+    async def _work(
+        self, session: LiveSession, *, until: int | None, user: str = ""
+    ) -> tuple[TurnShown, ...]:
+        """Let the agent work until that turn, or until it is done."""
+        watcher = Watcher(session)
+        self._say(f"turn {session.turn} and on")
+        await work(
+            session,
+            model=self._model,
+            user=user,
+            turns_max=TURNS_MAX if until is None else until - session.turn + 1,
+            hear=watcher.hear,
+            counter=self._counter,
+        )
+        return tuple(watcher.turns)
+
+    def _tell(
+        self,
+        title: str,
+        says: str,
+        *,
+        turns: tuple[TurnShown, ...] = (),
+        facts: tuple[Mapping[str, str], ...] = (),
+    ) -> None:
+        self._chapters.append(Chapter(title=title, says=says, turns=turns, facts=facts))
 
 
-async def _file(store: Store, name: str) -> Told:
-    source = FilesystemSource(filesystem_id=name, path="/project/server.toml")
-    yesterday = datetime.now(UTC) - timedelta(days=1)
-
-    async def learn(text: str, clock: str) -> tuple[str, int]:
-        version = File.read(source, data=text.encode())
-        put = Put(to_document(version), valid_from=_at(yesterday, clock))
-        return version.object_id, (await store.commit([put])).sequence
-
-    object_id, _ = await learn("port = 8080", "09:00")
-    _, before = await learn("port = 9090", "11:00")
-    await learn("port = 8888", "10:00")  # it had changed in between, and nobody had noticed
-
-    asked = {
-        "What did the file say at 10:30?": AsOf(valid_time=_at(yesterday, "10:30")),
-        "What did we believe it said at 10:30, before the late news?": AsOf(
-            valid_time=_at(yesterday, "10:30"), sequence=before
-        ),
-        "What does it say now?": AsOf(),
-    }
-    rows = []
-    for question, as_of in asked.items():
-        version = await store.get(object_id, as_of=as_of)
-        assert version is not None
-        rows.append({"question": question, "answer": version.document["content"]})
-    says = (
-        "Read at 09:00 and 11:00; later we learn that it had also changed at 10:00. "
-        "What was true and what we believed are two questions, and both keep their answer."
-    )
-    return says, rows
+async def _noticed(client: Client, session: LiveSession, text: str) -> None:
+    assert client.tracking is not None
+    try:
+        async with asyncio.timeout(NOTICE_SECONDS):
+            await client.tracking.wait_for(lambda: text in session.context().text())
+    except TimeoutError as error:
+        told = "; ".join(client.tracking.notices) or "it gave no reason"
+        raise Unavailable(f"no tracker noticed an edit in {NOTICE_SECONDS} s: {told}") from error
 
 
-async def _chat(store: Store, name: str) -> Told:
-    chat = Chat(session_id=name)
-    for user, answer in (
-        ("Which port?", "8080, says server.toml."),
-        ("And now?", "9090 since 11:00."),
-        ("Thanks.", "You are welcome."),
-    ):
-        chat = chat.append(Turn(user=user, assistant=({"type": "text", "text": answer},)))
-        await store.commit([Put(to_document(chat))])
-    page = await store.history(chat.object_id)
-    rows = [
-        {
-            "transaction": entry.sequence,
-            "turns": entry.document["turn_count"],
-            "last answer": entry.document["turns"][-1]["assistant"][0]["text"],
-        }
-        for entry in page.entries
-        if entry.document is not None
-    ]
-    return "Each turn is a new version; the store keeps the text once, not once per version.", rows
-
-
-async def _conflict(store: Store, other: Store, name: str) -> Told:
-    first = SessionRecord(session_id=name)
-    await store.commit([Match(first.object_id, None), Put(to_document(first))])
-    rows = []
-
-    async def add(client: Store, who: str, met: str, token: str | None, index: list[str]) -> None:
-        changed = SessionRecord(session_id=name, session_index=(*index, met))
-        try:
-            await client.commit([Match(first.object_id, token), Put(to_document(changed))])
-            rows.append({"client": who, "adds": met, "outcome": "committed"})
-        except Conflict:
-            rows.append({"client": who, "adds": met, "outcome": "conflict: reads again, retries"})
-            again, known = await _index(client, first.object_id)
-            await add(client, who, met, again, known)
-
-    token, index = await _index(store, first.object_id)  # both clients have read this one
-    await add(store, "A", "file-a", token, index)
-    await add(other, "B", "file-b", token, index)
-    _, index = await _index(store, first.object_id)
-    rows.append({"client": "the session now knows", "adds": ", ".join(index), "outcome": ""})
-    return "Both read, both write with the version they read as a guard. Nothing is lost.", rows
-
-
-async def _index(store: Store, object_id: str) -> tuple[str | None, list[str]]:
-    version = await store.get(object_id)
+async def _instant_after(client: Client, session_id: str, *, turn: int) -> int:
+    version = await client.store.get(f"turn:{session_id}:{turn}")
     assert version is not None
-    return version.token, version.document["session_index"]
+    return version.valid_time + 1
 
 
-async def _retry(store: Store, name: str) -> Told:
-    note = {"xt/id": f"note:{name}", "type": "note", "text": "written once"}
-    rows = []
-    for attempt in ("first", "retry"):
-        commit = await store.commit([Put(note)], key=f"{name}-note")
-        wrote = "nothing: it had been written" if commit.repeated else "the document"
-        rows.append({"attempt": attempt, "transaction": commit.sequence, "wrote": wrote})
-    return "A reply was lost, so the client tries again with the same key.", rows
+def _happened(file: File, *, before: str, orphaned: bool) -> str | None:
+    if orphaned:
+        return "out of reach here: orphaned, its last version stays"
+    if file.object_hash == before:
+        return None
+    return "changed: a new version" if file.content is not None else "deleted: its history stays"
 
 
-async def _verify(store: Store, start: int | None) -> Told:
-    checked: dict[str, int] = {}
-    for transaction in await store.feed(after=start):
-        for write in transaction.writes:
-            if write.document is not None and write.document["type"] != "note":
-                kind = from_document(write.document).kind
-                checked[kind] = checked.get(kind, 0) + 1
-    rows = [{"type": kind, "versions": count, "hashes": "right"} for kind, count in checked.items()]
-    return "Read everything back from the transaction feed and compute all hashes again.", rows
+def _at(session: LiveSession, name: str) -> str:
+    known = paths(session.context())
+    return next(each for each, path in known.items() if path.endswith(f"/{name}"))
 
 
-def _at(day: datetime, clock: str) -> int:
-    hour, minute = map(int, clock.split(":"))
-    moment = day.replace(hour=hour, minute=minute, second=0, microsecond=0)
-    return int(moment.timestamp() * 1000)
+def _line(stored: object) -> str:
+    assert isinstance(stored, File)
+    return " · ".join((stored.content or "").split())
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)

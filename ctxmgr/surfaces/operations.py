@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.catalogue import Operation, Param
 from ctxmgr.surfaces.object_operations import as_of, diff, show
 from ctxmgr.surfaces.run_operation import run
@@ -37,19 +38,30 @@ from ctxmgr.surfaces.store_operations import (
 if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.bench.report import Report
-    from ctxmgr.harness.demo import Demo
+    from ctxmgr.harness.chapters import Demo
     from ctxmgr.surfaces.doctor import Finding
 
 
-async def demo(app: "App") -> "Demo":
-    """Show the main job on a throw-away store, in under a minute.
+async def demo(
+    app: "App",
+    *,
+    xtdb: Annotated[bool, Param("On an XTDB server that is started for it and ended.")] = False,
+) -> "Demo":
+    """Watch a scripted agent at work in a sandbox, in under a minute.
 
-    With --store it runs there instead, and leaves its objects behind under ids of their own.
+    Its store is gone afterwards. With --store it runs there instead, and leaves its objects behind
+    under ids of their own.
     """
     from ctxmgr.harness.demo import run_demo
+    from ctxmgr.surfaces.server_operations import own_server
 
     given = app.loaded.origins["store"] == "flag"
-    return await run_demo(app.loaded.settings.store if given else None, say=app.say)
+    if not xtdb:
+        return await run_demo(app.loaded.settings.store if given else None, say=app.say)
+    if given:
+        raise Incorrect("--xtdb starts a server of its own: leave out --store")
+    async with own_server(say=app.say) as url:
+        return await run_demo(url, say=app.say)
 
 
 async def bench(
@@ -135,7 +147,13 @@ OPERATIONS: Final = (
         succeeded=lambda report: report.done,
         interrupted=lambda report: report.interrupted,
     ),
-    Operation(run=demo, name="demo", writes=True, example="ctxmgr demo"),
+    Operation(
+        run=demo,
+        name="demo",
+        writes=True,
+        example="ctxmgr demo",
+        succeeded=lambda told: told.mended and told.proven,
+    ),
     Operation(
         run=bench,
         name="bench",

@@ -1,5 +1,9 @@
 """Operations on the XTDB server of one's own. They start and stop processes, not the store."""
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from ctxmgr.surfaces.catalogue import Param
@@ -34,6 +38,27 @@ async def xtdb_down(app: "App") -> "ServerStatus":
 async def xtdb_status(app: "App") -> "ServerStatus":
     """Tell whether that XTDB server runs, and where."""
     return _process(app).status()
+
+
+@asynccontextmanager
+async def own_server(*, say: Callable[[str], None]) -> AsyncIterator[str]:
+    """Run a server in memory for the while, beside any that runs; give its URL."""
+    from ctxmgr.settings import cache_dir
+    from ctxmgr.stores.xtdb_process import XtdbProcess
+
+    with TemporaryDirectory(prefix="ctxmgr-xtdb-") as folder:
+        server = XtdbProcess(
+            state_dir=Path(folder) / "state",
+            data_dir=Path(folder) / "data",
+            lib_dir=cache_dir() / "xtdb",
+            say=say,
+        )
+        status = await server.up(config="memory", port=0)
+        try:
+            assert status.url is not None
+            yield status.url
+        finally:
+            await server.down()
 
 
 def _process(app: "App") -> "XtdbProcess":

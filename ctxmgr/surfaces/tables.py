@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import orjson
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from ctxmgr.core.documents import ID
 from ctxmgr.core.hashes import is_hash
-from ctxmgr.harness.demo import Demo
+from ctxmgr.harness.chapters import Demo
+from ctxmgr.surfaces.story import story
 
 CELL_LENGTH_MAX: Final = 120
 """Characters of a cell in a list; the whole is one `get` or `--json` away."""
@@ -96,7 +96,7 @@ def _render(value: Any) -> RenderableType:
     if isinstance(value, str):
         return Text(value)
     if isinstance(value, Demo):
-        return _story(value)
+        return story(value)
     if _is_list(value):
         return _list_table(value)
     return _value_table(_unseen(value) if is_dataclass(value) else value)
@@ -161,15 +161,6 @@ def _list_table(values: Sequence[Any]) -> RenderableType:
     for row in rows:
         table.add_row(*(_cell(name, row[name], length=CELL_LENGTH_MAX) for name in names))
     return table
-
-
-def _story(demo: Demo) -> RenderableType:
-    parts: list[RenderableType] = []
-    for number, step in enumerate(demo.steps, 1):
-        parts += [Text(f"{number}  {step.title}", style="bold cyan"), Text(step.says), Text()]
-        parts += [Padding(_list_table(step.rows), (0, 0, 1, 2))]
-    parts += [Text(f"All of this ran on {demo.store}. Try next:", style="bold")]
-    return Group(*parts, *(Text(f"  {line}") for line in demo.try_next))
 
 
 def _cell(name: str, value: Any, *, length: int | None) -> Text:

@@ -11,6 +11,8 @@ from click.testing import Result
 
 from ctxmgr import Chat, Match, Put, ToolCall, Turn, open_store, to_document
 from ctxmgr.core.filesystem_ids import host_filesystem_id
+from ctxmgr.harness.chapters import TRY_NEXT
+from tests.components import ROOT
 
 Run = Callable[..., Result]
 
@@ -165,13 +167,12 @@ def test_vacuum_keeps_everything(ctxmgr: Run, store_url: str) -> None:
     assert _json(ctxmgr("verify", "--store", store_url, "--json"))["versions"] == 4
 
 
-def test_the_demo_tells_five_steps_and_leaves_nothing(ctxmgr: Run, home: Path) -> None:
+def test_the_demo_leaves_nothing_behind(ctxmgr: Run, home: Path) -> None:
     """It is the first thing people run; their own store must not notice."""
     told = _json(ctxmgr("demo", "--json"))
 
-    answers = [row["answer"] for row in told["steps"][0]["rows"]]
-    assert answers == ["port = 8888", "port = 8080", "port = 9090"]
-    assert len(told["steps"]) == 5
+    assert told["mended"]
+    assert [len(chapter["turns"]) for chapter in told["chapters"]] == [4, 4, 5, 0, 0]
     assert not (home / "data").exists()
 
 
@@ -180,6 +181,40 @@ def test_the_demo_runs_on_the_store_it_is_given(ctxmgr: Run, store_url: str) -> 
     assert ctxmgr("demo", "--store", store_url).exit_code == 0
 
     assert _json(ctxmgr("find", "session", "--store", store_url, "--json"))["versions"] != []
+    assert _json(ctxmgr("verify", "--store", store_url, "--json"))["faults"] == []
+
+
+def test_the_demo_fits_a_terminal_of_80_columns(
+    ctxmgr: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most people see it once, in whatever window they have."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    printed = ctxmgr("demo").output
+
+    assert max(map(len, printed.splitlines())) <= 80
+    assert printed.count("tokens  system ") == printed.count("objects full ") == 13
+    assert "…" not in printed.partition("Turn 3, once more")[0]
+
+
+def test_the_demo_names_only_commands_that_there_are(ctxmgr: Run) -> None:
+    """What to try next must work as it is copied."""
+    for line in TRY_NEXT:
+        if line.startswith("ctxmgr "):
+            words = line.partition("  ")[0].split()[1:]
+            assert ctxmgr(words[0], "--help").exit_code == 0
+            options = [word for word in words if word.startswith("--")]
+            assert all(each in ctxmgr(words[0], "--help").output for each in options)
+        else:
+            assert (ROOT / line.split()[0]).exists()
+
+
+def test_the_demo_has_one_store(ctxmgr: Run) -> None:
+    """Two answers to one question are refused, not chosen from."""
+    refused = ctxmgr("demo", "--xtdb", "--store", "sqlite://:memory:")
+
+    assert refused.exit_code == 2
+    assert "leave out --store" in refused.stderr
 
 
 def test_the_doctor_says_where_settings_come_from(

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from click.testing import CliRunner, Result
 
@@ -155,6 +156,19 @@ def test_an_interrupted_start_leaves_no_server(home: Path) -> None:
 
         assert command.wait(60) == 143
     assert not started.exists()
+
+
+def test_the_demo_starts_a_server_and_ends_it(ctxmgr: Run) -> None:
+    """Who wants to see it on XTDB types one command and cleans nothing up (003-R192)."""
+    require_xtdb()
+    before = set(psutil.Process().children(recursive=True))
+
+    told = _json(ctxmgr("demo", "--xtdb", "--json"))
+
+    assert told["store"].startswith("XTDB 1.24.3")
+    assert told["mended"]
+    assert told["proven"]
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def _json(result: Result) -> Any:

@@ -1,0 +1,123 @@
+"""The demo, on either store: what it shows is what the client and the store said."""
+
+import asyncio
+
+import pytest
+
+from ctxmgr import Window, connect
+from ctxmgr.harness import demo as telling
+from ctxmgr.harness.chapters import Chapter, Demo
+from ctxmgr.harness.demo import run_demo
+from tests.components import need
+
+
+@pytest.fixture(scope="module")
+def told() -> Demo:
+    """The demo on a store of its own, told once for the tests that look closer."""
+    need("bubblewrap")
+    return asyncio.run(run_demo(say=lambda _: None))
+
+
+def chapter(demo: Demo, title: str) -> Chapter:
+    return next(each for each in demo.chapters if title in each.title)
+
+
+async def test_an_agent_mends_the_project(store_url: str) -> None:
+    """The main job from end to end: loop, sandbox, tools, trackers, pause, resume, looking back.
+
+    Rows: 003-R001, 003-R007, 003-R145 to R149, 003-R159.
+    """
+    demo = await run_demo(store_url, say=lambda _: None)
+
+    assert demo.mended
+    assert demo.proven
+    assert [turn.turn for turn in demo.turns] == list(range(1, 14))
+    assert demo.turns[-1].objects["active"] < demo.turns[-1].objects["metadata"]
+    async with connect(store_url, tracking=False) as client:
+        sets = await client.stored_sets(demo.session)
+    levels = demo.turns[-1].objects
+    assert len(sets.active_set) == levels["active"]
+    assert len(sets.metadata_pool) == levels["active"] + levels["metadata"]
+
+
+def test_tokens_are_told_by_section(told: Demo) -> None:
+    """A reader sees what a prompt is made of, and that active content stays bounded (PG-04)."""
+    sections = ["system_prompt", "metadata_pool", "chat", "active_content"]
+    late = [turn.tokens for turn in told.turns[1:]]
+
+    assert all(list(tokens) == sections for tokens in late)
+    chats = [tokens["chat"] for tokens in late]
+    assert chats == sorted(chats)
+    assert max(tokens["active_content"] for tokens in late) < 2 * late[1]["active_content"]
+
+
+def test_old_outputs_fold_and_what_is_pinned_does_not(told: Demo) -> None:
+    """Without collapse nothing would ever leave; a pin is an exception (003-R139, 003-R141)."""
+    looking, edited = told.turns[:4], told.turns[4:8]
+
+    assert Window().turns_back == 3
+    assert [turn.folded for turn in looking] == [0, 0, 0, 2]
+    assert all(turn.objects["pinned"] == 1 for turn in edited)
+    assert "pin the bash call" in edited[0].did
+
+
+def test_an_edit_from_outside_reaches_the_next_prompt(told: Demo) -> None:
+    """Nobody asked; the agent answers to what the file says now (003-R147, 003-R174)."""
+    (fact,) = chapter(told, "edits").facts
+
+    assert fact == {"file": "README.md", "versions": "3", "sets": "as they were"}
+    assert "README.md: once." in told.turns[4].says
+
+
+def test_the_second_client_reconciles_what_it_reaches(told: Demo) -> None:
+    """Changed, deleted and out of reach are told apart (003-R116 to R118, 003-R158)."""
+    rows = [tuple(fact.values()) for fact in chapter(told, "resumed").facts]
+
+    found = {called.rpartition("/")[2]: happened.partition(":")[0] for called, happened in rows}
+    assert found == {
+        "tally.conf": "changed",
+        "tuesday.txt": "deleted",
+        "shop.md": "out of reach here",
+        "11 others": "as they were",
+    }
+    assert rows[0][0] == "/elsewhere/tally/tally.conf"
+
+
+def test_the_past_is_told_as_it_was(told: Demo) -> None:
+    """The prompt of turn 3 has its old paths; what was true is not what was believed (003-R005)."""
+    past = {fact["asked"]: fact["answer"] for fact in chapter(told, "once more").facts}
+    conf = [fact["answer"] for fact in chapter(told, "believed").facts]
+
+    assert past["hash recorded with turn 3"] == past["hash of the prompt made again"]
+    assert past["README.md was called"] == "/workspace/tally/README.md"
+    assert past["and is called here"] == "/elsewhere/tally/README.md"
+    assert conf == [
+        "CURRENCY=EUR · DISCOUNT=10",
+        "CURRENCY=EUR · DISCOUNT=10 · SHOP=corner",
+    ]
+
+
+async def test_without_bubblewrap_it_says_that_there_is_no_sandbox(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A machine without it still shows everything else, and claims nothing (003-R152)."""
+    monkeypatch.setattr("ctxmgr.harness.workplaces.installed", frozenset)
+
+    demo = await run_demo(say=lambda _: None)
+
+    assert demo.sandbox == "host: no sandbox"
+    assert demo.mended
+    assert demo.proven
+    assert "paths are the same" in chapter(demo, "resumed").says
+
+
+async def test_a_tracker_that_notices_nothing_is_told(
+    monkeypatch: pytest.MonkeyPatch, sid: str
+) -> None:
+    """A demo that hangs teaches nothing (PG-07)."""
+    monkeypatch.setattr(telling, "NOTICE_SECONDS", 0.0)
+
+    async with connect("sqlite://:memory:") as client:
+        session = await client.start(sid, system_prompt="")
+        with pytest.raises(telling.Unavailable, match="no tracker noticed"):
+            await telling._noticed(client, session, "never written")

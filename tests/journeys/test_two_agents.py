@@ -1,0 +1,116 @@
+"""Two sandboxed agents, each with a client of its own, in one process on one store."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import ctxmgr
+from ctxmgr.core.client import Client
+from ctxmgr.core.filesystem_ids import host_filesystem_id
+from ctxmgr.core.live_session import LiveSession
+from ctxmgr.core.mounts import MountMapping
+from ctxmgr.core.sandbox import Bind
+from ctxmgr.core.tools import Tools
+from ctxmgr.sandboxes.bubblewrap import Bubblewrap
+from tests.components import need
+
+NOTICED_WITHIN_S = 60
+"""For a tracker to tell of an edit; a moment, but the machine may be busy."""
+
+
+class Agent:
+    """What a harness holds of one agent."""
+
+    def __init__(self, client: Client, session: LiveSession) -> None:
+        self.client, self.session = client, session
+
+    async def call(self, name: str, n: int, /, **args: Any) -> str:
+        call_id = f"{self.session.session_id}-{name}-{n}"
+        result = await Tools(self.session).dispatch(call_id, name=name, args=args)
+        assert result.ok, result.message
+        return result.message
+
+    async def sees(self, text: str) -> None:
+        assert self.client.tracking is not None
+        async with asyncio.timeout(NOTICED_WITHIN_S):
+            await self.client.tracking.wait_for(lambda: text in self.session.context().text())
+
+    def object_at(self, path: str) -> str:
+        """The id of the one line of the pool that shows this path."""
+        lines = self.session.context().pool.rope.text.splitlines()
+        (line,) = (each for each in lines if f" path={path} " in each)
+        return line.partition(" ")[0].removeprefix("id=")
+
+
+@asynccontextmanager
+async def agent(store: ctxmgr.Store, sid: str, project: Path, at: str) -> AsyncIterator[Agent]:
+    mapping = MountMapping(
+        agent_prefix=at, canonical_prefix=str(project), filesystem_id=host_filesystem_id()
+    )
+    sandbox = await Bubblewrap.start(binds=[Bind(mapping=mapping, writable=True)])
+    try:
+        async with ctxmgr.connect(sandbox=sandbox, directory=at, store=store) as client:
+            yield Agent(client, await client.start(sid, system_prompt=f"You work in {at}."))
+    finally:
+        await sandbox.close()
+
+
+@asynccontextmanager
+async def two_agents(url: str, sid: str, project: Path) -> AsyncIterator[tuple[Agent, Agent]]:
+    need("bubblewrap")
+    async with (
+        await ctxmgr.open_store(url) as store,
+        agent(store, f"{sid}-a", project, "/workspace") as one,
+        agent(store, f"{sid}-b", project, "/src") as two,
+    ):
+        yield one, two
+
+
+async def test_what_spreads_is_one_object_and_what_does_not_is_two(
+    store_url: str, sid: str, project: Path
+) -> None:
+    """A change that the other inherently sees is a change of one object (003-R067, 003-R162)."""
+    async with two_agents(store_url, sid, project) as (one, two):
+        await one.call("write", 1, path="/workspace/plan.md", content="together\n")
+        await one.call("write", 2, path="/tmp/own.md", content="mine\n")
+        await two.call("write", 1, path="/tmp/own.md", content="theirs\n")
+
+        assert await two.call("read", 1, path="/src/plan.md") == "together\n"
+        assert await one.call("read", 1, path="/tmp/own.md") == "mine\n"
+        assert await two.call("read", 2, path="/tmp/own.md") == "theirs\n"
+
+        assert one.object_at("/workspace/plan.md") == two.object_at("/src/plan.md")
+        assert one.object_at("/tmp/own.md") != two.object_at("/tmp/own.md")
+
+
+async def test_two_agents_work_at_once_and_each_keeps_its_own(
+    store_url: str, sid: str, project: Path
+) -> None:
+    """One process runs many agents; what one does changes nothing of the other's session.
+
+    Rows: 003-R006, 003-R122, 003-R123, 003-R125, 003-R185.
+    """
+
+    async def work(agent: Agent) -> None:
+        for n in range(1, 5):
+            await agent.session.render(f"go {n}")
+            await agent.call("read", n, path="notes.md")
+            await agent.session.end_turn(f"gone {n}")
+
+    async with two_agents(store_url, sid, project) as (one, two):
+        await asyncio.gather(work(one), work(two))
+        notes = one.object_at("/workspace/notes.md")
+        await one.session.deactivate(notes)
+        (project / "notes.md").write_text("# for both\n", encoding="utf-8")
+        await one.sees("path=/workspace/notes.md file_type=md char_count=11\n")
+        await two.sees(f"ACTIVE_CONTENT id={notes}\n# for both\n")
+
+        assert notes == two.object_at("/src/notes.md")
+        assert notes not in one.session.sets.active_set
+        for each in (one, two):
+            own = [f"{each.session.session_id}-read-{n}" for n in range(1, 5)]
+            assert list(each.session.chat.toolcall_refs) == own
+            assert set(each.session.sets.session_index) == {notes, *own}
+        assert len((await one.client.store.history(notes)).entries) == 2

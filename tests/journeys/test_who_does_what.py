@@ -1,0 +1,111 @@
+"""What is the layer's business, what the harness's, what the agent's, and whom the store trusts."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ctxmgr
+from ctxmgr.core.parts import text_part, toolcall_part
+from ctxmgr.core.tools import Tools
+from ctxmgr.sandboxes.host import Host
+
+
+def mount(project: Path, *, of: str | None = None) -> list[dict[str, Any]]:
+    declared = {"filesystemId": of} if of else {}
+    return [{"agentPrefix": "/workspace", "canonicalPrefix": str(project), **declared}]
+
+
+async def test_the_loop_and_the_tools_are_the_harnesss(
+    store_url: str, sid: str, project: Path
+) -> None:
+    """Whatever an answer asks for, nothing runs and no turn begins by itself (003-R002)."""
+    touched = project / "touched"
+    command = {"command": f"touch {touched}"}
+    async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
+        session = await client.start(sid, system_prompt="")
+        await session.render("go")
+        part = toolcall_part(f"{sid}-1", call_id="c1", tool="bash", args=command)
+        await session.record(f"{sid}-1", tool="bash", args=command, output="")
+        await session.end_turn([text_part("Touching."), part])
+
+        refused = await Tools(session).dispatch(f"{sid}-2", name="bash", args=command)
+
+    assert not refused.ok
+    assert "the harness runs its tools" in refused.message
+    assert not touched.exists()
+    assert session.turn == 2
+
+
+async def test_infrastructure_is_found_by_the_sessions_references(
+    store_url: str, sid: str, project: Path
+) -> None:
+    """Chat and system prompt are in no set and always in their place (003-R024, 003-R100)."""
+    async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
+        session = await client.start(sid, system_prompt="Be careful.")
+        await session.record(f"{sid}-1", tool="ls", args={}, output="notes.md\n")
+        await session.end_turn("Listed.", user="List it.")
+        wrapper = await client.store.get(f"session:{sid}")
+        assert wrapper is not None
+        refs = [wrapper.document[name] for name in ("system_prompt_ref", "chat_ref")]
+        prompt, chat = (await client.store.get_many(refs)).values()
+        system, pool, told, active = (await session.render("Next?")).split("\n\n")
+
+    assert system == prompt.document["content"] == "Be careful."
+    assert pool.endswith(f"id={sid}-1 type=toolcall tool=ls status=ok")
+    assert told.startswith(f"user: {chat.document['turns'][0]['user']}\nassistant: Listed.\n")
+    assert active.startswith(f"ACTIVE_CONTENT id={sid}-1\n")
+    assert not set(refs) & set(session.sets.session_index)
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    """Where commands run on this machine."""
+    host = await Host.start()
+    yield host
+    await host.close()
+
+
+async def test_an_agent_rules_its_sets_and_makes_content_objects(
+    store_url: str, sid: str, project: Path, host: Host
+) -> None:
+    """By its tools alone: what it meets, what it shows, what it keeps shown (003-R110)."""
+    async with ctxmgr.connect(store_url, sandbox=host, directory=str(project)) as client:
+        session = await client.start(sid, system_prompt="")
+
+        async def call(name: str, **args: str) -> None:
+            tools, call_id = Tools(session), f"{sid}-{name}"
+            assert (await tools.dispatch(call_id, name=name, args=args)).ok
+
+        await call("ls", path="src")
+        extra, main = list(session.sets.metadata_pool)[:2]
+        await call("read", path="notes.md")
+        await call("activate", id=main)
+        await call("pin", id=extra)
+        await call("deactivate", id=f"{sid}-ls")
+        stored = await client.store.get_many(session.sets.session_index)
+
+    kinds = [version.document["type"] for version in stored.values()]
+    assert sorted(kinds) == ["file", "file", "file", "toolcall", "toolcall"]
+    assert stored[main].document["content"] == "print('one')\n"
+    assert stored[extra].document["content"] is None
+    assert list(session.sets.pinned_set) == [extra]
+    assert main in session.sets.active_set
+    assert not {extra, f"{sid}-ls"} & set(session.sets.active_set)
+
+
+async def test_a_declared_filesystem_is_believed(store_url: str, sid: str, project: Path) -> None:
+    """Clients say where files live; the store cannot look, and does not (003-R164, 003-R066)."""
+    found = {}
+    for n, declared in enumerate(("alpha", "alpha", "beta"), start=1):
+        filesystem = f"{sid}-{declared}"
+        async with ctxmgr.connect(store_url, mounts=mount(project, of=filesystem)) as client:
+            session = await client.start(f"{sid}-{n}", system_prompt="")
+            file = await session.read("/workspace/notes.md")
+            version = await client.store.get(file.object_id)
+            assert version is not None
+            assert version.document["source"]["filesystemId"] == filesystem
+            found[n] = file.object_id
+
+    assert found[1] == found[2] != found[3]

@@ -1,0 +1,79 @@
+"""The design as built, and the words of its glossary, held to what is built."""
+
+import re
+from collections.abc import Iterator
+
+from ctxmgr.core.envelopes import OBJECT_KINDS
+from ctxmgr.core.hashes import VERSION_HASHES
+from ctxmgr.core.sessions import SETS
+from ctxmgr.core.trackers import TrackerState
+from ctxmgr.surfaces.cli import COMMANDS
+from tests.components import ROOT
+
+SSOT = (ROOT / "docs" / "ssot.md").read_text(encoding="utf-8")
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+MARKS = ("Design change", "Implementation alignment", "Implementation divergence")
+RULE = re.compile(r"(?:003-[AR]\d+|PG-\d+|D\d+)(?:, (?:003-[AR]\d+|PG-\d+))*")
+COMMAND = re.compile(r"`ctxmgr ([a-z]+)[^`]*`")
+TERMS = (
+    "object",
+    "content object",
+    "infrastructure object",
+    "sourced",
+    "unsourced",
+    "source binding",
+    "client",
+    "tracker",
+    "orphaned",
+    "discovery stub",
+    "canonical path",
+    "agent-visible path",
+    "mount mapping",
+    "session",
+    "harness",
+)
+
+
+def test_every_departure_is_marked_and_names_its_rule() -> None:
+    """Whoever knows the source design sees at once where we differ, and how (003-R200)."""
+    marked = {mark: list(rows(f"{mark}s")) for mark in MARKS}
+
+    assert all(f"**{mark}**" in SSOT for mark in MARKS)
+    assert all(marked.values())
+    for row in (row for each in marked.values() for row in each):
+        assert RULE.fullmatch(row[0]), row
+
+
+def test_the_status_names_no_command_that_is_not_there() -> None:
+    """What is called shipped can be run, and what is called missing cannot (003-R201)."""
+    for part, state in rows("Status"):
+        missing = "not yet" in state and not state.startswith("shipped")
+        for name in COMMAND.findall(part):
+            assert (name in COMMANDS.commands) is not missing, (part, name)
+
+
+def test_the_glossary_has_the_words_of_the_design_and_of_the_code() -> None:
+    """One word, one meaning, in code and documents alike (003-R196)."""
+    told = {word.strip() for row in glossary() for word in row[0].split(",")}
+
+    assert set(TERMS) <= told
+    assert {name.replace("_", " ") for name in (*SETS, "identity_hash", *VERSION_HASHES)} <= told
+    assert TrackerState.ORPHANED in told
+    everything = GLOSSARY.replace("tool call", "toolcall").replace("system prompt", "system_prompt")
+    assert all(kind in everything for kind in OBJECT_KINDS)
+
+
+def rows(heading: str) -> Iterator[list[str]]:
+    """The rows of the table under a heading, cell by cell."""
+    section = SSOT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    yield from _cells(section)
+
+
+def glossary() -> Iterator[list[str]]:
+    yield from _cells(GLOSSARY)
+
+
+def _cells(text: str) -> Iterator[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    for line in lines[2:]:
+        yield [cell.strip() for cell in line.strip("|").split("|")]
