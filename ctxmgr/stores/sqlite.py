@@ -1,6 +1,7 @@
 """SqliteStore: the embedded bitemporal store. One file, no daemon, many processes.
 
     commit     ─► sqlite_writer (one thread, group commit) ─► sqlite_apply ─► sqlite_timeline
+                  sqlite_log (another, when there is much) moves the log into the file
     get        ─► sqlite_reader, on the event loop: it takes microseconds
     the rest   ─► sqlite_history, sqlite_find, sqlite_feed in a few threads of their own
 
@@ -50,6 +51,7 @@ from ctxmgr.stores.sqlite_fields import Fields
 from ctxmgr.stores.sqlite_file import (
     Address,
     Durability,
+    connect,
     parse_url,
     settle,
     translate,
@@ -57,6 +59,7 @@ from ctxmgr.stores.sqlite_file import (
 )
 from ctxmgr.stores.sqlite_jobs import Job, changes_of, digest_of, size_of
 from ctxmgr.stores.sqlite_layout import FORMAT
+from ctxmgr.stores.sqlite_log import LogKeeper
 from ctxmgr.stores.sqlite_reader import Context, Reader
 from ctxmgr.stores.sqlite_statements import migrations
 from ctxmgr.stores.sqlite_upkeep import Backup, Progress, Vacuumed, Verification
@@ -93,12 +96,14 @@ class SqliteStore:
         *,
         fields: Fields,
         writer: Writer,
+        log: LogKeeper,
         readers: Sequence[Reader],
     ) -> None:
         self._address = address
         self._fields = fields
         self._kinds = fields.kinds()
         self._writer = writer
+        self._log = log
         self._inline, *others = readers
         self._current = self._inline.current
         self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
@@ -141,6 +146,11 @@ class SqliteStore:
             address,
             fields=opened.fields,
             writer=Writer(opened.writing, context),
+            log=LogKeeper(
+                opened.writing,
+                url=address.url,
+                open_=lambda: connect(address, durability=durability, writes=True),
+            ),
             readers=[Reader(each, context) for each in opened.reading],
         )
 
@@ -157,7 +167,7 @@ class SqliteStore:
             named = bytes.fromhex(digest(checked))
         elif key is not None:
             named = await asyncio.to_thread(digest_of, checked.matches, changes)
-        return await self._writer.commit(Job(checked.matches, changes, key, named))
+        return await self._writer.commit(Job(checked.matches, changes, key, named, size))
 
     async def get(self, object_id: str, *, as_of: AsOf = LATEST) -> Version | None:
         found: Version | Literal[False] | None = False
@@ -285,6 +295,7 @@ class SqliteStore:
     async def _close(self) -> None:
         self._closed = True
         await self._writer.close()
+        await asyncio.to_thread(self._log.close)
         await asyncio.to_thread(self._threads.shutdown)
         for reader in self._readers:
             reader.close()

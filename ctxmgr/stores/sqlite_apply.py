@@ -48,7 +48,8 @@ class Applier:
         self._bodies = Bodies(self._execute, url=context.url)
         self._packer = Packer(self._execute, bodies=self._bodies, name=self._names.number)
         self._marks = Marks()
-        self._wrote = False
+        self.wrote = False
+        """Whether the last transaction, if it failed, left something to be rolled back."""
         self._last: tuple[int, Instant] = (0, 0)
         self._next_until: Instant | None = None
         self._seen: int | None = None
@@ -79,19 +80,19 @@ class Applier:
 
     def undo(self) -> None:
         """Go on after the last transaction was rolled back."""
-        if self._wrote:
+        if self.wrote:
             self.forget()
             self.begin()
 
     def apply(self, job: Job) -> Commit:
         """Write the transaction, or raise and leave it to the caller to roll back."""
-        self._wrote = False
+        self.wrote = False
         if job.key is not None and (known := self._known(job.key, job)) is not None:
             return known
         sequence = self._last[0] + 1
         instant = max(self._clock(), self._last[1])
         self._judge(job.matches, instant)
-        self._wrote = True
+        self.wrote = True
         self._names.trim()
         self._script.clear()
         mark = self._marks.mark(sequence, job.matches) if job.key is None else job.digest

@@ -45,9 +45,6 @@ BUSY_PAUSE_MS: Final = 10
 PAGE_BYTES: Final = 16_384
 """Several texts of 2 KB share a page; on the usual 4 KB each would take one, half of it empty."""
 
-CHECKPOINT_PAGES: Final = 1000
-"""Pages in the log before they are moved into the file: 8 MB."""
-
 CACHE_KIB: Final = 32_768
 """Page cache per connection."""
 
@@ -166,7 +163,7 @@ def connect(address: Address, *, durability: Durability, writes: bool) -> apsw.C
         connection.execute(f"PRAGMA synchronous = {durability}")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         connection.execute("PRAGMA temp_store = MEMORY")  # where savepoints keep pages
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # sqlite_log does it
         if not writes:
             connection.execute("PRAGMA query_only = ON")
     except BaseException:

@@ -28,6 +28,8 @@ class Job(NamedTuple):
     changes: tuple[Change, ...]
     key: str | None
     digest: bytes | None
+    size: int
+    """Bytes of JSON."""
 
 
 def changes_of(checked: Checked) -> tuple[Change, ...]:

@@ -18,6 +18,7 @@ class Gate:
     """Holds the writer before its next group, so that what comes meanwhile forms one."""
 
     def __init__(self, store: SqliteStore, monkeypatch) -> None:
+        monkeypatch.setattr(sqlite_writer, "HERE_SECONDS_MAX", 0)  # only the thread commits
         self._open = threading.Event()
         self.groups: list[int] = []
         commit = store._writer._commit
