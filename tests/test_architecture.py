@@ -95,6 +95,8 @@ MUST_BE_PURE: Final = (
     "messages.anthropic",
     "messages.conversation",
     "messages.openai",
+    "messages.recorded",
+    "messages.recordings",
     "messages.text",
     "errors",
 )
