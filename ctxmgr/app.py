@@ -28,6 +28,8 @@ from ctxmgr.errors import Incorrect
 
 if TYPE_CHECKING:
     from ctxmgr.core.client import Client
+    from ctxmgr.core.surroundings import Recall as RecallTool
+    from ctxmgr.core.surroundings import Surroundings
     from ctxmgr.settings import Loaded
 
 URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -76,6 +78,7 @@ async def connect(
     listeners: Iterable[Listener] = (),
     contributors: Iterable[Contributor] = (),
     fingerprints: Path | None = None,
+    search: Path | None = None,
     tracking: bool = True,
     store: Store | None = None,
 ) -> AsyncIterator["Client"]:
@@ -85,7 +88,8 @@ async def connect(
     ``canonicalPrefix``, optionally ``filesystemId``); a sandbox knows its own. With neither there
     is no sandbox, and the agent's paths are the host's. ``filesystem_id`` names the filesystem of a
     sandbox that we do not run. ``directory`` is where the agent's relative paths begin.
-    ``fingerprints`` is a file that spares reading unchanged files after a restart. Without
+    ``fingerprints`` is a file that spares reading unchanged files after a restart. ``search`` is a
+    file for a search index, made from the store; with it the agent is offered ``recall``. Without
     ``tracking`` files are looked at only when the agent reads them and when a session is resumed.
     """
     refuse_windows()
@@ -104,6 +108,8 @@ async def connect(
         around.sandbox, around.directory = sandbox, directory or _directory(where)
         around.window = window or Window()
         around.contributors = tuple(contributors)
+        if search is not None:
+            around.recall = await _recall(around, search, closing)
         yield await closing.enter_async_context(client)
 
 
@@ -188,6 +194,16 @@ def _client(
         forms={"text": text.payload, "anthropic": anthropic.payload, "openai": openai.payload},
     )
     return Client(around, fingerprints=known, listeners=listeners, tracking=tracking)
+
+
+async def _recall(around: "Surroundings", path: Path, closing: AsyncExitStack) -> "RecallTool":
+    from ctxmgr.core.recall import Recall
+    from ctxmgr.core.secrets import Masker
+    from ctxmgr.stores.fts5 import Fts5Index
+
+    index = await Fts5Index.open(path)
+    closing.push_async_callback(index.close)
+    return Recall(around, index, masker=Masker()).search
 
 
 async def _open_loaded(

@@ -83,6 +83,8 @@ MUST_BE_PURE: Final = (
     "core.paging",
     "core.parts",
     "core.prompts",
+    "core.recalled",
+    "core.search",
     "core.secret_forms",
     "core.secret_values",
     "core.secrets",
