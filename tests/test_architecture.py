@@ -69,6 +69,8 @@ PURE_IMPORTS: Final = frozenset(
 IMPURE_CALLS: Final = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
 MUST_BE_PURE: Final = (
     "core.assembly",
+    "core.cache_breaks",
+    "core.cache_usage",
     "core.calibration",
     "core.canonical",
     "core.collapse",
@@ -93,6 +95,7 @@ MUST_BE_PURE: Final = (
     "core.tokens",
     "core.transactions",
     "core.turns",
+    "core.usage",
     "core.vocabularies",
     "messages.anthropic",
     "messages.conversation",

@@ -11,34 +11,11 @@ was written in several entries is one turn, and a result finds its call by id.
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from ctxmgr.core.usage import Usage
 from ctxmgr.errors import Incorrect
 
 TURNS_MAX: Final = 100_000
 """Turns of one recording; weeks of work have some thousands."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Tokens of one model call, as the provider reported them."""
-
-    input: int
-    """Neither read from the cache nor written to it."""
-    cache_read: int = 0
-    cache_write: int = 0
-    output: int = 0
-
-    @property
-    def prompt(self) -> int:
-        """All tokens of the prompt, cached or not."""
-        return self.input + self.cache_read + self.cache_write
-
-    def to_value(self) -> dict[str, int]:
-        return {
-            "input": self.input,
-            "cache_read": self.cache_read,
-            "cache_write": self.cache_write,
-            "output": self.output,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

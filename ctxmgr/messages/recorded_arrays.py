@@ -7,12 +7,11 @@ message may carry the ``usage`` and ``model`` of its reply. Both APIs' messages 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ctxmgr.messages.recorded import Recorder, Usage
+from ctxmgr.core.usage import Usage
+from ctxmgr.messages.recorded import Recorder
 from ctxmgr.messages.recorded_blocks import (
-    anthropic_usage,
     content_text,
     milliseconds,
-    openai_usage,
     parsed_args,
 )
 
@@ -83,7 +82,7 @@ def _answer(entry: Entry, content: object, recorder: Recorder) -> None:
         function = call.get("function") or call["custom"]
         args = function.get("arguments", function.get("input"))
         recorder.call(call["id"], tool=function["name"], args=parsed_args(args))
-    usage = _usage(entry.get("usage"))
+    usage = Usage.from_value(entry.get("usage"))
     if usage is not None:
         recorder.usage(usage)
 
@@ -93,9 +92,3 @@ def _block(block: Any, recorder: Recorder) -> None:
         recorder.call(block["id"], tool=block["name"], args=block["input"])
     else:
         recorder.text(content_text([block]))
-
-
-def _usage(usage: Entry | None) -> Usage | None:
-    if usage and "input_tokens" in usage and "input_tokens_details" not in usage:
-        return anthropic_usage(usage)
-    return openai_usage(usage)

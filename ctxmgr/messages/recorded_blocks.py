@@ -1,11 +1,8 @@
-"""What recorded formats have in common: content as text or blocks, times, usage. Pure."""
+"""What recorded formats have in common: content as text or blocks, arguments, times. Pure."""
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
-
-from ctxmgr.messages.recorded import Usage
+from typing import Final
 
 IMAGE: Final = "[image]"
 """Stands where a picture was."""
@@ -58,36 +55,3 @@ def milliseconds(value: object) -> int | None:
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return round(aware.timestamp() * 1_000)
     return int(value) if isinstance(value, int | float) else None
-
-
-def anthropic_usage(usage: Mapping[str, Any] | None) -> Usage | None:
-    """Read usage whose ``input_tokens`` leave out what the cache gave or took."""
-    if not usage:
-        return None
-    return Usage(
-        input=_number(usage, "input_tokens"),
-        cache_read=_number(usage, "cache_read_input_tokens"),
-        cache_write=_number(usage, "cache_creation_input_tokens"),
-        output=_number(usage, "output_tokens"),
-    )
-
-
-def openai_usage(usage: Mapping[str, Any] | None) -> Usage | None:
-    """Read usage whose prompt tokens count the cached ones in."""
-    if not usage:
-        return None
-    prompt = _number(usage, "prompt_tokens") or _number(usage, "input_tokens")
-    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or usage
-    cached = _number(details, "cached_tokens") or _number(details, "cached_input_tokens")
-    written = _number(usage, "cache_creation_input_tokens")
-    return Usage(
-        input=max(0, prompt - cached - written),
-        cache_read=cached,
-        cache_write=written,
-        output=_number(usage, "completion_tokens") or _number(usage, "output_tokens"),
-    )
-
-
-def _number(usage: Mapping[str, Any], name: str) -> int:
-    value = usage.get(name)
-    return value if isinstance(value, int) and value > 0 else 0

@@ -7,8 +7,9 @@ the token counts are read; the others repeat the items. In old rollouts items st
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ctxmgr.core.usage import Usage
 from ctxmgr.messages.recorded import Recorder
-from ctxmgr.messages.recorded_blocks import content_text, milliseconds, openai_usage, parsed_args
+from ctxmgr.messages.recorded_blocks import content_text, milliseconds, parsed_args
 
 NAME: Final = "codex"
 
@@ -89,7 +90,7 @@ def _answering(recorder: Recorder, timestamp: int | None) -> None:
 
 def _tokens(payload: Entry, recorder: Recorder) -> None:
     last = (payload.get("info") or {}).get("last_token_usage")
-    usage = openai_usage(last)
+    usage = Usage.from_openai(last)
     if usage is not None:
         recorder.usage(usage)
 

@@ -11,8 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ctxmgr.core.usage import Usage
 from ctxmgr.messages.recorded import Recorder
-from ctxmgr.messages.recorded_blocks import content_text, milliseconds, openai_usage, parsed_args
+from ctxmgr.messages.recorded_blocks import content_text, milliseconds, parsed_args
 
 NAME: Final = "openhands"
 
@@ -84,7 +85,7 @@ def _call(entry: Entry, args: Entry, recorder: Recorder) -> None:
         tool=metadata["function_name"],
         args=parsed_args(function["arguments"]),
     )
-    usage = openai_usage(response.get("usage"))
+    usage = Usage.from_openai(response.get("usage"))
     if usage is not None:
         recorder.usage(usage)
 

@@ -7,7 +7,8 @@ later prompt was seen before it, and is part of the recording.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ctxmgr.messages.recorded import Recorder, Usage
+from ctxmgr.core.usage import Usage
+from ctxmgr.messages.recorded import Recorder
 from ctxmgr.messages.recorded_blocks import content_text, milliseconds
 
 NAME: Final = "pi"

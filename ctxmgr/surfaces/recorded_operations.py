@@ -1,4 +1,4 @@
-"""Operations on sessions that other harnesses recorded."""
+"""Operations on recorded sessions: take them in, and ask what their cache did."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -8,6 +8,7 @@ from ctxmgr.surfaces.catalogue import Param
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
+    from ctxmgr.core.cache_reading import CacheReport
     from ctxmgr.messages.importing import Imported
     from ctxmgr.messages.recorded import Recording
 
@@ -39,6 +40,29 @@ async def import_recorded(
     async with connect(store=await app.store(), tracking=False) as client:
         app.say(f"storing {len(recording.turns)} turns")
         return await import_recording(client, recording, session_id=name)
+
+
+async def cache(
+    app: "App",
+    session: Annotated[str, Param("The session.", metavar="SESSION")],
+    *,
+    recorded: Annotated[bool, Param("By the usage that the provider reported.")] = False,
+    last: Annotated[int, Param("How many calls, the last ones.")] = 100,
+) -> "CacheReport":
+    """Tell why a session's cached prefix broke, call by call.
+
+    Names the first byte that differs from the prompt before, the object and field it belongs to,
+    and what writing the rest again cost. Prompts are made again from their records. With --recorded
+    it is told by the usage stored with the turns, as for a session that was imported.
+    """
+    from ctxmgr.core.cache_reading import cache_report, recorded_cache_report
+
+    if last < 1:
+        raise Incorrect(f"--last is a number of calls, from 1, not {last}")
+    store = await app.store()
+    if recorded:
+        return await recorded_cache_report(store, session, last=last)
+    return await cache_report(store, session, last=last, say=app.say)
 
 
 def read_file(path: Path, recorded_by: str | None) -> "Recording":

@@ -46,3 +46,37 @@ def test_a_line_that_is_wrong_is_named(ctxmgr: Run, home: Path) -> None:
 
     assert refused.exit_code != 0
     assert "broken.jsonl: line 11: no JSON" in refused.output
+
+
+def test_cache_names_the_object_that_broke_the_prefix(ctxmgr: Run, home: Path) -> None:
+    """The plain layout writes a line for every tool call before the chat; here is its price."""
+    store = ("--store", f"sqlite:///{home / 's.db'}")
+    ctxmgr("import-recorded", str(FIXTURES / "pi.jsonl"), *store)
+
+    told = json.loads(ctxmgr("cache", "pi-1", "--json", *store).output)
+
+    second = told["calls"][1]
+    assert told["breaks"] == 1
+    assert (second["change"], second["section"]) == ("new", "metadata_pool")
+    assert second["object_id"] == "pi-1:1:toolu_1"
+    assert second["cost"] > 0
+
+
+def test_cache_tells_what_the_provider_recorded(ctxmgr: Run, home: Path) -> None:
+    """Of an imported session the provider's own numbers are the truth."""
+    store = ("--store", f"sqlite:///{home / 's.db'}")
+    ctxmgr("import-recorded", str(FIXTURES / "claude-code.jsonl"), *store)
+
+    told = json.loads(ctxmgr("cache", "cc-1", "--recorded", "--json", *store).output)
+
+    assert (told["breaks"], told["prompt_tokens"], told["cached_tokens"]) == (0, 2468, 1200)
+
+
+def test_cache_says_what_is_missing(ctxmgr: Run, home: Path) -> None:
+    """No such session, no usage, no sensible number: each has its own sentence."""
+    store = ("--store", f"sqlite:///{home / 's.db'}")
+    ctxmgr("import-recorded", str(FIXTURES / "openhands-sdk.jsonl"), "--session", "s1", *store)
+
+    assert "there is no session s2" in ctxmgr("cache", "s2", *store).output
+    assert "no usage was recorded" in ctxmgr("cache", "s1", "--recorded", *store).output
+    assert "--last is a number of calls" in ctxmgr("cache", "s1", "--last", "0", *store).output
