@@ -166,7 +166,7 @@ class LiveSession:
                 args=dict(args),
                 status=status,
                 chat_ref=self._state.chat.object_id,
-                content=output,
+                content=around.masker.stored(output),
                 args_display=args_display,
                 file_refs=refs(plans),
             )

@@ -18,7 +18,6 @@ from ctxmgr.core.lines import file_line, toolcall_line
 from ctxmgr.core.objects import from_document
 from ctxmgr.core.recalled import TOOL, Recalled, told
 from ctxmgr.core.search import Entry, Position, SearchIndex
-from ctxmgr.core.secrets import Masker
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import Store, Transaction, Version
 from ctxmgr.core.surroundings import Surroundings
@@ -33,10 +32,9 @@ OBJECTS_MAX: Final = 20
 class Recall:
     """Searches what the sessions of one client have met."""
 
-    def __init__(self, around: Surroundings, index: SearchIndex, *, masker: Masker) -> None:
+    def __init__(self, around: Surroundings, index: SearchIndex) -> None:
         self._around = around
         self._index = index
-        self._masker = masker
 
     async def search(self, query: str, session: Session, limit: int) -> str:
         """Return what the agent is told, with secrets masked as its policy says."""
@@ -50,7 +48,7 @@ class Recall:
 
     def _recalled(self, version: Version) -> Recalled:
         stored = from_document(version.document)
-        text = self._masker.shown(stored.content or "")
+        text = self._around.masker.shown(stored.content or "")
         if isinstance(stored, File):
             path = self._around.display_path(stored)
             line = file_line(stored, display_path=path, state=stored.state())

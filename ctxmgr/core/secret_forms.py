@@ -11,6 +11,7 @@ proportion to its length, whatever it is.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 PRIVATE_KEY: Final = "private-key"
@@ -33,14 +34,15 @@ class Form:
 
     kind: str
     hints: tuple[str, ...]
-    expression: re.Pattern[str]
+    expression: str
     rank: int = 0
 
     def spans(self, text: str) -> Iterator[Span]:
         if not any(hint in text for hint in self.hints):
             return
-        group = 1 if self.expression.groups else 0
-        for found in self.expression.finditer(text):
+        expression = _compiled(self.expression)
+        group = 1 if expression.groups else 0
+        for found in expression.finditer(text):
             yield Span(found.start(group), self.rank, found.end(group), self.kind)
 
 
@@ -61,11 +63,17 @@ def _prefixed(kind: str, prefixes: str, alphabet: str, least: int, most: int = 5
     literals = tuple(prefixes.split())
     marks = "|".join(map(re.escape, literals))
     body = f"[{alphabet}]{{{least},{most}}}+" if least < most else f"[{alphabet}]{{{least}}}"
-    return Form(kind, literals, re.compile(f"(?<![{_ALNUM}_])(?:{marks}){body}(?![{_ALNUM}])"))
+    return Form(kind, literals, f"(?<![{_ALNUM}_])(?:{marks}){body}(?![{_ALNUM}])")
 
 
 def _shaped(kind: str, hints: str, expression: str, *, rank: int = 0) -> Form:
-    return Form(kind, tuple(hints.split()), re.compile(expression, re.ASCII), rank)
+    return Form(kind, tuple(hints.split()), expression, rank)
+
+
+@cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    """Compile what a text has a hint of; few texts have any, and all would slow every start."""
+    return re.compile(expression, re.ASCII)
 
 
 FORMS: Final = (

@@ -63,6 +63,7 @@ class Usage:
         details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or usage
         cached = _number(details, "cached_tokens") or _number(details, "cached_input_tokens")
         written = _number(usage, "cache_creation_input_tokens")
+        written = written or _number(usage, "cache_write_input_tokens")
         return cls(
             input=max(0, prompt - cached - written),
             cache_read=cached,

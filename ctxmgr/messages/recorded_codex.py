@@ -91,7 +91,7 @@ def _answering(recorder: Recorder, timestamp: int | None) -> None:
 def _tokens(payload: Entry, recorder: Recorder) -> None:
     last = (payload.get("info") or {}).get("last_token_usage")
     usage = Usage.from_openai(last)
-    if usage is not None:
+    if usage is not None and usage.prompt:
         recorder.usage(usage)
 
 

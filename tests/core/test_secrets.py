@@ -3,7 +3,6 @@
 import random
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,6 +15,9 @@ from tests.core.secret_corpus import ALNUM, CODE, drawn, harmless, private_key, 
 
 CORPUS = tuple(secrets(random.Random(7)))
 HARMLESS = tuple(harmless(random.Random(8)))
+SHOWS_SECRETS = "secrets.md"
+"""The page whose examples are masked."""
+
 GITHUB = "gh" + "p_" + drawn(random.Random(9), ALNUM, 36)
 
 
@@ -48,9 +50,10 @@ def test_nothing_in_the_harmless_corpus_is_masked() -> None:
 def test_our_own_sources_hold_no_secret(folder: str) -> None:
     """A large harmless text that nobody made up for this test."""
     paths = [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")]
+    masked = {path.name: mask(path.read_text(encoding="utf-8")).found for path in paths}
 
-    assert paths
-    assert [(path.name, mask(_read(path)).found) for path in paths if mask(_read(path)).found] == []
+    assert [name for name in masked if masked[name] and name != SHOWS_SECRETS] == []
+    assert len(masked) > 10
 
 
 def test_kinds_are_told_apart() -> None:
@@ -146,7 +149,3 @@ def test_a_key_block_that_was_cut_is_masked_as_far_as_it_goes() -> None:
     masked = mask(f"{cut}\n... 20 more lines\n")
 
     assert masked.text == f"{masked.found[0].placeholder}\n... 20 more lines\n"
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
