@@ -35,6 +35,18 @@ PREFIXED = (
     ("docker-token", ("dckr_", "pat_"), ALNUM, 27),
     ("sendgrid-key", ("S", "G."), ALNUM, 22),
     ("twilio-key", ("S", "K"), HEX, 32),
+    ("openrouter-key", ("sk-", "or-v1-"), HEX, 64),
+    ("groq-key", ("gs", "k_"), ALNUM, 52),
+    ("grafana-token", ("gl", "sa_"), ALNUM, 41),
+    ("linear-key", ("lin_", "api_"), ALNUM, 40),
+    ("shopify-token", ("shp", "at_"), HEX, 32),
+    ("postman-key", ("PM", "AK-"), HEX, 59),
+    ("newrelic-key", ("NR", "AK-"), string.ascii_uppercase, 27),
+    ("nvidia-key", ("nv", "api-"), ALNUM, 64),
+    ("prefect-key", ("pn", "u_"), ALNUM, 36),
+    ("clojars-token", ("CLO", "JARS_"), HEX, 60),
+    ("age-key", ("AGE-SECRET", "-KEY-1"), string.ascii_uppercase + "023456789", 58),
+    ("sourcegraph-token", ("sg", "p_"), HEX, 40),
 )
 PLACES = (
     "{}",
