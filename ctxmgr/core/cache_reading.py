@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 
 from ctxmgr.core.assembly import Context
 from ctxmgr.core.cache_breaks import CallCost, Change, Prompt, call_costs
-from ctxmgr.core.cache_usage import Answered, RecordedCost, recorded_costs
+from ctxmgr.core.cache_usage import RecordedCost, ReportedCall, recorded_costs
 from ctxmgr.core.envelopes import chat_id
 from ctxmgr.core.infrastructure import Chat
+from ctxmgr.core.model import Usage
 from ctxmgr.core.objects import from_document
 from ctxmgr.core.past import prompt_as_of
 from ctxmgr.core.store import Store
-from ctxmgr.core.usage import Usage
+from ctxmgr.core.usage import read_usage
 from ctxmgr.core.vocabularies import vocabulary
 from ctxmgr.errors import Incorrect, NotFound
 
@@ -64,7 +65,7 @@ async def recorded_cache_report(store: Store, session_id: str, *, last: int) -> 
     """Tell what the provider's cache gave, by the usage recorded with a session's turns."""
     chat = await _chat(store, session_id)
     answered = list(_answered(chat))
-    if not any(each.usage.prompt for each in answered):
+    if not any(each.usage.prompt_tokens for each in answered):
         raise Incorrect(f"session {session_id}: no usage was recorded with its turns")
     calls = tuple(recorded_costs(answered)[-last:])
     return _report(
@@ -116,11 +117,11 @@ def _model(chat: Chat) -> str | None:
     return chat.turns[-1].assistant_meta.model
 
 
-def _answered(chat: Chat) -> list[Answered]:
+def _answered(chat: Chat) -> list[ReportedCall]:
     return [
-        Answered(
+        ReportedCall(
             n=n,
-            usage=Usage.from_value(turn.assistant_meta.usage) or Usage(input=0),
+            usage=read_usage(turn.assistant_meta.usage) or Usage(),
             model=turn.assistant_meta.model,
             timestamp=turn.assistant_meta.timestamp,
             toolcall_ids=turn.toolcall_ids,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ctxmgr.core.cache_breaks import READ_PRICE, WRITE_PRICE
-from ctxmgr.core.usage import Usage
+from ctxmgr.core.model import Usage
 
 TTL_MS: Final = 300_000
 """How long a provider keeps what nobody reads, unless more is paid for."""
@@ -29,7 +29,7 @@ LOST_MIN: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class ReportedCall:
     """A call as it was recorded."""
 
     n: int
@@ -61,7 +61,7 @@ class RecordedCost:
 
 
 def recorded_costs(
-    calls: Iterable[Answered],
+    calls: Iterable[ReportedCall],
     *,
     ttl_ms: int = TTL_MS,
     read: float = READ_PRICE,
@@ -69,7 +69,7 @@ def recorded_costs(
 ) -> list[RecordedCost]:
     """Say for each call what was lost, and why."""
     costs: list[RecordedCost] = []
-    earlier: list[Answered] = []
+    earlier: list[ReportedCall] = []
     for call in calls:
         lost = _lost(earlier[-1], call) if earlier else 0
         why = _why(earlier[-1], call, ttl_ms) if lost else None
@@ -77,9 +77,9 @@ def recorded_costs(
         costs.append(
             RecordedCost(
                 n=call.n,
-                prompt_tokens=call.usage.prompt,
-                cache_read=call.usage.cache_read,
-                cache_write=call.usage.cache_write,
+                prompt_tokens=call.usage.prompt_tokens,
+                cache_read=call.usage.cache_read_tokens,
+                cache_write=call.usage.cache_written_tokens,
                 why=why,
                 idle_seconds=_idle_ms(earlier[-1], call) // 1_000 if earlier else None,
                 ended_before_call=earlier[ended].n if ended is not None else None,
@@ -88,35 +88,35 @@ def recorded_costs(
                 cost=round(lost * (write - read)),
             )
         )
-        if call.usage.prompt:
+        if call.usage.prompt_tokens:
             earlier.append(call)
     return costs
 
 
-def _lost(before: Answered, call: Answered) -> int:
-    lost = min(before.usage.prompt, call.usage.prompt) - call.usage.cache_read
+def _lost(before: ReportedCall, call: ReportedCall) -> int:
+    lost = min(before.usage.prompt_tokens, call.usage.prompt_tokens) - call.usage.cache_read_tokens
     return lost if lost >= LOST_MIN else 0
 
 
-def _why(before: Answered, call: Answered, ttl_ms: int) -> str:
+def _why(before: ReportedCall, call: ReportedCall, ttl_ms: int) -> str:
     if before.model != call.model:
         return "model"
     if _idle_ms(before, call) > ttl_ms:
         return "idle"
-    if not call.usage.cache_read:
+    if not call.usage.cache_read_tokens:
         return "beginning"
-    return "shortened" if call.usage.prompt < before.usage.prompt else "prefix"
+    return "shortened" if call.usage.prompt_tokens < before.usage.prompt_tokens else "prefix"
 
 
-def _idle_ms(before: Answered, call: Answered) -> int:
+def _idle_ms(before: ReportedCall, call: ReportedCall) -> int:
     if before.timestamp is None or call.timestamp is None:
         return 0
     return max(0, call.timestamp - before.timestamp)
 
 
-def _ended_before(earlier: Sequence[Answered], call: Answered) -> int:
+def _ended_before(earlier: Sequence[ReportedCall], call: ReportedCall) -> int:
     """Return the place of the call whose prompt was the first to reach beyond the cached part."""
     sizes: list[int] = []
     for each in earlier:  # a shortened prompt does not make earlier tokens newer
-        sizes.append(max(each.usage.prompt, sizes[-1] if sizes else 0))
-    return min(bisect_right(sizes, call.usage.cache_read), len(earlier) - 1)
+        sizes.append(max(each.usage.prompt_tokens, sizes[-1] if sizes else 0))
+    return min(bisect_right(sizes, call.usage.cache_read_tokens), len(earlier) - 1)

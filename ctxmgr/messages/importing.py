@@ -13,6 +13,7 @@ from ctxmgr.core.documents import Document
 from ctxmgr.core.infrastructure import AssistantMeta
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.parts import text_part
+from ctxmgr.core.usage import to_value
 from ctxmgr.messages.conversation import ToolCallIds, read_call, storable
 from ctxmgr.messages.recorded import RecordedCall, RecordedTurn, Recording
 
@@ -68,7 +69,7 @@ async def _import_turn(session: LiveSession, turn: RecordedTurn, *, api: str) ->
     meta = AssistantMeta(
         api=api,
         model=turn.model,
-        usage=turn.usage.to_value() if turn.usage else None,
+        usage=to_value(turn.usage) if turn.usage else None,
         timestamp=turn.timestamp,
     )
     await session.end_turn([part.document for part in parts], meta=meta)

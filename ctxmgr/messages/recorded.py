@@ -11,7 +11,7 @@ was written in several entries is one turn, and a result finds its call by id.
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from ctxmgr.core.usage import Usage
+from ctxmgr.core.model import Usage
 from ctxmgr.errors import Incorrect
 
 TURNS_MAX: Final = 100_000
@@ -31,7 +31,7 @@ class RecordedCall:
     failed: bool = False
 
 
-Said: TypeAlias = str | RecordedCall
+RecordedPart: TypeAlias = str | RecordedCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class RecordedTurn:
     """One model call."""
 
     user: str = field(repr=False)
-    said: tuple[Said, ...] = field(repr=False)
+    said: tuple[RecordedPart, ...] = field(repr=False)
     model: str | None = None
     usage: Usage | None = None
     timestamp: int | None = None

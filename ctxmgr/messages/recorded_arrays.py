@@ -7,7 +7,7 @@ message may carry the ``usage`` and ``model`` of its reply. Both APIs' messages 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ctxmgr.core.usage import Usage
+from ctxmgr.core.usage import read_usage
 from ctxmgr.messages.recorded import Recorder
 from ctxmgr.messages.recorded_blocks import (
     content_text,
@@ -82,7 +82,7 @@ def _answer(entry: Entry, content: object, recorder: Recorder) -> None:
         function = call.get("function") or call["custom"]
         args = function.get("arguments", function.get("input"))
         recorder.call(call["id"], tool=function["name"], args=parsed_args(args))
-    usage = Usage.from_value(entry.get("usage"))
+    usage = read_usage(entry.get("usage"))
     if usage is not None:
         recorder.usage(usage)
 

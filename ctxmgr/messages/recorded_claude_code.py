@@ -8,7 +8,7 @@ harness put before the user's words is what the model saw, and stays.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ctxmgr.core.usage import Usage
+from ctxmgr.core.usage import anthropic_usage
 from ctxmgr.messages.recorded import Recorder
 from ctxmgr.messages.recorded_blocks import content_text, milliseconds
 
@@ -70,6 +70,6 @@ def _answer(entry: Entry, message: Entry, recorder: Recorder) -> None:
                 recorder.text(block["text"])
             case "tool_use":
                 recorder.call(block["id"], tool=block["name"], args=block["input"])
-    usage = Usage.from_anthropic(message.get("usage"))
+    usage = anthropic_usage(message.get("usage"))
     if usage is not None:
         recorder.usage(usage)

@@ -7,7 +7,7 @@ the token counts are read; the others repeat the items. In old rollouts items st
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ctxmgr.core.usage import Usage
+from ctxmgr.core.usage import openai_usage
 from ctxmgr.messages.recorded import Recorder
 from ctxmgr.messages.recorded_blocks import content_text, milliseconds, parsed_args
 
@@ -90,8 +90,8 @@ def _answering(recorder: Recorder, timestamp: int | None) -> None:
 
 def _tokens(payload: Entry, recorder: Recorder) -> None:
     last = (payload.get("info") or {}).get("last_token_usage")
-    usage = Usage.from_openai(last)
-    if usage is not None and usage.prompt:
+    usage = openai_usage(last)
+    if usage is not None and usage.prompt_tokens:
         recorder.usage(usage)
 
 

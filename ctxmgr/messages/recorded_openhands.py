@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ctxmgr.core.usage import Usage
+from ctxmgr.core.usage import openai_usage
 from ctxmgr.messages.recorded import Recorder
 from ctxmgr.messages.recorded_blocks import content_text, milliseconds, parsed_args
 
@@ -85,7 +85,7 @@ def _call(entry: Entry, args: Entry, recorder: Recorder) -> None:
         tool=metadata["function_name"],
         args=parsed_args(function["arguments"]),
     )
-    usage = Usage.from_openai(response.get("usage"))
+    usage = openai_usage(response.get("usage"))
     if usage is not None:
         recorder.usage(usage)
 

@@ -7,7 +7,7 @@ later prompt was seen before it, and is part of the recording.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ctxmgr.core.usage import Usage
+from ctxmgr.core.model import Usage
 from ctxmgr.messages.recorded import Recorder
 from ctxmgr.messages.recorded_blocks import content_text, milliseconds
 
@@ -65,7 +65,7 @@ def _message(message: Entry, recorder: Recorder) -> None:
 
 def _answer(message: Entry, recorder: Recorder) -> None:
     usage = _usage(message.get("usage"))
-    if not message["content"] and (usage is None or not usage.prompt):
+    if not message["content"] and (usage is None or not usage.prompt_tokens):
         return  # the request was stopped before it reached the model
     recorder.answer(model=message.get("model"), timestamp=milliseconds(message.get("timestamp")))
     for block in message["content"]:
@@ -82,8 +82,8 @@ def _usage(usage: Entry | None) -> Usage | None:
     if not usage:
         return None
     return Usage(
-        input=usage.get("input", 0),
-        cache_read=usage.get("cacheRead", 0),
-        cache_write=usage.get("cacheWrite", 0),
-        output=usage.get("output", 0),
+        input_tokens=usage.get("input", 0),
+        cache_read_tokens=usage.get("cacheRead", 0),
+        cache_written_tokens=usage.get("cacheWrite", 0),
+        output_tokens=usage.get("output", 0),
     )

@@ -4,16 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from ctxmgr.core.cache_usage import Answered, recorded_costs
-from ctxmgr.core.usage import Usage
+from ctxmgr.core.cache_usage import ReportedCall, recorded_costs
+from ctxmgr.core.model import Usage
+from ctxmgr.core.usage import read_usage, to_value
 
 MINUTE_MS = 60_000
 
 
-def call(n: int, *, read: int, write: int, model: str = "m", minute: float = 0) -> Answered:
-    return Answered(
+def call(n: int, *, read: int, write: int, model: str = "m", minute: float = 0) -> ReportedCall:
+    return ReportedCall(
         n=n,
-        usage=Usage(input=3, cache_read=read, cache_write=write, output=50),
+        usage=Usage(
+            input_tokens=3, cache_read_tokens=read, cache_written_tokens=write, output_tokens=50
+        ),
         model=model,
         timestamp=round(minute * MINUTE_MS),
         toolcall_ids=(f"c{n}",),
@@ -41,7 +44,7 @@ def test_a_call_that_finds_the_prompt_before_it_broke_nothing() -> None:
         (call(3, read=9_000, write=6_400, minute=2), "prefix"),
     ],
 )
-def test_each_cause_is_told_by_its_signs(third: Answered, why: str) -> None:
+def test_each_cause_is_told_by_its_signs(third: ReportedCall, why: str) -> None:
     """What to do about it differs: wait less, keep the model, keep the prefix."""
     *_, last = recorded_costs([*FIRST, third])
 
@@ -68,7 +71,7 @@ def test_a_few_tokens_are_no_break() -> None:
 
 def test_a_call_without_usage_is_passed_over() -> None:
     """A request that was stopped reports nothing, and the next one finds the cache as it was."""
-    silent = replace(call(3, read=0, write=0, minute=2), usage=Usage(input=0))
+    silent = replace(call(3, read=0, write=0, minute=2), usage=Usage())
 
     costs = recorded_costs([*FIRST, silent, call(4, read=15_003, write=100, minute=3)])
 
@@ -78,7 +81,12 @@ def test_a_call_without_usage_is_passed_over() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        {"input": 5, "cache_read": 1200, "cache_write": 60, "output": 8},
+        {
+            "input_tokens": 5,
+            "cache_read_tokens": 1200,
+            "cache_written_tokens": 60,
+            "output_tokens": 8,
+        },
         {
             "input_tokens": 5,
             "cache_read_input_tokens": 1200,
@@ -101,8 +109,10 @@ def test_a_call_without_usage_is_passed_over() -> None:
 )
 def test_usage_is_read_whoever_reported_it(value: dict[str, object]) -> None:
     """Turns of live sessions hold what their provider said, in its own words."""
-    expected = Usage(input=5, cache_read=1200, cache_write=60, output=8)
+    expected = Usage(
+        input_tokens=5, cache_read_tokens=1200, cache_written_tokens=60, output_tokens=8
+    )
 
-    assert Usage.from_value(value) == expected
-    assert Usage.from_value(expected.to_value()) == expected
-    assert Usage.from_value(None) is None
+    assert read_usage(value) == expected
+    assert read_usage(to_value(expected)) == expected
+    assert read_usage(None) is None

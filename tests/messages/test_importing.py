@@ -51,7 +51,12 @@ async def test_usage_and_time_stay_with_their_turn() -> None:
         session = await client.resume("s1")
         meta = session.chat.turns[1].assistant_meta
 
-    assert meta.usage == {"input": 5, "cache_read": 1200, "cache_write": 60, "output": 8}
+    assert meta.usage == {
+        "input_tokens": 5,
+        "cache_read_tokens": 1200,
+        "cache_written_tokens": 60,
+        "output_tokens": 8,
+    }
     assert meta.timestamp == 1_772_359_205_000
 
 

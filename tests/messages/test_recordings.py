@@ -52,8 +52,8 @@ def test_usage_is_read_in_one_sense(name: str) -> None:
 
     assert first is not None
     assert second is not None
-    assert (first.prompt, first.output) == (1203, 40)
-    assert (second.prompt, second.cache_read, second.output) == (1265, 1200, 8)
+    assert (first.prompt_tokens, first.output_tokens) == (1203, 40)
+    assert (second.prompt_tokens, second.cache_read_tokens, second.output_tokens) == (1265, 1200, 8)
 
 
 @pytest.mark.parametrize("name", ["pi.jsonl", "claude-code.jsonl", "codex.jsonl", "openhands.json"])
