@@ -12,7 +12,11 @@ from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.recall import follow
 from ctxmgr.core.recalled import MARK
 from ctxmgr.core.tools import DEFINITIONS, Tools
+from ctxmgr.harness.loop import work
 from ctxmgr.stores.fts5 import Fts5Index
+from tests.models.asking import made
+from tests.models.model_server import ModelServer, says
+from tests.models.wire import Call, Text
 
 SECRET = "gh" + "p_" + "A1b2" * 9
 
@@ -165,6 +169,25 @@ async def test_an_index_of_another_store_is_made_anew(client: Client, tmp_path: 
     assert await index.search("alpha", limit=5) in ((), [])
     assert [hit.object_id for hit in await index.search("beta", limit=5)] == ["call-2"]
     await index.close()
+
+
+async def test_a_model_in_the_loop_recalls(tmp_path: Path) -> None:
+    """003-A39: the loop offers what the session has, and the answer is in the next prompt."""
+    call = Call("recall", {"query": "assertion"})
+    async with (
+        ModelServer() as server,
+        made("anthropic", server) as model,
+        ctxmgr.connect("sqlite://:memory:", search=tmp_path / "s.search") as client,
+    ):
+        session = await client.start("s1", system_prompt="")
+        await ran(session, 1, "AssertionError: 8080\n")
+        await session.deactivate("call-1")
+        server.script(says(call), says(Text("It was 8080.")))
+
+        await work(session, model=model, user="What failed?")
+
+    assert ["[recalled]" in request.text for request in server.requests] == [False, True]
+    assert "AssertionError: 8080" in server.requests[1].text
 
 
 @pytest.mark.xtdb
