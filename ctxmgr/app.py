@@ -23,11 +23,14 @@ from ctxmgr.core.events import Listener
 from ctxmgr.core.mounts import Mounts
 from ctxmgr.core.objects import KINDS
 from ctxmgr.core.sandbox import Sandbox
+from ctxmgr.core.secrets import Masker, Secrets
 from ctxmgr.core.store import Kind, Store
 from ctxmgr.errors import Incorrect
 
 if TYPE_CHECKING:
     from ctxmgr.core.client import Client
+    from ctxmgr.core.surroundings import Recall as RecallTool
+    from ctxmgr.core.surroundings import Surroundings
     from ctxmgr.settings import Loaded
 
 URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -76,6 +79,8 @@ async def connect(
     listeners: Iterable[Listener] = (),
     contributors: Iterable[Contributor] = (),
     fingerprints: Path | None = None,
+    search: Path | None = None,
+    secrets: Secrets = Secrets.MASK,
     tracking: bool = True,
     store: Store | None = None,
 ) -> AsyncIterator["Client"]:
@@ -85,8 +90,11 @@ async def connect(
     ``canonicalPrefix``, optionally ``filesystemId``); a sandbox knows its own. With neither there
     is no sandbox, and the agent's paths are the host's. ``filesystem_id`` names the filesystem of a
     sandbox that we do not run. ``directory`` is where the agent's relative paths begin.
-    ``fingerprints`` is a file that spares reading unchanged files after a restart. Without
-    ``tracking`` files are looked at only when the agent reads them and when a session is resumed.
+    ``fingerprints`` is a file that spares reading unchanged files after a restart. ``search`` is a
+    file for a search index, made from the store; with it the agent is offered ``recall``.
+    ``secrets`` says what policies show of secrets, and whether contents are stored with them.
+    Without ``tracking`` files are looked at only when the agent reads them and when a session is
+    resumed.
     """
     refuse_windows()
     where = sandbox.mounts if sandbox else _mounts(tuple(mounts), filesystem_id)
@@ -99,11 +107,14 @@ async def connect(
             fingerprints=fingerprints,
             listeners=listeners,
             tracking=tracking,
+            masker=Masker(secrets),
         )
         around = client.surroundings
         around.sandbox, around.directory = sandbox, directory or _directory(where)
         around.window = window or Window()
         around.contributors = tuple(contributors)
+        if search is not None:
+            around.recall = await _recall(around, search, closing)
         yield await closing.enter_async_context(client)
 
 
@@ -170,6 +181,7 @@ def _client(
     fingerprints: Path | None,
     listeners: Iterable[Listener],
     tracking: bool,
+    masker: Masker,
 ) -> "Client":
     from ctxmgr.core.client import Client
     from ctxmgr.core.fingerprints import Fingerprints
@@ -184,10 +196,20 @@ def _client(
     around = Surroundings(
         store=store,
         files=files,
-        indexing=Indexing(store, files, fingerprints=known),
+        indexing=Indexing(store, files, fingerprints=known, kept=masker.stored),
+        masker=masker,
         forms={"text": text.payload, "anthropic": anthropic.payload, "openai": openai.payload},
     )
     return Client(around, fingerprints=known, listeners=listeners, tracking=tracking)
+
+
+async def _recall(around: "Surroundings", path: Path, closing: AsyncExitStack) -> "RecallTool":
+    from ctxmgr.core.recall import Recall
+    from ctxmgr.stores.fts5 import Fts5Index
+
+    index = await Fts5Index.open(path)
+    closing.push_async_callback(index.close)
+    return Recall(around, index).search
 
 
 async def _open_loaded(

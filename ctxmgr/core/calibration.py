@@ -27,6 +27,10 @@ COUNTED_MIN: Final = 1_000
 RATIO_MIN, RATIO_MAX = 0.5, 3.0
 """No tokenizer in use is so far from cl100k; a report beyond counts something else."""
 
+MARGIN: Final = 1.03
+"""Over the largest ratio that was reported: the next kind of text may be a little denser. On 3,739
+recorded calls the largest alone was exceeded by one call in eight, and with this by one."""
+
 MODELS_MAX: Final = 64
 """Models that are kept, those heard of last."""
 
@@ -74,7 +78,7 @@ class Calibration:
 
     def at_most(self, counted: int) -> int:
         """Say how many tokens the provider will report at most, to keep inside a window."""
-        return ceil(counted * self.bound.high)
+        return ceil(counted * self.bound.high * (MARGIN if self.samples else 1.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@
 Values are frozen and sealed: a change is a new value, and its hashes come with it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, Self
@@ -67,13 +67,17 @@ class File(Sealed):
         return cls(source=source, content=None, file_hash=None)
 
     @classmethod
-    def read(cls, source: Source, *, data: bytes) -> Self:
-        """A file with these bytes. What is no strict UTF-8 has no content."""
+    def read(cls, source: Source, *, data: bytes, kept: Callable[[str], str] | None = None) -> Self:
+        """A file with these bytes. What is no strict UTF-8 has no content.
+
+        ``kept`` says what is stored of its text, if not all; ``file_hash`` is that of the bytes.
+        """
         try:
             content = data.decode()
         except UnicodeDecodeError:
-            content = None
-        return cls(source=source, content=content, file_hash=file_hash(data))
+            return cls(source=source, content=None, file_hash=file_hash(data))
+        text = content if kept is None else kept(content)
+        return cls(source=source, content=text, file_hash=file_hash(data))
 
     def deleted(self) -> Self:
         """Return the version that says its source is gone."""

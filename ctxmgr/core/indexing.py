@@ -82,9 +82,10 @@ class Indexing:
         *,
         fingerprints: Fingerprints,
         clock_ns: Callable[[], int] = time.time_ns,
+        kept: Callable[[str], str] | None = None,
     ) -> None:
         self._store = store
-        self._observing = Observing(files, fingerprints=fingerprints, clock_ns=clock_ns)
+        self._observing = Observing(files, fingerprints=fingerprints, clock_ns=clock_ns, kept=kept)
         self._commits = IndexCommits(store, self._observing, clock_ns=clock_ns)
 
     def note(self, commit: Commit) -> None:

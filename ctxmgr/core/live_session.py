@@ -143,16 +143,19 @@ class LiveSession:
         args_display: str | None = None,
         directory: str | None = None,
         faithful: bool = False,
+        discover: bool = True,
     ) -> ToolCall:
         """Take a tool call that was run, with the files it concerns, in one transaction.
 
         ``directory`` is where it ran, if not where the agent works. ``faithful`` says that the
         output is byte for byte the file that was read; it counts where only the sandbox can read
-        it. The same call again changes nothing; another one under its id is ``Incorrect``.
+        it. Without ``discover`` no file is read or looked for, as for a call that ran elsewhere or
+        long ago. The same call again changes nothing; another one under its id is ``Incorrect``.
         """
         where = directory or self._state.surroundings.directory
         async with self._alone():
-            trace = trace_of(tool, args, directory=where) if status == "ok" else Trace()
+            looks = discover and status == "ok"
+            trace = trace_of(tool, args, directory=where) if looks else Trace()
             around = self._state.surroundings
             shown = output.encode() if faithful else None
             stubs = await plan_named(around, trace, output=output)
@@ -163,7 +166,7 @@ class LiveSession:
                 args=dict(args),
                 status=status,
                 chat_ref=self._state.chat.object_id,
-                content=output,
+                content=around.masker.stored(output),
                 args_display=args_display,
                 file_refs=refs(plans),
             )

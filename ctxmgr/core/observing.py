@@ -76,8 +76,10 @@ class Observing:
         *,
         fingerprints: Fingerprints,
         clock_ns: Callable[[], int] = time.time_ns,
+        kept: Callable[[str], str] | None = None,
     ) -> None:
         self._files = files
+        self._kept = kept
         self._fingerprints = fingerprints
         self._clock_ns = clock_ns
         mounts = files.mounts
@@ -142,14 +144,15 @@ class Observing:
         if sighting.unread is not None:
             return _observation(sighting, None, sighting.unread)
         if sighting.output is not None:
-            return _observation(sighting, File.read(sighting.source, data=sighting.output), None)
+            file = File.read(sighting.source, data=sighting.output, kept=self._kept)
+            return _observation(sighting, file, None)
         looked_at_ns = self._clock_ns()
         found = self._files.read(sighting.agent_path)
         if not isinstance(found, Read):
             return _observation(sighting, None, found)
         if _source(found.place) != sighting.source:
             return _observation(sighting, None, _ANOTHER)
-        file = File.read(sighting.source, data=found.data)
+        file = File.read(sighting.source, data=found.data, kept=self._kept)
         self._fingerprints.learn(
             file.object_id,
             found.fingerprint,

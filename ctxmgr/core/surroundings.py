@@ -18,6 +18,8 @@ from ctxmgr.core.index_plans import Outcome, Plan
 from ctxmgr.core.indexing import Indexing
 from ctxmgr.core.mounts import Place
 from ctxmgr.core.sandbox import Sandbox
+from ctxmgr.core.secrets import Masker
+from ctxmgr.core.sessions import Session
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import Commit, Operation, Store, Version
 from ctxmgr.errors import CtxmgrError, Denied, NotFound, OutcomeUnknown, Unavailable
@@ -27,6 +29,9 @@ SENDS_MAX: Final = 3
 
 Form = Callable[[Context], Any]
 """Gives a context the form of some model's API."""
+
+Recall = Callable[[str, Session, int], Awaitable[str]]
+"""Takes what is looked for, who looks, and how many objects to tell of at most."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +47,10 @@ class Surroundings:
     """Where the agent's relative paths begin; None: it names none."""
     forms: Mapping[str, Form] = field(default_factory=lambda: {"text": Context.text})
     contributors: tuple[Contributor, ...] = ()
+    masker: Masker = field(default_factory=Masker)
+    """What is shown of secrets under a policy, and what is stored of them."""
+    recall: Recall | None = None
+    """Searches what a session has met; None: the agent is offered no such tool."""
     changed: Callable[[], None] = lambda: None
     """Told after every transaction of this client's."""
     follow: Callable[[Iterable[File]], Awaitable[None]] | None = None

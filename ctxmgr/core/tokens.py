@@ -4,22 +4,21 @@ A count is kept under the SHA-256 of its text, which is also a version's ``conte
 neither a version that comes back nor the same text elsewhere is counted again. A short text is its
 own key: hashing it would cost as much as counting it.
 
-What is kept is bounded by two generations: when the young one is full it becomes the old one, and
-what is asked for again moves back. Parts counted one by one may differ from their joined text by a
-token or so at each joint.
+Parts counted one by one may differ from their joined text by a token or so at each joint.
 """
 
 import hashlib
 from collections.abc import Iterable
 from typing import Final, Protocol, TypeAlias
 
+from ctxmgr.core.generations import Generations
 from ctxmgr.core.vocabularies import CL100K, Vocabulary, named_vocabulary
 
 MESSAGE_TOKENS: Final = 4
 """What the framing of one message costs, over its text."""
 
 COUNTS_MAX: Final = 65_536
-"""Counts in one generation; with their keys some 10 MB."""
+"""Counts that are kept at least; with their keys some 10 MB."""
 
 KEY_CHARS_MAX: Final = 64
 """A longer text is kept by its hash."""
@@ -50,15 +49,13 @@ class Piece(Protocol):
 class TokenCounter:
     """Counts by one vocabulary and remembers."""
 
-    __slots__ = ("_old", "_young", "counts_max", "vocabulary")
+    __slots__ = ("_counts", "vocabulary")
 
     def __init__(
         self, vocabulary: Vocabulary | None = None, *, counts_max: int = COUNTS_MAX
     ) -> None:
         self.vocabulary = vocabulary or named_vocabulary(CL100K)
-        self.counts_max = counts_max
-        self._young: dict[_Key, int] = {}
-        self._old: dict[_Key, int] = {}
+        self._counts: Generations[_Key, int] = Generations(counts_max)
 
     def count(self, text: str) -> int:
         """Return the tokens of a text."""
@@ -90,15 +87,8 @@ class TokenCounter:
         return counts
 
     def _counted(self, key: _Key, text: str) -> int:
-        known = self._young.get(key)
+        known = self._counts.get(key)
         if known is None:
-            known = self._old.get(key)
-            if known is None:
-                known = self.vocabulary.count(text)
-            self._keep(key, known)
+            known = self.vocabulary.count(text)
+            self._counts.keep(key, known)
         return known
-
-    def _keep(self, key: _Key, tokens: int) -> None:
-        if len(self._young) >= self.counts_max:
-            self._old, self._young = self._young, {}
-        self._young[key] = tokens

@@ -17,6 +17,10 @@ BASH_SECONDS_MAX: Final = 3_600.0
 """The most that a model may ask for."""
 
 
+RECALL_QUERY_CHARS_MAX: Final = 1_000
+"""A question, not a document."""
+
+
 class Arguments(BaseModel):
     """What all tools have in common."""
 
@@ -56,6 +60,13 @@ class GrepArguments(Arguments):
 class FindArguments(Arguments):
     path: str = "."
     name: str | None = Field(default=None, description="A shell pattern for the file's name.")
+
+
+class RecallArguments(Arguments):
+    query: str = Field(
+        min_length=1, max_length=RECALL_QUERY_CHARS_MAX, description="Words to look for."
+    )
+    limit: int = Field(default=5, ge=1, le=20, description="How many objects at most.")
 
 
 class BashArguments(Arguments):

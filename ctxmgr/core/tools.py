@@ -4,6 +4,8 @@
     read, write, edit, ls, grep, find, bash
                                          run in the sandbox; each call becomes an object, and the
                                          files it touched or named are indexed
+    recall                               searches what the session has met; offered only where the
+                                         client has a search index
 
 A call always comes back with ``ok`` and a message: what an agent does wrong is told to the agent.
 Only what the agent cannot help, such as a store that is away, is raised.
@@ -14,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ctxmgr.core import recalled
 from ctxmgr.core.contents import ToolCall
 from ctxmgr.core.file_outcomes import Read
 from ctxmgr.core.hostfiles import FILE_BYTES_MAX
@@ -28,6 +31,7 @@ from ctxmgr.core.tool_arguments import (
     LsArguments,
     ObjectArguments,
     ReadArguments,
+    RecallArguments,
     WriteArguments,
     read_arguments,
 )
@@ -91,8 +95,15 @@ DEFINITIONS: Final = (
     Definition(name="find", description="Find files below a folder.", arguments=FindArguments),
     Definition(name="bash", description="Run a shell command.", arguments=BashArguments),
 )
+RECALL: Final = Definition(
+    name=recalled.TOOL,
+    description=(
+        "Search everything that was read or printed in this session, also what is folded or no "
+        "longer shown. Gives ids to activate."
+    ),
+    arguments=RecallArguments,
+)
 CONTEXT_TOOLS: Final = frozenset({"activate", "deactivate", "pin", "unpin"})
-_BY_NAME: Final = {each.name: each for each in DEFINITIONS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +130,15 @@ class Tools:
             "grep": self._grep,
             "find": self._find,
             "bash": self._bash,
+            RECALL.name: self._recall,
         }
+        self._offered = {each.name: each for each in self.definitions}
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """The tools that the agent of this session is offered."""
+        searches = self._session.state.surroundings.recall is not None
+        return (*DEFINITIONS, RECALL) if searches else DEFINITIONS
 
     async def dispatch(
         self, tool_call_id: str, *, name: str, args: Mapping[str, Any]
@@ -154,6 +173,7 @@ class Tools:
             output=message,
             status="ok" if ok else "fail",
             faithful=whole,
+            discover=name != RECALL.name,
         )
 
     async def _change(self, tool_call_id: str, name: str, args: Mapping[str, Any]) -> ToolResult:
@@ -171,9 +191,9 @@ class Tools:
         return result
 
     async def _run(self, name: str, args: Mapping[str, Any]) -> tuple[bool, str]:
-        if name not in _BY_NAME:
-            raise Incorrect(f"there is no tool {name!r:.80}; there are {', '.join(_BY_NAME)}")
-        return await self._runs[name](read_arguments(_BY_NAME[name].arguments, args))
+        if name not in self._offered:
+            raise Incorrect(f"there is no tool {name!r:.80}; there are {', '.join(self._offered)}")
+        return await self._runs[name](read_arguments(self._offered[name].arguments, args))
 
     async def _read(self, args: ReadArguments) -> tuple[bool, str]:
         text = await self._text(self._absolute(args.path))
@@ -214,6 +234,11 @@ class Tools:
     async def _bash(self, args: BashArguments) -> tuple[bool, str]:
         ran = await self._command(args.command, timeout_s=args.timeout_s)
         return ran.exit_code == 0 and not ran.timed_out, ran.text
+
+    async def _recall(self, args: RecallArguments) -> tuple[bool, str]:
+        recall = self._session.state.surroundings.recall
+        assert recall is not None, "not offered without"
+        return True, await recall(args.query, self._session.sets, args.limit)
 
     async def _text(self, path: str) -> str:
         found = await self._sandbox().read(path, bytes_max=FILE_BYTES_MAX)

@@ -10,7 +10,7 @@ goes on shows the model that the rest was not.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.model import OUTPUT_TOKENS_MAX, Ended, Ledger, Model, Request, Stop
 from ctxmgr.core.tokens import TokenCounter
-from ctxmgr.core.tools import DEFINITIONS, Tools
+from ctxmgr.core.tools import Definition, Tools
 from ctxmgr.core.uncut import uncut
 from ctxmgr.errors import AnswerLost, Incorrect
 from ctxmgr.harness.happenings import Began, Finished, Happening, Lost, Ran
@@ -42,13 +42,13 @@ PURPOSE: Final = "turn"
 
 class _Form(NamedTuple):
     read_answer: Callable[..., Answer]
-    tools: tuple[dict[str, Any], ...]
-    """The definitions as a model is told of them."""
+    told: Callable[[Iterable[Definition]], list[dict[str, Any]]]
+    """Gives definitions of tools as a model is told of them."""
 
 
 _FORMS: Final = {
-    anthropic.API: _Form(anthropic.read_answer, tuple(for_anthropic(DEFINITIONS))),
-    openai.API: _Form(openai.read_answer, tuple(for_openai(DEFINITIONS))),
+    anthropic.API: _Form(anthropic.read_answer, for_anthropic),
+    openai.API: _Form(openai.read_answer, for_openai),
 }
 
 
@@ -120,20 +120,20 @@ async def take_turn(
 
     ``counter`` remembers what it has counted: give the same one to all turns.
     """
-    tools = _form(model).tools
+    tools = Tools(session)
     prompt = await session.render(user, form=model.form)
     sections = counter.count_sections(session.context(user).blocks())
     hear(Began(turn=session.turn))
     request = Request(
         payload=prompt,
         purpose=PURPOSE,
-        tools=tools,
+        tools=tuple(_form(model).told(tools.definitions)),
         output_tokens_max=output_tokens_max,
     )
     ended = await _answered(model, request, hear)
     answer = _read(ended, session=session, model=model)
     try:
-        await _run_tools(Tools(session), answer, hear)
+        await _run_tools(tools, answer, hear)
     finally:  # also when cancelled, or when the store refused a call: what was run was run
         finished = Finished(
             turn=await uncut(session.end_turn(answer.parts, meta=answer.meta)),

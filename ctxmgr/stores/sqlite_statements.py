@@ -19,9 +19,9 @@ _MIGRATION: Final = re.compile(r"(\d{3})_\w+\.sql")
 
 
 @cache
-def statements() -> Mapping[str, str]:
-    """Every statement of the store by its name."""
-    text = (files("ctxmgr.stores") / "sql" / "statements.sql").read_text(encoding="utf-8")
+def statements(file: str = "statements.sql") -> Mapping[str, str]:
+    """Every statement of a file by its name; without one, of the store's."""
+    text = (files("ctxmgr.stores") / "sql" / file).read_text(encoding="utf-8")
     _, *parts = _NAME.split(text)
     named = zip(parts[::2], parts[1::2], strict=True)
     return {name: _COMMENT.sub("", body).strip().rstrip(";") for name, body in named}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.catalogue import Operation, Param
 from ctxmgr.surfaces.object_operations import as_of, diff, show
+from ctxmgr.surfaces.recorded_operations import cache, import_recorded
 from ctxmgr.surfaces.run_operation import run
 from ctxmgr.surfaces.server_operations import xtdb_down, xtdb_status, xtdb_up
 from ctxmgr.surfaces.session_operations import (
@@ -138,6 +139,13 @@ OPERATIONS: Final = (
     ),
     Operation(run=backup, name="backup", writes=False, example="ctxmgr backup copy.db"),
     Operation(run=vacuum, name="vacuum", writes=True, example="ctxmgr vacuum"),
+    Operation(
+        run=import_recorded,
+        name="import-recorded",
+        writes=True,
+        example="ctxmgr import-recorded session.jsonl --session review",
+    ),
+    Operation(run=cache, name="cache", writes=False, example="ctxmgr cache s1 --last 20"),
     Operation(
         run=run,
         name="run",

@@ -131,7 +131,7 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(100):
         counter.count(f"text {number}")
 
-    assert len(counter._young) + len(counter._old) <= 6
+    assert len(counter._counts) <= 6
 
 
 def test_what_is_asked_for_again_stays_remembered() -> None:

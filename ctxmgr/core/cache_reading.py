@@ -1,0 +1,130 @@
+"""The prompts of a stored session, made again and compared. Reads the store."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ctxmgr.core.assembly import Context
+from ctxmgr.core.cache_breaks import CallCost, Change, Prompt, call_costs
+from ctxmgr.core.cache_usage import RecordedCost, ReportedCall, recorded_costs
+from ctxmgr.core.envelopes import chat_id
+from ctxmgr.core.infrastructure import Chat
+from ctxmgr.core.model import Usage
+from ctxmgr.core.objects import from_document
+from ctxmgr.core.past import prompt_as_of
+from ctxmgr.core.store import Store
+from ctxmgr.core.usage import read_usage
+from ctxmgr.core.vocabularies import vocabulary
+from ctxmgr.errors import Incorrect, NotFound
+
+Say = Callable[[str], None]
+
+_SAID_EVERY = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheReport:
+    """What became of the cached prefix, call by call."""
+
+    session_id: str
+    breaks: int
+    prompt_tokens: int
+    cached_tokens: int
+    hit: float
+    """Share of all prompt tokens that the cache could give."""
+    rewritten_tokens: int
+    cost: int
+    """Of all breaks, in uncached input tokens."""
+    calls: tuple[CallCost | RecordedCost, ...] = field(repr=False)
+
+
+async def cache_report(
+    store: Store, session_id: str, *, last: int, say: Say = lambda _: None
+) -> CacheReport:
+    """Compare the prompts of the last calls of a session, each made again from its record."""
+    chat = await _chat(store, session_id)
+    first = max(1, chat.turn_count - last + 1)
+    numbers = range(first, chat.turn_count + 1)
+    prompts = []
+    for n in numbers:
+        if (n - first) % _SAID_EVERY == 0:
+            say(f"making prompts again: {n - first} of {len(numbers)}")
+        prompts.append((n, _prompt(await prompt_as_of(store, session_id, turn=n))))
+    count = vocabulary(_model(chat) or "").count
+    calls = tuple(call_costs(prompts, count=count))
+    broken = [each for each in calls if each.change not in {Change.FIRST, Change.APPENDED}]
+    return _report(
+        session_id,
+        calls,
+        breaks=len(broken),
+        cached=sum(each.cached_tokens for each in calls),
+        rewritten=sum(each.rewritten_tokens for each in calls),
+    )
+
+
+async def recorded_cache_report(store: Store, session_id: str, *, last: int) -> CacheReport:
+    """Tell what the provider's cache gave, by the usage recorded with a session's turns."""
+    chat = await _chat(store, session_id)
+    answered = list(_answered(chat))
+    if not any(each.usage.prompt_tokens for each in answered):
+        raise Incorrect(f"session {session_id}: no usage was recorded with its turns")
+    calls = tuple(recorded_costs(answered)[-last:])
+    return _report(
+        session_id,
+        calls,
+        breaks=sum(each.why is not None for each in calls),
+        cached=sum(each.cache_read for each in calls),
+        rewritten=sum(each.lost_tokens for each in calls),
+    )
+
+
+def _report(
+    session_id: str,
+    calls: tuple[CallCost, ...] | tuple[RecordedCost, ...],
+    *,
+    breaks: int,
+    cached: int,
+    rewritten: int,
+) -> CacheReport:
+    prompt_tokens = sum(each.prompt_tokens for each in calls)
+    return CacheReport(
+        session_id=session_id,
+        breaks=breaks,
+        prompt_tokens=prompt_tokens,
+        cached_tokens=cached,
+        hit=cached / prompt_tokens if prompt_tokens else 0.0,
+        rewritten_tokens=rewritten,
+        cost=sum(each.cost for each in calls),
+        calls=tuple(calls),
+    )
+
+
+async def _chat(store: Store, session_id: str) -> Chat:
+    version = await store.get(chat_id(session_id))
+    if version is None:
+        raise NotFound(f"there is no session {session_id}")
+    chat = from_document(version.document)
+    assert isinstance(chat, Chat)
+    if not chat.turn_count:
+        raise NotFound(f"session {session_id} has no turn yet")
+    return chat
+
+
+def _prompt(context: Context) -> Prompt:
+    return Prompt.of(context.text(), context.blocks())
+
+
+def _model(chat: Chat) -> str | None:
+    return chat.turns[-1].assistant_meta.model
+
+
+def _answered(chat: Chat) -> list[ReportedCall]:
+    return [
+        ReportedCall(
+            n=n,
+            usage=read_usage(turn.assistant_meta.usage) or Usage(),
+            model=turn.assistant_meta.model,
+            timestamp=turn.assistant_meta.timestamp,
+            toolcall_ids=turn.toolcall_ids,
+        )
+        for n, turn in enumerate(chat.turns, start=1)
+    ]

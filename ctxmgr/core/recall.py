@@ -1,0 +1,108 @@
+"""Recall: what a session has met and does not show can be searched. Reads the store's feed.
+
+    store's feed ─► entries of files and tool calls ─► search index ─► objects of this session
+
+The index is brought up to date by whoever searches, page by page; an index of another store, or of
+a later state of this one than there is now (a backup was restored), is made anew. Outputs of recall
+itself are left out: they would be found before what they quote.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ctxmgr.core.contents import File, ToolCall
+from ctxmgr.core.documents import ID, KIND
+from ctxmgr.core.envelopes import FILE, TOOLCALL
+from ctxmgr.core.lines import file_line, toolcall_line
+from ctxmgr.core.objects import from_document
+from ctxmgr.core.recalled import TOOL, Recalled, told
+from ctxmgr.core.search import Entry, Position, SearchIndex
+from ctxmgr.core.sessions import Session
+from ctxmgr.core.store import Store, Transaction, Version
+from ctxmgr.core.surroundings import Surroundings
+
+FEED_PAGE: Final = 100
+"""Transactions indexed at once: what is held in memory, and lost when the process dies."""
+
+OBJECTS_MAX: Final = 20
+"""The most that one search tells of."""
+
+
+class Recall:
+    """Searches what the sessions of one client have met."""
+
+    def __init__(self, around: Surroundings, index: SearchIndex) -> None:
+        self._around = around
+        self._index = index
+
+    async def search(self, query: str, session: Session, limit: int) -> str:
+        """Return what the agent is told, with secrets masked as its policy says."""
+        await follow(self._around.store, self._index)
+        hits = await self._index.search(
+            query, limit=min(limit, OBJECTS_MAX), wanted=session.session_index.__contains__
+        )
+        found = await self._around.store.get_many([hit.object_id for hit in hits])
+        shown = [self._recalled(found[hit.object_id]) for hit in hits if hit.object_id in found]
+        return told(query, shown)
+
+    def _recalled(self, version: Version) -> Recalled:
+        stored = from_document(version.document)
+        text = self._around.masker.shown(stored.content or "")
+        if isinstance(stored, File):
+            path = self._around.display_path(stored)
+            line = file_line(stored, display_path=path, state=stored.state())
+        else:
+            assert isinstance(stored, ToolCall)
+            line = toolcall_line(stored)
+        return Recalled(heading=line.rstrip("\n"), text=text)
+
+
+async def follow(store: Store, index: SearchIndex) -> int:
+    """Bring an index up to date with its store; return how many transactions were new."""
+    first = await store.feed(limit=1, documents=False)
+    if not first:
+        return 0
+    origin, new = first[0].key, 0
+    at = await _joined(store, index, origin)
+    while page := await store.feed(after=at.sequence if at else None, limit=FEED_PAGE):
+        reached = Position(origin, page[-1].sequence)
+        if await index.put(entries(page), after=at, position=reached):
+            at, new = reached, new + len(page)
+        else:
+            at = await _joined(store, index, origin)
+    return new
+
+
+async def _joined(store: Store, index: SearchIndex, origin: str) -> Position | None:
+    """Return how far the index is; one that is not of this store, as it is now, begins anew."""
+    at = await index.position()
+    newest = (await store.status()).sequence or 0
+    if at is None or (at.origin == origin and at.sequence <= newest):
+        return at
+    await index.clear()
+    return None
+
+
+def entries(transactions: Iterable[Transaction]) -> list[Entry]:
+    """Return what transactions say that can be searched for; of an object the newest only."""
+    newest: dict[str, Entry] = {}
+    for transaction in transactions:
+        for write in transaction.writes:
+            document = write.document
+            if document is not None and document[KIND] in {FILE, TOOLCALL}:
+                newest[document[ID]] = Entry(
+                    object_id=document[ID],
+                    sequence=transaction.sequence,
+                    text=_searched(document),
+                )
+    return list(newest.values())
+
+
+def _searched(document: Mapping[str, Any]) -> str | None:
+    if document["content"] is None or document.get("tool") == TOOL:
+        return None
+    if document[KIND] == FILE:
+        return f"{document['source'].get('path', '')}\n{document['content']}"
+    args = json.dumps(document["args"], ensure_ascii=False)
+    return f"{document['tool']} {args}\n{document['content']}"
