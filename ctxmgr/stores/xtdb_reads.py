@@ -62,22 +62,26 @@ class Reads:
         self._marked = False
         self.known = KnownPieces()
 
-    async def get(self, object_ids: Sequence[str], point: Point) -> dict[str, Version]:
+    async def get(
+        self, object_ids: Sequence[str], point: Point, *, without: frozenset[str] = frozenset()
+    ) -> dict[str, Version]:
         """Return what is visible of these objects, all at one point."""
         if len(object_ids) > IDS_PER_QUERY:
             point = await self._points.fixed(point)
         found: dict[str, Version] = {}
         for start in range(0, len(object_ids), IDS_PER_QUERY):
             query = get_query(object_ids[start : start + IDS_PER_QUERY])
-            versions = await self.versions(partial(self.rows, query), point)
+            versions = await self.versions(partial(self.rows, query, without=without), point)
             found.update((each.object_id, each) for each in versions)
         return found
 
-    async def rows(self, query: bytes, point: Point) -> list[Row]:
+    async def rows(
+        self, query: bytes, point: Point, *, without: frozenset[str] = frozenset()
+    ) -> list[Row]:
         """Ask for versions; rows that come twice are kept once."""
         reply = await self._http.query(query, self._points.params(point))
         with readable(self._http.node):
-            rows = (_row(each) for each in reply if each[0] is not None)
+            rows = (_row(each, without) for each in reply if each[0] is not None)
             return list({each.stored.object_id: each for each in rows}.values())
 
     async def versions(self, ask: Ask, point: Point) -> list[Version]:
@@ -184,9 +188,12 @@ class Reads:
             return start
 
 
-def _row(columns: Sequence[Any]) -> Row:
+def _row(columns: Sequence[Any], without: frozenset[str]) -> Row:
     entity, start, mark, *rest = columns
-    return Row(stored_from(entity), start.ms, mark is not None, rest)
+    stored = stored_from(entity)
+    if without:
+        stored = stored.without(without)
+    return Row(stored, start.ms, mark is not None, rest)
 
 
 def _collect(tree: dict[Any, Any], into: dict[str, Any]) -> None:
