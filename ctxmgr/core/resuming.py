@@ -1,14 +1,14 @@
 """Resuming: a stored session's files are compared with their sources. Reads the store and the disk.
 
-    1  sets          from the session's document                   ``SessionState.load``
+    1  sets          from the session's document                   ``stored_sessions``
     2  objects       of the whole index, in one batch
     3  sources       reachable: indexed again · unreachable: orphaned · gone: a version without text
     4  tool calls    have no source, and stay
     5  caches        made of what the store says now
     6  trackers      follow what is reachable
 
-Lazily, the pool is read and the active files are compared first; the rest goes on behind. Sets are
-never changed here.
+Lazily, the pool is read and the active files are compared first; the rest goes on behind, and the
+index itself is part of the rest. Sets are never changed here.
 """
 
 import asyncio
@@ -38,18 +38,22 @@ class Reconciliation:
         self._state = state
         self._task: asyncio.Task[None] | None = None
         self._compared: set[str] = set()
-        self.total: int = len(state.session.session_index)
-        """Objects of the index."""
         self.seen: int = 0
-        """Of these, looked at so far."""
+        """Objects of the index that were looked at so far."""
         self.updated: list[str] = []
         """Files that had changed, or had been deleted."""
         self.orphaned: list[str] = []
         """Files whose source this client cannot reach; they keep their version."""
 
     @property
+    def total(self) -> int | None:
+        """Objects of the index; None while that itself is still being read."""
+        session = self._state.session
+        return len(session.session_index) if session.is_whole else None
+
+    @property
     def done(self) -> bool:
-        return self.seen >= self.total
+        return self.total is not None and self.seen >= self.total
 
     async def begin(self, *, eager: bool) -> None:
         """Do what a first prompt needs; eagerly, all there is."""
@@ -82,6 +86,7 @@ class Reconciliation:
             _log.warning("reconciliation had failed: %s", outcome)
 
     async def _rest(self) -> None:
+        await self._state.read_index()
         for ids in _batches(self._state.session.session_index, LAZY_BATCH):
             await self._reconcile(ids)
 
