@@ -44,6 +44,7 @@ lint: $(STAMP)  ## ruff and mypy
 
 bench: $(STAMP)  ## short benchmarks; misses are shown, not fatal
 	@$(BIN)/ctxmgr bench stores --quick --report-only
+	@$(BIN)/ctxmgr bench core --quick --report-only
 
 coverage-map: $(STAMP)  ## which requirement rows no test names
 	@$(BIN)/python -m tests.coverage_map
