@@ -183,7 +183,10 @@ class Bodies:
 
 def raw_fields(document: Document) -> tuple[bool, list[tuple[str, bytes]]]:
     """Each field's JSON, and whether one holds an integer beyond 64 bits."""
-    raws = [(name, dumps(value)) for name, value in document.items()]
+    try:
+        return False, [(name, orjson.dumps(value)) for name, value in document.items()]
+    except TypeError:  # an integer beyond 64 bits, which only the slower way writes
+        raws = [(name, dumps(value)) for name, value in document.items()]
     exact = any(raw[0] == SPACE for _, raw in raws)
     return exact, [(name, raw.removeprefix(b" ")) for name, raw in raws]
 
