@@ -26,6 +26,7 @@ from ctxmgr.bench.resumed_child import Resumed
 from ctxmgr.core.objects import KINDS
 from ctxmgr.stores.sqlite import SqliteStore
 from ctxmgr.stores.xtdb import XtdbStore
+from ctxmgr.stores.xtdb_queries import get_query
 
 FIRST_PROMPT_MS: Final = 300.0
 PROMPT_COPIES: Final = 3
@@ -141,7 +142,7 @@ async def _whole(xtdb: OwnXtdb, folder: Path, *, objects: int, say: Say) -> Figu
     say(f"resume {objects:,} objects on XTDB")
     xtdb.tap.clear()
     await xtdb.store.get_many(ids)
-    query, target = xtdb.tap.bodies("/query")[0], xtdb.tap.targets("/query")[0]
+    query, target = get_query(ids), xtdb.tap.targets("/query")[0]
 
     async def ours() -> None:
         async with (

@@ -182,9 +182,12 @@ class Bodies:
 
 
 def raw_fields(document: Document) -> tuple[bool, list[tuple[str, bytes]]]:
-    """Each field's JSON, and whether one holds an integer beyond 64 bits."""
+    """Each field's JSON, and whether one holds an integer beyond 64 bits.
+
+    The writer remembers it, so it is copied: what orjson gives lies in a buffer of several KB.
+    """
     try:
-        return False, [(name, orjson.dumps(value)) for name, value in document.items()]
+        return False, [(name, bytes(memoryview(orjson.dumps(document[name])))) for name in document]
     except TypeError:  # an integer beyond 64 bits, which only the slower way writes
         raws = [(name, dumps(value)) for name, value in document.items()]
     exact = any(raw[0] == SPACE for _, raw in raws)
