@@ -45,6 +45,7 @@ lint: $(STAMP)  ## ruff and mypy
 
 bench: $(STAMP)  ## short benchmarks; misses are shown, not fatal
 	@$(BIN)/ctxmgr bench stores --quick --report-only
+	@$(BIN)/ctxmgr bench core --quick --report-only
 
 experiments: $(ENOUGH)  ## run every experiment and write its report
 	@for each in experiments/*/run.py; do \

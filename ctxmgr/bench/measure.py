@@ -4,7 +4,7 @@ Each side runs several rounds in alternation; the medians are compared, since on
 the fastest round is luck and the mean is whoever else was busy.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -35,6 +35,12 @@ async def alternate(ours: Round, baseline: Round, *, rounds: int) -> Times:
             if number:
                 taken[side].append(seconds)
     return Times(median(taken[0]), median(taken[1]))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value that so many per cent of them do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * share / 100), len(ordered) - 1)]
 
 
 async def timed(run: Round) -> float:

@@ -68,6 +68,20 @@ def at_most(what: str, value: float, *, bound: float, against: str, note: str = 
     )
 
 
+def within(
+    what: str, value: float, *, bound: float, unit: str, against: str, note: str = ""
+) -> Figure:
+    """A number that was promised as such, with its unit."""
+    return Figure(
+        what=what,
+        value=value,
+        bound=f"at most {bound:g} {unit}",
+        meets=value <= bound,
+        against=against,
+        note=note,
+    )
+
+
 def reported(what: str, value: float | None, *, against: str, note: str = "") -> Figure:
     """A number without a promise, or one that this machine cannot measure."""
     return Figure(what=what, value=value, bound="", meets=None, against=against, note=note)

@@ -5,6 +5,7 @@ kept can be sent again by another client as the baseline.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -34,6 +35,11 @@ class Wiretap:
                 found.append(rest[:length])
             rest = rest[length:]
         return found
+
+    def targets(self, path: str) -> list[str]:
+        """Return what the requests that were posted to this path asked for, in order."""
+        lines = re.findall(rb"^POST (\S+) HTTP/1.1\r$", bytes(self.sent), re.MULTILINE)
+        return [line.decode() for line in lines if path.encode() in line]
 
 
 @asynccontextmanager

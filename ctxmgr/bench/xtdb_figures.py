@@ -6,13 +6,9 @@ The bare client sends the very bytes that our client was seen to send, with ids 
 import asyncio
 import re
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
@@ -20,15 +16,13 @@ import httpx
 from ctxmgr.bench.disagreements import disagreements
 from ctxmgr.bench.histories import HISTORY_KIND, random_history
 from ctxmgr.bench.measure import alternate
+from ctxmgr.bench.own_xtdb import EDN, OwnXtdb, own_xtdb
 from ctxmgr.bench.report import Figure, Say, at_least, at_most, reported
 from ctxmgr.bench.saved_session import saved_turns
-from ctxmgr.bench.wiretap import Wiretap, tapped
 from ctxmgr.core.objects import KINDS
 from ctxmgr.core.store import Put
-from ctxmgr.settings import cache_dir
 from ctxmgr.stores.sqlite import SqliteStore
 from ctxmgr.stores.xtdb import XtdbStore
-from ctxmgr.stores.xtdb_process import XtdbProcess
 
 BATCH: Final = 5_000
 CONNECTIONS: Final = 8
@@ -44,22 +38,11 @@ _WARM_UP_NO_FASTER: Final = 3
 _FASTER: Final = 1.05
 
 _TX_ID: Final = re.compile(rb":xtdb.api/tx-id (\d+)")
-_EDN: Final = {"Content-Type": "application/edn", "Accept": "application/edn"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Bench:
-    store: XtdbStore
-    tap: Wiretap
-    direct: httpx.AsyncClient
-    """Straight to the server."""
-    base: str
-    data_dir: Path
 
 
 async def xtdb_figures(*, quick: bool, histories: int | None, say: Say) -> list[Figure]:
     """Start a server of our own on RocksDB and measure on it."""
-    async with _running(say) as bench:
+    async with own_xtdb(say) as bench:
         if histories:
             return [await _agreement(bench.base, histories=histories, say=say)]
         say("XTDB: small puts")
@@ -93,31 +76,7 @@ async def _agreement(base: str, *, histories: int, say: Say) -> Figure:
     )
 
 
-@asynccontextmanager
-async def _running(say: Say) -> AsyncIterator[_Bench]:
-    with TemporaryDirectory(prefix="ctxmgr-bench-") as folder:
-        data_dir = Path(folder) / "data"
-        server = XtdbProcess(
-            state_dir=Path(folder) / "state",
-            data_dir=data_dir,
-            lib_dir=cache_dir() / "xtdb",
-            say=say,
-        )
-        status = await server.up(config="rocksdb", port=0)
-        assert status.url is not None
-        base = status.url.removeprefix("xtdb+")
-        try:
-            async with AsyncExitStack() as stack:
-                tap = await stack.enter_async_context(tapped(urlsplit(base).port or 0))
-                opened = await XtdbStore.open(f"xtdb+http://127.0.0.1:{tap.port}", kinds=KINDS)
-                store = await stack.enter_async_context(opened)
-                direct = await stack.enter_async_context(httpx.AsyncClient(base_url=base))
-                yield _Bench(store, tap, direct, base, data_dir)
-        finally:
-            await server.down()
-
-
-async def _small_puts(bench: _Bench, *, puts: int) -> Figure:
+async def _small_puts(bench: OwnXtdb, *, puts: int) -> Figure:
     url = f"xtdb+{bench.base}"
     key, object_id = uuid4().hex.encode(), b"toolu_first"
     bench.tap.clear()
@@ -147,19 +106,19 @@ async def _small_puts(bench: _Bench, *, puts: int) -> Figure:
 
 
 async def _submit(client: httpx.AsyncClient, body: bytes) -> None:
-    reply = await client.post("/_xtdb/submit-tx", content=body, headers=_EDN)
+    reply = await client.post("/_xtdb/submit-tx", content=body, headers=EDN)
     found = _TX_ID.search(reply.raise_for_status().content)
     assert found is not None
     number = found[1].decode()
     committed = await client.get(
         "/_xtdb/tx-committed",
         params={"tx-id": number, "await-tx-id": number, "await-tx-timeout": "10000"},
-        headers=_EDN,
+        headers=EDN,
     )
     assert b"true" in committed.raise_for_status().content
 
 
-async def _batch_get(bench: _Bench, *, rounds: int) -> Figure:
+async def _batch_get(bench: OwnXtdb, *, rounds: int) -> Figure:
     ids = [f"batch:{number}" for number in range(BATCH)]
     documents = [{**_document(number), "xt/id": each} for number, each in enumerate(ids)]
     for start in range(0, BATCH, 1_000):
@@ -167,7 +126,7 @@ async def _batch_get(bench: _Bench, *, rounds: int) -> Figure:
     bench.tap.clear()
     await bench.store.get_many(ids)
     queries = bench.tap.bodies("/query")
-    targets = _targets(bench.tap, "/query")
+    targets = bench.tap.targets("/query")
     async with await XtdbStore.open(f"xtdb+{bench.base}", kinds=KINDS) as store:
 
         async def ours() -> None:
@@ -175,7 +134,7 @@ async def _batch_get(bench: _Bench, *, rounds: int) -> Figure:
 
         async def raw() -> None:
             for target, query in zip(targets, queries, strict=True):
-                reply = await bench.direct.post(target, content=query, headers=_EDN)
+                reply = await bench.direct.post(target, content=query, headers=EDN)
                 assert len(reply.raise_for_status().content) > BATCH
 
         times = await alternate(ours, raw, rounds=rounds)
@@ -189,12 +148,7 @@ async def _batch_get(bench: _Bench, *, rounds: int) -> Figure:
     )
 
 
-def _targets(tap: Wiretap, path: str) -> list[str]:
-    lines = re.findall(rb"^POST (\S+) HTTP/1.1\r$", bytes(tap.sent), re.MULTILINE)
-    return [line.decode() for line in lines if path.encode() in line]
-
-
-async def _door(bench: _Bench, *, seconds: int) -> Figure:
+async def _door(bench: OwnXtdb, *, seconds: int) -> Figure:
     what = f"our door: GET of a small document on {CONNECTIONS} connections (wrk)"
     against = "a handler in the same server that answers fixed bytes"
     if not shutil.which("wrk"):
@@ -235,7 +189,7 @@ async def _wrk(url: str, seconds: int) -> float:
     return float(found[1])
 
 
-async def _bytes_sent(bench: _Bench) -> list[Figure]:
+async def _bytes_sent(bench: OwnXtdb) -> list[Figure]:
     sent: list[int] = []
     payload = 0
     before = _folder_bytes(bench.data_dir)

@@ -13,7 +13,6 @@ and floats are broken numbers of middling size. Whatever it refuses is written, 
 
 import math
 from collections.abc import Callable
-from itertools import chain
 from typing import Any, Final
 
 import orjson
@@ -26,6 +25,9 @@ _NESTING_MAX: Final = 2 * DEPTH_MAX
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None), list, dict})
 """Exactly these types, for orjson also writes subclasses, dates and dataclasses in its own way."""
+
+_NESTED: Final = frozenset({list, dict})
+_FLAT: Final = _PLAIN - _NESTED
 
 _MIDDLING: Final = (1e-4, 1e15)
 """Between these every writer of shortest floats gives plain digits with a point in them."""
@@ -55,19 +57,23 @@ def canonical(value: object) -> bytes:
 
 def _is_plain(value: object) -> bool:
     """Tell whether orjson may write it, one level of nesting at a time."""
-    level = [value]
+    level: list[Any] = [[value]]
     for _ in range(_NESTING_MAX):
-        if not _PLAIN.issuperset(map(type, level)):
-            return False
-        if not all(map(_is_middling, [item for item in level if type(item) is float])):
-            return False
-        maps = [item for item in level if type(item) is dict]
-        lists = [item for item in level if type(item) is list]
-        if not maps and not lists:
+        inner: list[Any] = []
+        for each in level:
+            items = each if type(each) is list else each.values()
+            kinds = set(map(type, items))
+            if not kinds <= _PLAIN:
+                return False
+            if type(each) is dict and not _all_keys(each).isascii():
+                return False
+            if float in kinds and not all(_is_middling(x) for x in items if type(x) is float):
+                return False
+            if not kinds <= _FLAT:
+                inner += [item for item in items if type(item) in _NESTED]
+        if not inner:
             return True
-        if not all(map(str.isascii, map(_all_keys, maps))):
-            return False
-        level = [*chain.from_iterable(map(dict.values, maps)), *chain.from_iterable(lists)]
+        level = inner
     return False
 
 

@@ -101,11 +101,13 @@ class Client:
 
         Its sets stay as they were. Every file that this client can reach is compared with its
         source, and stubs stay unread. With ``eager=False`` only what is active is compared before
-        this returns; ``reconciliation`` shows the rest going on, and can be awaited.
+        this returns; ``reconciliation`` shows the rest going on, and can be awaited. The session's
+        index is part of the rest: until it is read, asking for it is ``Unavailable``, and the first
+        change of the session waits for it.
         """
         if session_id in self._open:
             raise Incorrect(f"session {session_id} is open in this client already")
-        state = await SessionState.load(self._around, session_id)
+        state = await SessionState.load(self._around, session_id, whole=eager)
         reconciliation = Reconciliation(state)
         await reconciliation.begin(eager=eager)
         last = await self._last_record(state)

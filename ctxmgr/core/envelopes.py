@@ -8,6 +8,7 @@ A version is sealed when it is built: its hashes are computed once and are part 
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from ctxmgr.core.documents import Document, check_object_id, check_value
@@ -30,6 +31,9 @@ OBJECT_KINDS: Final = CONTENT_KINDS | INFRASTRUCTURE_KINDS
 
 SESSION_ID_BYTES_MAX: Final = INDEXED_TEXT_BYTES_MAX - len("system_prompt:")
 """UTF-8 bytes, so that every reference made of it can be found by."""
+
+IDENTITIES_MAX: Final = 16_384
+"""Identities remembered: a file is looked at, read, and soon read back, each time by its source."""
 
 
 def chat_id(session_id: str) -> str:
@@ -69,10 +73,16 @@ def seal_sourced(
     version: Sealed, *, source: Source, content: str | None, file_hash: str | None
 ) -> None:
     """Seal a version whose id follows from its source. Only ``__post_init__`` calls this."""
-    identity = identity_hash(version.kind, source=source.to_value())
+    identity = sourced_id(version.kind, source)
     object.__setattr__(version, "object_id", identity)
     object.__setattr__(version, "identity_hash", identity)
     _seal_hashes(version, content, file_hash, metadata_hash(version.metadata()))
+
+
+@lru_cache(IDENTITIES_MAX)
+def sourced_id(kind: str, source: Source) -> str:
+    """Return the id of the object of a source, which is its identity_hash."""
+    return identity_hash(kind, source=source.to_value())
 
 
 def seal_unsourced(

@@ -103,7 +103,7 @@ class OrderedIds(Collection[str]):
         return len(self._ids)
 
     def __le__(self, other: "OrderedIds") -> bool:
-        return len(self) <= len(other) and all(object_id in other for object_id in self)
+        return all(object_id in other for object_id in self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OrderedIds) and self._ids == other._ids

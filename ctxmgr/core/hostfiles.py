@@ -125,7 +125,9 @@ def _read_reached(reached: Reached, found: tuple[Place, str], bytes_max: int) ->
     except OSError as error:
         return Unreachable(error.strerror or str(error))
     try:
-        return _read_open(fd, found, bytes_max)
+        # What was opened by its descriptor is what was looked at, and changes since then count.
+        before = reached.status if reached.fd is not None else os.fstat(fd)
+        return _read_open(fd, before, found, bytes_max)
     except OSError as error:
         return Unreachable(error.strerror or str(error))
     finally:
@@ -143,8 +145,9 @@ def _open_to_read(reached: Reached) -> int:
     return os.open(reached.name, _READ_ONLY | os.O_NOFOLLOW, dir_fd=reached.folder)
 
 
-def _read_open(fd: int, found: tuple[Place, str], bytes_max: int) -> Read | Refused:
-    before = os.fstat(fd)
+def _read_open(
+    fd: int, before: os.stat_result, found: tuple[Place, str], bytes_max: int
+) -> Read | Refused:
     if not stat.S_ISREG(before.st_mode):
         return Refused(Refusal.NOT_A_FILE, _kind(before.st_mode))
     if is_made_up(fd):

@@ -6,14 +6,14 @@ of two clients that index one file, the one with the older bytes conflicts, and 
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from ctxmgr.core.file_outcomes import Gone
 from ctxmgr.core.file_times import NS_PER_MS
 from ctxmgr.core.index_plans import Moment, Observation, Outcome, Plan, plan
 from ctxmgr.core.observing import Observing, Sighting, Target
-from ctxmgr.core.store import Commit, Instant, Store
+from ctxmgr.core.store import Commit, Instant, Store, Version
 from ctxmgr.errors import Conflict
 
 READERS_MAX: Final = 4
@@ -50,11 +50,26 @@ class IndexCommits:
         """Read the store, then the sources, and plan one transaction."""
         ids = [*(each.object_id for each in kept), *(each.object_id for each in sightings)]
         stored = await self._store.get_many(ids)
-        observed = [*kept, *await self._read_all(sightings)]
-        moment = await self.moment()
-        planned = await asyncio.to_thread(plan, observed, stored=stored, moment=moment)
-        await self._wait_out(planned.not_before)
-        return planned
+        return await self._planned([*kept, *await self._read_all(sightings)], stored)
+
+    async def plan_read(self, observed: Sequence[Observation]) -> Plan:
+        """Plan for sources that were read before the store was.
+
+        That is sound for what is not stored yet, whose put is guarded by its absence, and for what
+        is stored as it was read. Anything else may have been read, and stored, by another client
+        in between: it is read again.
+        """
+        stored = await self._store.get_many(each.object_id for each in observed)
+        late = [each for each in observed if _differs(each, stored.get(each.object_id))]
+        if late:
+            known = {each.object_id for each in late}
+            stored.update(await self._store.get_many(known))
+            sightings = await asyncio.to_thread(
+                _all(self._observing.look_again), [_target(each) for each in late]
+            )
+            kept = [each for each in observed if each.object_id not in known]
+            observed = [*kept, *await self._read_all(sightings)]
+        return await self._planned(observed, stored)
 
     async def plan_again(self, conflicted: Plan) -> Plan:
         """Plan anew what conflicted: the store and the sources are read again."""
@@ -82,6 +97,14 @@ class IndexCommits:
             self._last_transaction = (await self._store.status()).system_time
         return Moment(now=self._now(), last_transaction=self._last_transaction)
 
+    async def _planned(
+        self, observed: Sequence[Observation], stored: Mapping[str, Version]
+    ) -> Plan:
+        moment = await self.moment()
+        planned = await asyncio.to_thread(plan, observed, stored=stored, moment=moment)
+        await self._wait_out(planned.not_before)
+        return planned
+
     async def _read_all(self, sightings: Sequence[Sighting]) -> list[Observation]:
         share = max(-(-len(sightings) // READERS_MAX), 1)
         parts = [sightings[start : start + share] for start in range(0, len(sightings), share)]
@@ -98,6 +121,12 @@ class IndexCommits:
 
     def _now(self) -> Instant:
         return self._clock_ns() // NS_PER_MS
+
+
+def _differs(observed: Observation, before: Version | None) -> bool:
+    if before is None:
+        return False
+    return observed.file is None or before.document["object_hash"] != observed.file.object_hash
 
 
 def _is_of_disk(observed: Observation) -> bool:

@@ -26,16 +26,17 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Final, TypeAlias, TypeVar, cast
 
 from ctxmgr.core.contents import File, FileState
-from ctxmgr.core.documents import Document
+from ctxmgr.core.documents import TRANSACTION_BYTES_MAX, Document
 from ctxmgr.core.file_outcomes import Refusal, Refused
 from ctxmgr.core.fingerprints import Fingerprints
-from ctxmgr.core.hostfiles import HostFiles
+from ctxmgr.core.hostfiles import FILE_BYTES_MAX, HostFiles
 from ctxmgr.core.index_commits import IndexCommits
-from ctxmgr.core.index_plans import Outcome, Plan, plan, stored_file
+from ctxmgr.core.index_plans import Observation, Outcome, Plan, plan, stored_file
 from ctxmgr.core.observing import Observing, Sighting, Target, seen_only
 from ctxmgr.core.store import LATEST, AsOf, Commit, Store, Version
 from ctxmgr.errors import Incorrect
@@ -46,15 +47,18 @@ DISCOVERY_BATCH_MAX: Final = 1_000
 INDEX_BATCH_FILES_MAX: Final = 500
 """Files in one transaction: a quarter of a second for other writers to wait."""
 
-INDEX_BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Bytes of files in one transaction, or one file. Two of them are in memory at once: one is read
-while the one before is committed."""
+INDEX_BATCH_BYTES_MAX: Final = FILE_BYTES_MAX
+"""Bytes of files after which a transaction takes no more: with the last file they are twice as many
+at most, and a byte becomes six at most in a document. Two batches are in memory at once: one is
+read while the one before is committed."""
 
 LOOKS_MAX: Final = 5_000
 """Files looked at in one go of a thread, so that closing waits for no more."""
 
 STATE_HISTORY_MAX: Final = 3
 """Versions that tell a deletion: itself, and the text before it; one more for a correction."""
+
+assert (INDEX_BATCH_BYTES_MAX + FILE_BYTES_MAX) * 6 <= TRANSACTION_BYTES_MAX
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -135,10 +139,8 @@ class Indexing:
 
     async def index_many(self, paths: Iterable[str]) -> AsyncIterator[tuple[Outcome, ...]]:
         """Index the files at many of the agent's paths, giving the outcomes batch by batch."""
-        for some in _batched(paths, LOOKS_MAX):
-            sightings = await asyncio.to_thread(self._look_at_all, some)
-            async for outcomes in self._apply_all(sightings):
-                yield outcomes
+        async for outcomes in self._apply_all(partial(self._plan_next, iter(paths))):
+            yield outcomes
 
     async def reconcile(
         self, targets: Iterable[Target], *, upgrade_stubs: bool = False
@@ -152,15 +154,13 @@ class Indexing:
             due = [each for each in some if upgrade_stubs or not each.is_stub]
             proven, sightings = await asyncio.to_thread(self._sort_out, due)
             yield Reconciled(proven=proven)
-            async for outcomes in self._apply_all(sightings):
+            plan_next = partial(self._plan_sighted, _by_size(sightings))
+            async for outcomes in self._apply_all(plan_next):
                 yield Reconciled(outcomes=outcomes)
 
     async def state_of(self, version: Version) -> FileState:
         """Tell a deleted file from one that never was text."""
         return await state_of(self._store, version)
-
-    def _look_at_all(self, paths: Iterable[str]) -> list[Sighting]:
-        return [self._observing.look(path) for path in paths]
 
     def _look_where_possible(self, paths: Iterable[str]) -> list[Sighting]:
         found = []
@@ -189,17 +189,34 @@ class Indexing:
             if each.unread is None or (_is_inside(each) and each.agent_path in answered)
         ]
 
-    async def _apply_all(self, sightings: Sequence[Sighting]) -> AsyncIterator[tuple[Outcome, ...]]:
+    async def _apply_all(
+        self, plan_next: Callable[[], Awaitable[Plan | None]]
+    ) -> AsyncIterator[tuple[Outcome, ...]]:
         """Commit in batches, each read while the store is busy with the one before."""
-        ahead: Plan | None = None
-        for batch in _by_size(sightings):
-            if ahead is None:
-                ahead = await self._commits.plan(batch)
-                continue
-            outcomes, ahead = await _both(self.apply(ahead), self._commits.plan(batch))
+        ahead = await plan_next()
+        while ahead is not None:
+            outcomes, ahead = await _both(self.apply(ahead), plan_next())
             yield outcomes
-        if ahead is not None:
-            yield await self.apply(ahead)
+
+    async def _plan_sighted(self, batches: Iterator[list[Sighting]]) -> Plan | None:
+        batch = next(batches, None)
+        return None if batch is None else await self._commits.plan(batch)
+
+    async def _plan_next(self, paths: Iterator[str]) -> Plan | None:
+        observed = await asyncio.to_thread(self._read_some, paths)
+        return await self._commits.plan_read(observed) if observed else None
+
+    def _read_some(self, paths: Iterator[str]) -> list[Observation]:
+        """Read until a transaction is full. One thread: more of them only wait for each other."""
+        observed: list[Observation] = []
+        size = 0
+        for path in paths:
+            each = self._observing.read_at_once(path)
+            observed.append(each)
+            size += each.file.char_count if each.file else 0
+            if len(observed) >= INDEX_BATCH_FILES_MAX or size >= INDEX_BATCH_BYTES_MAX:
+                break
+        return observed
 
 
 async def _both(first: Awaitable[_T], second: Awaitable[_U]) -> tuple[_T, _U]:

@@ -86,7 +86,8 @@ class Turn:
         object.__setattr__(self, "assistant", tuple(value["assistant"]))
         object.__setattr__(self, "assistant_meta", AssistantMeta(**value["assistant_meta"]))
         object.__setattr__(self, "value", value)
-        object.__setattr__(self, "canonical", canonical(value))
+        # A copy: orjson's own bytes lie in a buffer of several KB, and a chat keeps them all.
+        object.__setattr__(self, "canonical", bytes(memoryview(canonical(value))))
 
     @classmethod
     def from_value(cls, value: object) -> Self:

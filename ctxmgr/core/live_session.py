@@ -127,7 +127,7 @@ class LiveSession:
         if contribute:
             asked = self._state.surroundings.contributors
             added = await contributions(asked, session_id=self.session_id, turn=self.turn)
-        async with self._alone():
+        async with self._looking():
             await self._state.fill()
             self._sent = self._sending(self.context(user).contribute(added))
             return self._state.surroundings.forms[form](self._sent.context)
@@ -273,6 +273,12 @@ class LiveSession:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
+        async with self._looking():
+            await self._state.make_whole()
+            yield
+
+    @asynccontextmanager
+    async def _looking(self) -> AsyncIterator[None]:
         async with self._state.lock:
             if self._left:
                 raise Incorrect(f"session {self.session_id} was paused: resume it")

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from ctxmgr.core.contents import File
+from ctxmgr.core.envelopes import sourced_id
 from ctxmgr.core.file_outcomes import Read, Refusal, Refused, Seen, Unreachable, Unread
 from ctxmgr.core.fingerprints import Fingerprints
-from ctxmgr.core.hashes import identity_hash
 from ctxmgr.core.hostfiles import FILE_BYTES_MAX, HostFiles
 from ctxmgr.core.index_plans import Observation
 from ctxmgr.core.mounts import Place
@@ -139,6 +139,14 @@ class Observing:
             return False
         return self._fingerprints.prove(target.object_id, status, object_hash=target.object_hash)
 
+    def read_at_once(self, path: str) -> Observation:
+        """Read the file at an agent's path without a look before; ``Incorrect`` as for ``look``."""
+        looked_at_ns = self._clock_ns()
+        found = self._files.read(path)
+        if not isinstance(found, Read):
+            return self.read(self.look(path))
+        return self._observed(_source(found.place), found, looked_at_ns)
+
     def read(self, sighting: Sighting) -> Observation:
         """Read what was sighted."""
         if sighting.unread is not None:
@@ -150,9 +158,12 @@ class Observing:
         found = self._files.read(sighting.agent_path)
         if not isinstance(found, Read):
             return _observation(sighting, None, found)
-        if _source(found.place) != sighting.source:
+        if not _is_at(found.place, sighting.source):
             return _observation(sighting, None, _ANOTHER)
-        file = File.read(sighting.source, data=found.data, kept=self._kept)
+        return self._observed(sighting.source, found, looked_at_ns)
+
+    def _observed(self, source: FilesystemSource, found: Read, looked_at_ns: int) -> Observation:
+        file = File.read(source, data=found.data, kept=self._kept)
         self._fingerprints.learn(
             file.object_id,
             found.fingerprint,
@@ -160,8 +171,8 @@ class Observing:
             looked_at_ns=looked_at_ns,
         )
         return Observation(
-            source=sighting.source,
-            object_id=sighting.object_id,
+            source=source,
+            object_id=file.object_id,
             file=file,
             mtime_ns=found.fingerprint.mtime_ns,
         )
@@ -199,7 +210,7 @@ def _sighting(
     seen = found if isinstance(found, Seen) else None
     return Sighting(
         source=source,
-        object_id=object_id or identity_hash(File.kind, source=source.to_value()),
+        object_id=object_id or sourced_id(File.kind, source),
         agent_path=agent_path,
         size=seen.fingerprint.size if seen else 0,
         mtime_ns=seen.fingerprint.mtime_ns if seen else None,
@@ -222,6 +233,10 @@ def _too_large(output: bytes) -> Refused | None:
     if len(output) <= FILE_BYTES_MAX:
         return None
     return Refused(Refusal.TOO_LARGE, f"{len(output):,} bytes; {FILE_BYTES_MAX:,} at most are kept")
+
+
+def _is_at(place: Place, source: FilesystemSource) -> bool:
+    return (place.filesystem_id, place.path) == (source.filesystem_id, source.path)
 
 
 def _source(place: Place) -> FilesystemSource:

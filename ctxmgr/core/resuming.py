@@ -1,19 +1,20 @@
 """Resuming: a stored session's files are compared with their sources. Reads the store and the disk.
 
-    1  sets          from the session's document                   ``SessionState.load``
-    2  objects       of the whole index, in one batch
+    1  sets          from the session's document                   ``stored_sessions``
+    2  objects       of the whole index, in a few batches
     3  sources       reachable: indexed again · unreachable: orphaned · gone: a version without text
     4  tool calls    have no source, and stay
     5  caches        made of what the store says now
     6  trackers      follow what is reachable
 
-Lazily, the pool is read and the active files are compared first; the rest goes on behind. Sets are
-never changed here.
+Lazily, the pool is read and the active files are compared first; the rest goes on behind, and the
+index itself is part of the rest. Sets are never changed here.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from itertools import islice
 from typing import Final
 
@@ -23,7 +24,10 @@ from ctxmgr.core.index_plans import Result
 from ctxmgr.core.objects import from_document
 from ctxmgr.core.observing import Target
 from ctxmgr.core.session_state import SessionState
-from ctxmgr.core.store import BATCH_MAX
+from ctxmgr.core.store import Version
+
+READ_BATCH: Final = 1_000
+"""Objects read at once before a prompt: while they are proven, the store reads the next."""
 
 LAZY_BATCH: Final = 200
 """Objects compared at once behind a prompt: a moment, so that turns come between."""
@@ -38,30 +42,37 @@ class Reconciliation:
         self._state = state
         self._task: asyncio.Task[None] | None = None
         self._compared: set[str] = set()
-        self.total: int = len(state.session.session_index)
-        """Objects of the index."""
         self.seen: int = 0
-        """Of these, looked at so far."""
+        """Objects of the index that were looked at so far."""
         self.updated: list[str] = []
         """Files that had changed, or had been deleted."""
         self.orphaned: list[str] = []
         """Files whose source this client cannot reach; they keep their version."""
 
     @property
+    def total(self) -> int | None:
+        """Objects of the index; None while that itself is still being read."""
+        session = self._state.session
+        return len(session.session_index) if session.is_whole else None
+
+    @property
     def done(self) -> bool:
-        return self.seen >= self.total
+        return self.total is not None and self.seen >= self.total
 
     async def begin(self, *, eager: bool) -> None:
         """Do what a first prompt needs; eagerly, all there is."""
-        if eager:
-            for ids in _batches(self._state.session.session_index, BATCH_MAX):
-                await self._reconcile(ids)
-            return
         session = self._state.session
+        if eager:
+            async with aclosing(self._read(session.session_index)) as batches:
+                async for found in batches:
+                    await self._compare(await self._learn(found))
+            self.seen = len(session.session_index)
+            return
         first = dict.fromkeys([*session.metadata_pool, *self._state.chat.toolcall_refs])
-        for ids in _batches(first, BATCH_MAX):
-            files = await self._learn(ids)
-            await self._compare(each for each in files if each.object_id in session.active_set)
+        async with aclosing(self._read(first)) as batches:
+            async for found in batches:
+                files = await self._learn(found)
+                await self._compare(each for each in files if each.object_id in session.active_set)
 
     def go_on(self) -> None:
         """Go on with the rest in the background."""
@@ -82,19 +93,35 @@ class Reconciliation:
             _log.warning("reconciliation had failed: %s", outcome)
 
     async def _rest(self) -> None:
+        await self._state.read_index()
         for ids in _batches(self._state.session.session_index, LAZY_BATCH):
             await self._reconcile(ids)
 
     async def _reconcile(self, ids: Iterable[str]) -> None:
         given = tuple(ids)
         async with self._state.lock:  # what was read before a turn must not be learnt after it
-            await self._compare(await self._learn(given))
+            found = await self._state.surroundings.store.get_many(given)
+            await self._compare(await self._learn(found))
         self.seen += len(given)
 
-    async def _learn(self, ids: Iterable[str]) -> list[File]:
-        """Read objects; of those that are not shown, nothing is kept."""
+    async def _read(self, ids: Iterable[str]) -> AsyncGenerator[Mapping[str, Version], None]:
+        """Read many objects, the next ones while whoever asked is busy with the last."""
+        store = self._state.surroundings.store
+        ahead: asyncio.Task[dict[str, Version]] | None = None
+        try:
+            for batch in _batches(ids, READ_BATCH):
+                last, ahead = ahead, asyncio.create_task(store.get_many(batch))
+                if last is not None:
+                    yield await last
+            if ahead is not None:
+                yield await ahead
+        finally:
+            if ahead is not None:
+                ahead.cancel()
+
+    async def _learn(self, found: Mapping[str, Version]) -> list[File]:
+        """Take in objects; of those that are not shown, nothing is kept."""
         state, pool = self._state, self._state.session.metadata_pool
-        found = await state.surroundings.store.get_many(ids)
         shown = [each for object_id, each in found.items() if object_id in pool]
         files = await state.learn_versions(shown)
         for object_id, version in found.items():

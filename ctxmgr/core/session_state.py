@@ -16,15 +16,16 @@ from typing import Final, Self, TypeAlias
 
 from ctxmgr.core.contents import File, FileState, ToolCall
 from ctxmgr.core.documents import ID
-from ctxmgr.core.envelopes import chat_id, session_object_id, system_prompt_id
+from ctxmgr.core.envelopes import session_object_id
 from ctxmgr.core.index_plans import Outcome, Plan
 from ctxmgr.core.infrastructure import Chat, SessionRecord, SystemPrompt
 from ctxmgr.core.metadata_cache import MetadataCache
 from ctxmgr.core.objects import from_document, to_document
 from ctxmgr.core.sessions import Session, merge
 from ctxmgr.core.store import Commit, Match, Operation, Put, Version
+from ctxmgr.core.stored_sessions import StoredSets, read_session, read_sets
 from ctxmgr.core.surroundings import Surroundings
-from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
+from ctxmgr.errors import Conflict, Corrupt, Incorrect
 
 ATTEMPTS_MAX: Final = 8
 """Times that one change is tried: each conflict is another writer's success."""
@@ -102,22 +103,29 @@ class SessionState:
         return state
 
     @classmethod
-    async def load(cls, surroundings: Surroundings, session_id: str) -> Self:
-        """Read a session with its chat and system prompt; ``NotFound`` if there is none."""
-        ids = (session_object_id(session_id), chat_id(session_id), system_prompt_id(session_id))
-        found = await surroundings.store.get_many(ids)
-        if ids[0] not in found:
-            raise NotFound(f"there is no session {session_id}")
-        if len(found) < len(ids):
-            raise Corrupt(f"session {session_id} lacks its chat or its system prompt")
-        record, chat, prompt = (from_document(found[each].document) for each in ids)
-        assert isinstance(record, SessionRecord)
-        assert isinstance(chat, Chat)
-        assert isinstance(prompt, SystemPrompt)
-        session = Session.from_record(record)
-        state = cls(surroundings, session=session, chat=chat, prompt=prompt)
-        state.tokens = {each: found[each].token for each in ids}
+    async def load(cls, surroundings: Surroundings, session_id: str, *, whole: bool = True) -> Self:
+        """Read a session with its chat and system prompt; ``NotFound`` if there is none.
+
+        Without ``whole`` its index is left out, until ``make_whole`` or ``read_index`` is called.
+        """
+        read = await read_session(surroundings.store, session_id, whole=whole)
+        state = cls(surroundings, session=read.session, chat=read.chat, prompt=read.prompt)
+        state.tokens = dict(read.tokens)
         return state
+
+    async def make_whole(self) -> None:
+        """Read the index if it was left out, for whoever holds the lock."""
+        if not self.session.is_whole:
+            await self._take_whole(await self._stored_sets())
+
+    async def read_index(self) -> None:
+        """Read the index if it was left out, and hold the lock only to take it in."""
+        if self.session.is_whole:
+            return
+        read = await self._stored_sets()
+        async with self.lock:
+            if not self.session.is_whole:
+                await self._take_whole(read)
 
     def note(self, commit: Commit, *object_ids: str) -> None:
         """Remember what guards the next version of what was just put."""
@@ -225,16 +233,26 @@ class SessionState:
         self.note(commit, *put)
         self.session = session
 
-    async def _take_theirs(self) -> None:
+    async def _take_whole(self, read: StoredSets) -> None:
         object_id = session_object_id(self.session.session_id)
-        stored = await self.surroundings.store.get(object_id)
-        if stored is None:
-            raise Corrupt(f"{object_id} has vanished from its store")
-        record = from_document(stored.document)
-        assert isinstance(record, SessionRecord)
-        self.session = Session.from_record(record)
-        self.tokens[object_id] = stored.token
+        if read.token == self.tokens.get(object_id):
+            if not self.session.shows_same(read.session):
+                raise Corrupt(f"{object_id}: its sets were read twice, and differ")
+            self.session = read.session
+        else:  # another client has saved it meanwhile
+            self._take(read)
+        await self.fill()
+
+    async def _take_theirs(self) -> None:
+        self._take(await self._stored_sets())
+
+    def _take(self, read: StoredSets) -> None:
+        self.session = read.session
+        self.tokens[session_object_id(read.session.session_id)] = read.token
         self.cache.reorder()
+
+    async def _stored_sets(self) -> StoredSets:
+        return await read_sets(self.surroundings.store, self.session.session_id)
 
     async def _plan_again(self, draft: Draft, conflict: Conflict) -> Draft:
         lost = frozenset(conflict.object_ids)

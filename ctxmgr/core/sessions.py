@@ -11,10 +11,10 @@ All four keep the order of arrival, and only content objects are in them. ``sess
 grows. Every operation returns a new Session; saving it is the client's business.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from ctxmgr.core.documents import check_object_id
 from ctxmgr.core.envelopes import (
@@ -28,7 +28,7 @@ from ctxmgr.core.envelopes import (
 )
 from ctxmgr.core.growing import OrderedIds
 from ctxmgr.core.infrastructure import SessionRecord
-from ctxmgr.errors import Incorrect, NotContent, NotFound
+from ctxmgr.errors import Incorrect, NotContent, NotFound, Unavailable
 
 DEMOTION_ENABLED: Final = False
 """No operation takes an object out of the pool (003-A09); the state model admits one."""
@@ -73,6 +73,19 @@ class Session:
             active_set=OrderedIds(record.active_set),
             pinned_set=OrderedIds(record.pinned_set),
         )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the index is known, and not only what is shown of it."""
+        return not isinstance(self.session_index, UnreadIds)
+
+    def shows_same(self, other: Self) -> bool:
+        """Tell whether all sets but the index are equal."""
+        return all(getattr(self, name) == getattr(other, name) for name in SETS[1:])
+
+    def unread(self) -> Self:
+        """Return the session as it is known while its index has not been read."""
+        return self._with(session_index=UnreadIds(self.metadata_pool))
 
     def to_record(self) -> SessionRecord:
         return SessionRecord(
@@ -182,6 +195,33 @@ class Session:
         for name in ("session_id", *SETS):
             object.__setattr__(changed, name, sets.get(name, getattr(self, name)))
         return changed
+
+
+class UnreadIds(OrderedIds):
+    """An index that has not been read: of what the pool does not hold nobody knows.
+
+    Asking for more is ``Unavailable``.
+    """
+
+    __slots__ = ()
+
+    def __contains__(self, object_id: object) -> bool:
+        return super().__contains__(object_id) or self._refuse()
+
+    def __iter__(self) -> Iterator[str]:
+        return self._refuse()
+
+    def __len__(self) -> int:
+        return self._refuse()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self._refuse()
+
+    def __hash__(self) -> int:
+        return self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise Unavailable("the session's index is still being read: wait for its reconciliation")
 
 
 SETS: Final = ("session_index", "metadata_pool", "active_set", "pinned_set")

@@ -10,7 +10,7 @@ A source type, once here, never changes: bindings are hashed into ids. A new one
 ``SOURCE_TYPES`` and touches no stored document.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Protocol
@@ -30,7 +30,7 @@ class HashOrigin(StrEnum):
     """SHA-256 of the blob's own hash."""
 
 
-class Source(Protocol):
+class Source(Hashable, Protocol):
     """A binding: a frozen value that knows its stored form."""
 
     kind: ClassVar[str]

@@ -20,7 +20,7 @@ Instants are UTC milliseconds. Two transactions may share one; the sequence neve
 says which came first. Sequences may have gaps.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol, Self, TypeAlias
@@ -263,11 +263,17 @@ class Store(Protocol):
         ...
 
     async def get_many(
-        self, object_ids: Iterable[str], *, as_of: AsOf = LATEST
+        self,
+        object_ids: Iterable[str],
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
     ) -> dict[str, Version]:
         """Return the visible versions by id, all as of one point, in the order of the ids.
 
-        Ids with nothing visible are left out; an id given twice comes back once.
+        Ids with nothing visible are left out; an id given twice comes back once. Fields named in
+        ``without`` are left out of the documents, and of long ones nothing is read;
+        the id stays.
         """
         ...
 

@@ -11,14 +11,14 @@ Touches the file; ``sqlite_file`` knows where it is and what may be wrong with i
 import asyncio
 import queue
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
 
 import apsw
 
-from ctxmgr.core.documents import check_object_id, check_sizes
+from ctxmgr.core.documents import ID, check_object_id, check_sizes
 from ctxmgr.core.paging import check_limit, check_query
 from ctxmgr.core.store import (
     BATCH_MAX,
@@ -185,7 +185,11 @@ class SqliteStore:
         return await self._read(lambda reader: reader.get(object_id, as_of))
 
     async def get_many(
-        self, object_ids: Iterable[str], *, as_of: AsOf = LATEST
+        self,
+        object_ids: Iterable[str],
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
     ) -> dict[str, Version]:
         ids = list(dict.fromkeys(object_ids))
         if len(ids) > BATCH_MAX:
@@ -193,7 +197,9 @@ class SqliteStore:
         for object_id in ids:
             check_object_id(object_id)
         check_as_of(as_of)
-        return await self._read(lambda reader: reader.get_many(ids, as_of))
+        return await self._read(
+            lambda reader: reader.get_many(ids, as_of, frozenset(without) - {ID})
+        )
 
     async def history(
         self,

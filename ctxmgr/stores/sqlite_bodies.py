@@ -50,16 +50,20 @@ class Bodies:
         form, body = row
         return form, body
 
-    def document(self, form: int, body: bytes, object_id: str) -> Document:
-        """The document as it was put."""
+    def document(
+        self, form: int, body: bytes, object_id: str, *, without: frozenset[str] = frozenset()
+    ) -> Document:
+        """The document as it was put, but for some fields."""
         if form == FORMAT and body[0] == PLAIN:
             self.bytes_read += len(body)
             try:
                 plain: Document = orjson.loads(body)
             except ValueError as error:
                 raise self._corrupt(object_id, error) from error
-            return plain
-        return self._document(form, body, object_id)
+            return (
+                {name: plain[name] for name in plain if name not in without} if without else plain
+            )
+        return self._document(form, body, object_id, without)
 
     def values(self, form: int, body: bytes, object_id: str, names: Collection[str]) -> Document:
         """Only those fields of the document, without following the others."""
@@ -134,13 +138,17 @@ class Bodies:
             lid = parent
         return parts
 
-    def _document(self, form: int, body: bytes, object_id: str) -> Document:
+    def _document(
+        self, form: int, body: bytes, object_id: str, without: frozenset[str]
+    ) -> Document:
         try:
             if form == FORMAT and body[0] == SPACE:
                 found: Document = loads(body)
-                return found
+                return {name: found[name] for name in found if name not in without}
             exact, cells = self.cells(form, body, object_id)
-            raws = [(name, self.raw(cell, object_id)) for name, cell in cells]
+            raws = [
+                (name, self.raw(cell, object_id)) for name, cell in cells if name not in without
+            ]
             joined = join_fields(raws, exact=exact)
             self.bytes_read += len(joined)
             found = loads(joined)
@@ -174,8 +182,14 @@ class Bodies:
 
 
 def raw_fields(document: Document) -> tuple[bool, list[tuple[str, bytes]]]:
-    """Each field's JSON, and whether one holds an integer beyond 64 bits."""
-    raws = [(name, dumps(value)) for name, value in document.items()]
+    """Each field's JSON, and whether one holds an integer beyond 64 bits.
+
+    The writer remembers it, so it is copied: what orjson gives lies in a buffer of several KB.
+    """
+    try:
+        return False, [(name, bytes(memoryview(orjson.dumps(document[name])))) for name in document]
+    except TypeError:  # an integer beyond 64 bits, which only the slower way writes
+        raws = [(name, dumps(value)) for name, value in document.items()]
     exact = any(raw[0] == SPACE for _, raw in raws)
     return exact, [(name, raw.removeprefix(b" ")) for name, raw in raws]
 

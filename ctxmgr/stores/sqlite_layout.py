@@ -18,6 +18,7 @@ Numbers are in 7-bit groups, lowest first. A delta is never based on a delta.
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -33,7 +34,11 @@ EXACT: Final = 1
 """A flag: integers beyond 64 bits are in it."""
 
 _HEX_CELL: Final = re.compile(rb'"[0-9a-f]{64}"')
+_HEX_CELL_LENGTH: Final = 66
 _MORE: Final = 0x80
+_SMALL: Final = tuple(bytes((value,)) for value in range(_MORE))
+_NAMES_MAX: Final = 4_096
+"""Field names whose bytes are remembered; documents repeat a few dozen."""
 
 
 class Packed(NamedTuple):
@@ -68,8 +73,7 @@ def join_fields(fields: Iterable[tuple[str, bytes]], *, exact: bool) -> bytes:
 def encode_whole(cells: Sequence[tuple[str, bytes]], *, exact: bool) -> bytes:
     parts = [bytes((WHOLE, EXACT if exact else 0)), number(len(cells))]
     for name, cell in cells:
-        encoded = name.encode()
-        parts += (number(len(encoded)), encoded, cell)
+        parts += (_encoded_name(name), cell)
     return b"".join(parts)
 
 
@@ -102,7 +106,7 @@ def decode_packed(body: bytes) -> Packed:
 
 def inline_cell(raw: bytes) -> bytes:
     """A cell that holds the value itself."""
-    if _HEX_CELL.fullmatch(raw):
+    if len(raw) == _HEX_CELL_LENGTH and _HEX_CELL.fullmatch(raw):
         return b"H" + bytes.fromhex(raw[1:-1].decode())
     return b"J" + number(len(raw)) + raw
 
@@ -123,6 +127,8 @@ def cell_numbers(cell: bytes) -> list[int]:
 
 def number(value: int) -> bytes:
     """A number from 0, in 7-bit groups."""
+    if value < _MORE:
+        return _SMALL[value]
     groups = bytearray()
     while value >= _MORE:
         groups.append(value & 0x7F | _MORE)
@@ -141,6 +147,12 @@ def read_number(data: bytes, at: int) -> tuple[int, int]:
         if group < _MORE:
             return value, at
         shift += 7
+
+
+@lru_cache(_NAMES_MAX)
+def _encoded_name(name: str) -> bytes:
+    encoded = name.encode()
+    return number(len(encoded)) + encoded
 
 
 def _cell_end(body: bytes, at: int) -> int:

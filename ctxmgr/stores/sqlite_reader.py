@@ -153,11 +153,13 @@ class Reader:
             return None
         return self.version(object_id, *row)
 
-    def version(self, object_id: str, vt: Instant, wid: int) -> Version:
+    def version(
+        self, object_id: str, vt: Instant, wid: int, *, without: frozenset[str] = frozenset()
+    ) -> Version:
         """The version that a write made, starting there."""
         return Version(
             object_id=object_id,
-            document=self.document(wid, object_id),
+            document=self.document(wid, object_id, without=without),
             valid_time=vt,
             token=f"{self._store_name}-{sequence_of(wid)}",
         )
@@ -194,9 +196,12 @@ class Reader:
     def text(self, nid: int) -> str:
         return key_text(self._execute(self._sql["text_of"], (nid,)).get)
 
-    def document(self, wid: int, object_id: str) -> Document:
-        """What that write put."""
-        return self.bodies.document(*self.bodies.stored(wid, object_id), object_id)
+    def document(
+        self, wid: int, object_id: str, *, without: frozenset[str] = frozenset()
+    ) -> Document:
+        """What that write put, but for some fields."""
+        form, body = self.bodies.stored(wid, object_id)
+        return self.bodies.document(form, body, object_id, without=without)
 
     def values(self, wid: int, names: Collection[str]) -> Document:
         """Those fields of what that write put."""
@@ -214,12 +219,19 @@ class Reader:
                 taken.append(each)
         return taken, False
 
-    def get_many(self, object_ids: Sequence[str], as_of: AsOf) -> dict[str, Version]:
+    def get_many(
+        self, object_ids: Sequence[str], as_of: AsOf, without: frozenset[str]
+    ) -> dict[str, Version]:
         """The visible versions as of one point."""
         with self.snapshot():
             point = self.point(as_of)
-            found = ((each, self.get_at(each, point)) for each in object_ids)
+            found = ((each, self._get_without(each, point, without)) for each in object_ids)
             return {each: version for each, version in found if version is not None}
+
+    def _get_without(self, object_id: str, point: Point, without: frozenset[str]) -> Version | None:
+        nid = self.number(object_id)
+        row = None if nid is None else self.visible(nid, point)
+        return None if row is None else self.version(object_id, *row, without=without)
 
     def _bound(self, as_of: AsOf, last: int) -> int:
         if as_of.sequence is not None:

@@ -10,7 +10,7 @@ Touches the network, nothing else. How documents lie in XTDB is ``xtdb_layout``'
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -126,7 +126,11 @@ class XtdbStore:
         return (await self.get_many((object_id,), as_of=as_of)).get(object_id)
 
     async def get_many(
-        self, object_ids: Iterable[str], *, as_of: AsOf = LATEST
+        self,
+        object_ids: Iterable[str],
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
     ) -> dict[str, Version]:
         wanted = tuple(dict.fromkeys(object_ids))
         for each in wanted:
@@ -136,7 +140,11 @@ class XtdbStore:
         check_as_of(as_of)
         async with self._call():
             point = await self._points.resolve(as_of) if wanted else None
-            found = {} if point is None else await self._reads.get(wanted, point)
+            found = (
+                {}
+                if point is None
+                else await self._reads.get(wanted, point, without=frozenset(without) - {ID})
+            )
         return {each: found[each] for each in wanted if each in found}
 
     async def history(

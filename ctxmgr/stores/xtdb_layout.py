@@ -16,7 +16,7 @@ and has no token.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from ctxmgr.core.documents import ID, Document
 from ctxmgr.core.store import Instant
@@ -72,6 +72,14 @@ class Stored(NamedTuple):
     def token(self) -> str | None:
         token = self.fields.get(TX)
         return token if isinstance(token, str) else None
+
+    def without(self, names: frozenset[str]) -> Self:
+        """Return it without some fields, so that nobody asks for their pieces."""
+        ours = {f"{prefix}{name}" for name in names for prefix in (_OLDER, _TEXT)}
+        left_out = names | ours
+        return type(self)(
+            {name: value for name, value in self.fields.items() if name not in left_out}
+        )
 
     def roots(self) -> Iterable[str]:
         """The pieces that the document needs, the ones they name not included."""

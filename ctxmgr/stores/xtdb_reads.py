@@ -6,9 +6,9 @@ asked of each object that was, because XTDB's query knows only where its content
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ctxmgr.core.store import Instant, Version
 from ctxmgr.stores.edn import Keyword
@@ -21,8 +21,11 @@ from ctxmgr.stores.xtdb_queries import existing_query, get_query, pieces_query
 from ctxmgr.stores.xtdb_replies import readable
 from ctxmgr.stores.xtdb_transactions import BOUNDED, anchor_of, marker_id, tx_id
 
-IDS_PER_QUERY: Final = 5_000
-"""A query of as many small documents takes half a second, and holds a connection for as long."""
+IDS_PER_QUERY: Final = 1_000
+"""Of a long batch: while the server answers the next query, the last answer is decoded."""
+
+QUERIES_AT_ONCE: Final = 3
+"""Of one batch get: one that is decoded, one that is answered, and one that waits for neither."""
 
 PIECES_PER_QUERY: Final = 500
 """Each may hold sixteen times sixteen others, of 8 KiB and more."""
@@ -40,6 +43,7 @@ _ID: Final = Keyword("xt/id")
 _PARTS: Final = Keyword(PARTS)
 _VALID_TIME: Final = Keyword("xtdb.api/valid-time")
 
+T = TypeVar("T")
 Ask = Callable[[Point], Awaitable[list["Row"]]]
 
 
@@ -62,22 +66,30 @@ class Reads:
         self._marked = False
         self.known = KnownPieces()
 
-    async def get(self, object_ids: Sequence[str], point: Point) -> dict[str, Version]:
+    async def get(
+        self, object_ids: Sequence[str], point: Point, *, without: frozenset[str] = frozenset()
+    ) -> dict[str, Version]:
         """Return what is visible of these objects, all at one point."""
         if len(object_ids) > IDS_PER_QUERY:
             point = await self._points.fixed(point)
-        found: dict[str, Version] = {}
-        for start in range(0, len(object_ids), IDS_PER_QUERY):
-            query = get_query(object_ids[start : start + IDS_PER_QUERY])
-            versions = await self.versions(partial(self.rows, query), point)
-            found.update((each.object_id, each) for each in versions)
-        return found
+        turns = asyncio.Semaphore(QUERIES_AT_ONCE)
 
-    async def rows(self, query: bytes, point: Point) -> list[Row]:
+        async def ask(ids: Sequence[str]) -> list[Version]:
+            async with turns:
+                query = get_query(ids)
+                return await self.versions(partial(self.rows, query, without=without), point)
+
+        starts = range(0, len(object_ids), IDS_PER_QUERY)
+        answers = await _all(ask(object_ids[start : start + IDS_PER_QUERY]) for start in starts)
+        return {each.object_id: each for versions in answers for each in versions}
+
+    async def rows(
+        self, query: bytes, point: Point, *, without: frozenset[str] = frozenset()
+    ) -> list[Row]:
         """Ask for versions; rows that come twice are kept once."""
         reply = await self._http.query(query, self._points.params(point))
         with readable(self._http.node):
-            rows = (_row(each) for each in reply if each[0] is not None)
+            rows = (_row(each, without) for each in reply if each[0] is not None)
             return list({each.stored.object_id: each for each in rows}.values())
 
     async def versions(self, ask: Ask, point: Point) -> list[Version]:
@@ -168,12 +180,8 @@ class Reads:
         starts: dict[str, Instant] = {}
         for first in range(0, len(bounded), STARTS_AT_ONCE):
             some = bounded[first : first + STARTS_AT_ONCE]
-            try:
-                async with asyncio.TaskGroup() as group:
-                    asked = [group.create_task(self._start(each, point)) for each in some]
-            except ExceptionGroup as failed:
-                raise failed.exceptions[0] from failed
-            starts.update(zip(some, (each.result() for each in asked), strict=True))
+            found = await _all(self._start(each, point) for each in some)
+            starts.update(zip(some, found, strict=True))
         return starts
 
     async def _start(self, object_id: str, point: Point) -> Instant:
@@ -184,9 +192,22 @@ class Reads:
             return start
 
 
-def _row(columns: Sequence[Any]) -> Row:
+async def _all(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await all at once; when one fails the others are stopped, and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in asked]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from failed
+    return [each.result() for each in tasks]
+
+
+def _row(columns: Sequence[Any], without: frozenset[str]) -> Row:
     entity, start, mark, *rest = columns
-    return Row(stored_from(entity), start.ms, mark is not None, rest)
+    stored = stored_from(entity)
+    if without:
+        stored = stored.without(without)
+    return Row(stored, start.ms, mark is not None, rest)
 
 
 def _collect(tree: dict[Any, Any], into: dict[str, Any]) -> None:

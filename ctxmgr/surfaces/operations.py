@@ -67,11 +67,13 @@ async def demo(
 
 async def bench(
     app: "App",
-    name: Annotated[Literal["stores"], Param("Which benchmark.")],
+    name: Annotated[Literal["stores", "core"], Param("Which benchmark.")],
     *,
     quick: Annotated[bool, Param("A short run; the figures are rough.")] = False,
     report_only: Annotated[bool, Param("End with 0 whatever the figures are.")] = False,
-    histories: Annotated[int | None, Param("Random histories to compare both stores on.")] = None,
+    histories: Annotated[
+        int | None, Param("Of stores: random histories to compare both on.")
+    ] = None,
 ) -> "Report":
     """Measure ctxmgr beside the plainest way to do the same, in one run."""
     module = import_module(f"ctxmgr.bench.{name}")

@@ -100,3 +100,25 @@ class BatchesContract:
             await store.get(bad)
         with pytest.raises(Incorrect):
             await store.history(bad)
+
+    async def test_fields_can_be_left_out(self, store: Store, corner: Corner) -> None:
+        """The index of a large session is not needed for its prompt, and takes long to read."""
+        long = [f"{number:064x}" for number in range(2_000)]
+        await store.commit([Put(corner.note("a", title="kept", others=long, body="x" * 300_000))])
+
+        found = await store.get_many([corner.id("a")], without=("others", "body", "xt/id"))
+
+        assert found[corner.id("a")].document == corner.note("a", title="kept")
+
+    async def test_what_was_left_out_is_there_when_asked_for(
+        self, store: Store, corner: Corner
+    ) -> None:
+        """Leaving a field out is a way of reading, and says nothing about the document."""
+        whole = corner.note("a", title="kept", others=[f"{n:064x}" for n in range(2_000)])
+        await store.commit([Put(whole)])
+
+        short = await store.get_many([corner.id("a")], without=("others", "none such"))
+        found = await store.get_many([corner.id("a")])
+
+        assert found[corner.id("a")].document == whole
+        assert found[corner.id("a")].token == short[corner.id("a")].token

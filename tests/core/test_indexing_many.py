@@ -1,8 +1,9 @@
 """Indexing and discovery of many files, and the fingerprints that spare reading them."""
 
 import os
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,9 @@ from ctxmgr.core import indexing
 from ctxmgr.core.contents import FileState
 from ctxmgr.core.fingerprints import Fingerprints
 from ctxmgr.core.index_plans import Result
+from ctxmgr.core.indexing import Indexing
 from ctxmgr.core.observing import Target
+from ctxmgr.core.store import Store, Version
 from tests.core.projects import BOTH_STORES, LATER_NS, Project, opened_project
 
 
@@ -47,7 +50,7 @@ async def test_large_files_make_small_batches(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is read at once is held in memory at once."""
-    monkeypatch.setattr(indexing, "INDEX_BATCH_BYTES_MAX", 15)
+    monkeypatch.setattr(indexing, "INDEX_BATCH_BYTES_MAX", 10)
 
     batches = [each async for each in project.indexing.index_many(paths(project, count=5))]
 
@@ -180,3 +183,38 @@ async def test_the_sandbox_is_asked_about_its_own_files(project: Project) -> Non
 
     assert [each.source.path for each in asked.outcomes] == ["/etc/hosts"]
     assert [each.source.path for each in unasked.outcomes] == ["/etc/hosts", "/etc"]
+
+
+class Overtaken:
+    """A real store before whose first answer another client stores something newer."""
+
+    def __init__(self, store: Store, overtake: Callable[[], Awaitable[object]]) -> None:
+        self._store = store
+        self._overtake: Callable[[], Awaitable[object]] | None = overtake
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get_many(self, ids: Iterable[str]) -> dict[str, Version]:
+        overtake, self._overtake = self._overtake, None
+        if overtake is not None:
+            await overtake()
+        return await self._store.get_many(ids)
+
+
+async def test_what_another_client_stored_meanwhile_is_not_overwritten(project: Project) -> None:
+    """Of two clients that index one file, the one with the older bytes reads again."""
+    (name,) = paths(project, count=1)
+
+    async def overtake() -> None:
+        project.write("0/0.txt", b"newer")
+        await project.another_client().index(name)
+
+    late: Any = Overtaken(project.store, overtake)
+    ours = Indexing(late, project.files, fingerprints=Fingerprints())
+    outcomes = [each async for batch in ours.index_many([name]) for each in batch]
+
+    assert [each.result for each in outcomes] == [Result.UNCHANGED]
+    assert len(await project.history(outcomes[0].object_id)) == 1
+    assert outcomes[0].file is not None
+    assert outcomes[0].file.content == "newer"
