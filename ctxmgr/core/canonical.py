@@ -45,6 +45,8 @@ _PRINTABLE_BITS: Final = 14_000
 
 def canonical(value: object) -> bytes:
     """Return the value's canonical bytes; ``Incorrect`` if it has none."""
+    if value is None or type(value) is str:
+        return b"null" if value is None else _text(value)
     if _is_plain(value):
         try:
             return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

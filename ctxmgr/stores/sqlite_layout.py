@@ -36,6 +36,8 @@ EXACT: Final = 1
 _HEX_CELL: Final = re.compile(rb'"[0-9a-f]{64}"')
 _HEX_CELL_LENGTH: Final = 66
 _MORE: Final = 0x80
+_JSON, _HASH = b"JH"
+"""What most cells begin with."""
 _SMALL: Final = tuple(bytes((value,)) for value in range(_MORE))
 _NAMES_MAX: Final = 4_096
 """Field names whose bytes are remembered; documents repeat a few dozen."""
@@ -66,7 +68,7 @@ def loads(data: bytes) -> Any:
 
 def join_fields(fields: Iterable[tuple[str, bytes]], *, exact: bool) -> bytes:
     """A plain body from the JSON of its fields."""
-    inner = b",".join(orjson.dumps(name) + b":" + raw for name, raw in fields)
+    inner = b",".join([_key(name) + raw for name, raw in fields])
     return (b" {" if exact else b"{") + inner + b"}"
 
 
@@ -92,7 +94,7 @@ def decode_packed(body: bytes) -> Packed:
     count, at = read_number(body, at)
     cells: list[tuple[str | int, bytes]] = []
     for _ in range(count):
-        place, at = read_number(body, at)
+        place, at = (body[at], at + 1) if body[at] < _MORE else read_number(body, at)
         key: str | int = place
         if base is None:
             key, at = body[at : at + place].decode(), at + place
@@ -150,18 +152,24 @@ def read_number(data: bytes, at: int) -> tuple[int, int]:
 
 
 @lru_cache(_NAMES_MAX)
+def _key(name: str) -> bytes:
+    return orjson.dumps(name) + b":"
+
+
+@lru_cache(_NAMES_MAX)
 def _encoded_name(name: str) -> bytes:
     encoded = name.encode()
     return number(len(encoded)) + encoded
 
 
 def _cell_end(body: bytes, at: int) -> int:
-    match body[at : at + 1]:
-        case b"H":
-            return at + 33
-        case b"J":
-            length, start = read_number(body, at + 1)
-            return start + length
+    tag = body[at]
+    if tag == _HASH:
+        return at + 33
+    if tag == _JSON:
+        length, start = read_number(body, at + 1)
+        return start + length
+    match bytes((tag,)):
         case b"T":
             return read_number(body, at + 1)[1]
         case b"L":
@@ -171,8 +179,8 @@ def _cell_end(body: bytes, at: int) -> int:
             for _ in range(count):
                 _, end = read_number(body, end)
             return end
-        case tag:
-            raise ValueError(f"no cell begins with {tag!r}")
+        case other:
+            raise ValueError(f"no cell begins with {other!r}")
 
 
 def _exact(value: object) -> bytes:

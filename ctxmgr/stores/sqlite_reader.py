@@ -14,11 +14,7 @@ import apsw
 import orjson
 
 from ctxmgr.core.documents import Document
-from ctxmgr.core.store import (
-    AsOf,
-    Instant,
-    Version,
-)
+from ctxmgr.core.store import LATEST, AsOf, Instant, Version
 from ctxmgr.errors import Unavailable
 from ctxmgr.stores.sqlite_bodies import Bodies
 from ctxmgr.stores.sqlite_fields import Fields, load
@@ -225,10 +221,28 @@ class Reader:
         """The visible versions as of one point."""
         with self.snapshot():
             point = self.point(as_of)
-            found = ((each, self._get_without(each, point, without)) for each in object_ids)
+            get = self._get_now if as_of == LATEST else self._get_then
+            found = ((each, get(each, point, without)) for each in object_ids)
             return {each: version for each, version in found if version is not None}
 
-    def _get_without(self, object_id: str, point: Point, without: frozenset[str]) -> Version | None:
+    def _get_now(self, object_id: str, point: Point, without: frozenset[str]) -> Version | None:
+        """Return what is visible at a point that knows all; mostly a single statement tells."""
+        row = self._execute(self._current, (text_key(object_id),)).get
+        if row is None:
+            return None
+        since, until, wid, form, body = row
+        if until is not None or since > point.valid:
+            return self._get_then(object_id, point, without)
+        if wid is None:
+            return None
+        return Version(
+            object_id=object_id,
+            document=self.bodies.document(form, body, object_id, without=without),
+            valid_time=since,
+            token=f"{self._store_name}-{sequence_of(wid)}",
+        )
+
+    def _get_then(self, object_id: str, point: Point, without: frozenset[str]) -> Version | None:
         nid = self.number(object_id)
         row = None if nid is None else self.visible(nid, point)
         return None if row is None else self.version(object_id, *row, without=without)
