@@ -6,14 +6,15 @@ from typing import Final
 
 from ctxmgr.harness.watching import TurnShown
 
-TRY_NEXT: Final = (
-    "ctxmgr demo --json                       every figure of it, for a program",
-    "ctxmgr demo --store sqlite:///demo.db    the same, kept in a file",
-    "ctxmgr feed --store sqlite:///demo.db    what its last transactions wrote",
-    "ctxmgr demo --xtdb                       the same on an XTDB server of its own",
-    "ctxmgr run 'your task' --model NAME      the same loop with a model, in this folder",
-    "docs/harness.md                          put it into your own harness",
-)
+KEPT: Final = "sqlite:///demo.db"
+"""A store to suggest to whoever gave none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    what: str
+    how: str
+    """A command to copy, or a page to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +37,23 @@ class Demo:
     """The project's own tests pass at the end."""
     proven: bool
     """The earlier prompt has its recorded hash, and is what the model received."""
-    try_next: tuple[str, ...] = TRY_NEXT
+    try_next: tuple[Suggestion, ...]
 
     @property
     def turns(self) -> tuple[TurnShown, ...]:
         return tuple(turn for chapter in self.chapters for turn in chapter.turns)
+
+
+def try_next(url: str | None, *, session: str) -> tuple[Suggestion, ...]:
+    """Suggest what to look at: in the store that was given, or in one to be kept."""
+    kept, name = (url, session) if url else (KEPT, "SESSION")
+    first = () if url else (Suggestion("keep what it does", f"ctxmgr demo --store {KEPT}"),)
+    return (
+        *first,
+        Suggestion("its sessions", f"ctxmgr sessions --store {kept}"),
+        Suggestion("turn by turn", f"ctxmgr log {name} --store {kept}"),
+        Suggestion("an old prompt", f"ctxmgr context {name} --turn 3 --store {kept}"),
+        Suggestion("another store", "ctxmgr demo --xtdb"),
+        Suggestion("a real model", "ctxmgr run 'your task' --model NAME"),
+        Suggestion("your harness", "docs/harness.md"),
+    )

@@ -22,7 +22,7 @@ from ctxmgr.core.client import Client
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.tokens import TokenCounter
 from ctxmgr.errors import Unavailable
-from ctxmgr.harness.chapters import Chapter, Demo
+from ctxmgr.harness.chapters import Chapter, Demo, try_next
 from ctxmgr.harness.errand import (
     BEFORE_THE_EDIT,
     BEFORE_THE_PAUSE,
@@ -34,10 +34,10 @@ from ctxmgr.harness.errand import (
     lay_out,
     succeeded,
 )
+from ctxmgr.harness.hindsight import look_back, true_and_believed
 from ctxmgr.harness.loop import TURNS_MAX, work
-from ctxmgr.harness.watching import TurnShown, Watcher, paths
+from ctxmgr.harness.watching import TurnShown, Watcher, object_at, paths
 from ctxmgr.harness.workplaces import Workplace, workplace
-from ctxmgr.messages import anthropic
 
 HERE: Final = "/workspace/tally"
 NOTES: Final = "/workspace/notes"
@@ -46,9 +46,6 @@ ELSEWHERE: Final = "/elsewhere/tally"
 NOTICE_SECONDS: Final = 30.0
 """For a tracker to tell of an edit: a moment, or a second where files are polled."""
 
-LOOK_BACK: Final = 3
-"""The turn whose prompt is made again."""
-
 LATE: Final = "SHOP=corner\n"
 """A line that had been added to tally.conf during turn 8, and arrives while nobody looks."""
 
@@ -56,12 +53,17 @@ _OTHER_MOUNTS: Final = "The second has another sandbox and other mounts, so path
 _NO_MOUNTS: Final = "The second has no sandbox either, so paths are the same."
 
 
-async def run_demo(url: str | None = None, *, say: Callable[[str], None]) -> Demo:
-    """Run it on that store; None: on a file that is gone afterwards."""
+async def run_demo(
+    url: str | None = None, *, say: Callable[[str], None], kept: bool = True
+) -> Demo:
+    """Run it on that store; None: on a file that is gone afterwards.
+
+    ``kept`` tells whether the store that is given will still be there to be looked at.
+    """
     with TemporaryDirectory(prefix="ctxmgr-demo-") as name:
         project = await asyncio.to_thread(lay_out, Path(name))
         own = f"sqlite:///{project.parent / 'demo.db'}"
-        return await _Story(url or own, project, say).tell()
+        return await _Story(url or own, project, say).tell(kept=kept and url is not None)
 
 
 class _Left(NamedTuple):
@@ -71,6 +73,15 @@ class _Left(NamedTuple):
     """By id: the hash of the version that was known."""
     changed_at: int
     """When tally.conf had changed, as its own time says."""
+
+
+class _Found(NamedTuple):
+    """What the second client can tell of the store and of the past in it."""
+
+    engine: str
+    url: str
+    """Without credentials."""
+    proven: bool
 
 
 class _Story:
@@ -83,22 +94,23 @@ class _Story:
         self._model = agent()
         self._chapters: list[Chapter] = []
 
-    async def tell(self) -> Demo:
+    async def tell(self, *, kept: bool) -> Demo:
         notes = {NOTES: (self._project.parent / "notes", f"laptop-{self._id}")}
         async with workplace(self._project, at=HERE, besides=notes) as place:
             await self._first_client(place)
         left = await self._while_paused()
         async with workplace(self._project, at=ELSEWHERE) as place:
-            engine, proven = await self._second_client(place, left)
+            found = await self._second_client(place, left)
             mended = await succeeded(place.sandbox, directory=place.directory)
             return Demo(
                 session=self._id,
-                store=engine,
+                store=found.engine,
                 sandbox=place.name,
                 tokens_by=self._counter.vocabulary.name,
                 chapters=tuple(self._chapters),
                 mended=mended,
-                proven=proven,
+                proven=found.proven,
+                try_next=try_next(found.url if kept else None, session=self._id),
             )
 
     async def _first_client(self, place: Workplace) -> None:
@@ -121,7 +133,7 @@ class _Story:
         readme, sets = self._project / "README.md", session.sets
         await asyncio.to_thread(_append, readme, RULE)
         await _noticed(client, session, RULE.strip())
-        file_id = _at(session, "README.md")
+        file_id = object_at(session, "README.md")
         versions = len((await client.store.history(file_id, documents=False)).entries)
         untouched = "as they were" if session.sets == sets else "changed"
         fact = {"file": "README.md", "versions": str(versions), "sets": untouched}
@@ -147,7 +159,7 @@ class _Story:
         files = {each: told for each, told in documents.items() if told["type"] == "file"}
         return _Left({each: files[each]["object_hash"] for each in files}, changed_at)
 
-    async def _second_client(self, place: Workplace, left: _Left) -> tuple[str, bool]:
+    async def _second_client(self, place: Workplace, left: _Left) -> _Found:
         self._say("resuming with other mounts")
         async with connect(self._url, sandbox=place.sandbox, directory=place.directory) as client:
             session = await client.resume(self._id)
@@ -159,9 +171,12 @@ class _Story:
                 "Sets, chat and turns come from the store. A folded output is asked back."
             )
             self._tell("Paused, and resumed elsewhere", says, facts=facts, turns=turns)
-            proven = await self._look_back(client, session)
-            await self._true_and_believed(client, session, left.changed_at)
-            return (await client.store.status()).engine, proven
+            self._say("looking back")
+            looked, proven = await look_back(client, session, received=self._model.received)
+            believed = await true_and_believed(client, session, at=left.changed_at)
+            self._chapters += [looked, believed]
+            status = await client.store.status()
+            return _Found(engine=status.engine, url=status.url, proven=proven)
 
     async def _reconciled(
         self, client: Client, session: LiveSession, left: Mapping[str, str]
@@ -177,43 +192,6 @@ class _Story:
                 rows.append({"file, as it is called here": called[object_id], "found": happened})
         same = len(left) - len(rows)
         return (*rows, {"file, as it is called here": f"{same} others", "found": "as they were"})
-
-    async def _look_back(self, client: Client, session: LiveSession) -> bool:
-        self._say("making an earlier prompt again")
-        record = await client.store.get(f"turn:{self._id}:{LOOK_BACK}")
-        assert record is not None
-        recorded = str(record.document["prompt_hash"])
-        prompt = await client.prompt_as_of(self._id, turn=LOOK_BACK)
-        same = anthropic.payload(prompt) == self._model.received[LOOK_BACK - 1]
-        readme = _at(session, "README.md")
-        rows = {
-            f"hash recorded with turn {LOOK_BACK}": recorded,
-            "hash of the prompt made again": prompt.prompt_hash(),
-            "what the model received, byte for byte": "yes" if same else "no",
-            "README.md was called": paths(prompt)[readme],
-            "and is called here": paths(session.context())[readme],
-        }
-        facts = tuple({"asked": asked, "answer": answer} for asked, answer in rows.items())
-        says = (
-            f"What exactly did the model see in turn {LOOK_BACK}? The prompt is made again from "
-            "the store alone, by the second client, and proves itself."
-        )
-        self._tell(f"Turn {LOOK_BACK}, once more", says, facts=facts)
-        return same and recorded == prompt.prompt_hash()
-
-    async def _true_and_believed(self, client: Client, session: LiveSession, at: int) -> None:
-        object_id = _at(session, "tally.conf")
-        believed = await client.believed_at(object_id, instant=at)
-        true = await client.true_at(object_id, instant=at)
-        facts = (
-            {"asked": "What did the agent believe then?", "answer": _line(believed)},
-            {"asked": "What was true then?", "answer": _line(true)},
-        )
-        says = (
-            "tally.conf had been changed on another machine during turn 8; we learnt of it only "
-            "when the session was resumed. Both questions keep their answer."
-        )
-        self._tell("What was true, and what was believed", says, facts=facts)
 
     async def _work(
         self, session: LiveSession, *, until: int | None, user: str = ""
@@ -264,16 +242,6 @@ def _happened(file: File, *, before: str, orphaned: bool) -> str | None:
     if file.object_hash == before:
         return None
     return "changed: a new version" if file.content is not None else "deleted: its history stays"
-
-
-def _at(session: LiveSession, name: str) -> str:
-    known = paths(session.context())
-    return next(each for each, path in known.items() if path.endswith(f"/{name}"))
-
-
-def _line(stored: object) -> str:
-    assert isinstance(stored, File)
-    return " · ".join((stored.content or "").split())
 
 
 def _append(path: Path, text: str) -> None:

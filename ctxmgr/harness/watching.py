@@ -98,6 +98,12 @@ def paths(context: Context) -> dict[str, str]:
     }
 
 
+def object_at(session: LiveSession, name: str) -> str:
+    """Return the id of a file of the pool whose path ends with that name."""
+    known = paths(session.context())
+    return next(each for each, path in known.items() if path.endswith(f"/{name}"))
+
+
 def _field(line: str, name: str, *, until: str = " ") -> str:
     return line.partition(f" {name}=")[2].partition(until)[0]
 

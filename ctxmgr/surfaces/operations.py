@@ -62,7 +62,7 @@ async def demo(
     if given:
         raise Incorrect("--xtdb starts a server of its own: leave out --store")
     async with own_server(say=app.say) as url:
-        return await run_demo(url, say=app.say)
+        return await run_demo(url, say=app.say, kept=False)
 
 
 async def bench(

@@ -132,7 +132,12 @@ def _ending(demo: Demo) -> Iterator[RenderableType]:
     yield _verdict(demo.proven, "the earlier prompt is what the model received")
     yield Text()
     yield Text("Try next", "bold")
-    yield from (Text(f"  {line}") for line in demo.try_next)
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    for each in demo.try_next:
+        grid.add_row(f"  {each.what}", Text(each.how))
+    yield grid
 
 
 def _verdict(right: bool, what: str) -> Text:  # noqa: FBT001 (shown, not decided on)

@@ -1,6 +1,7 @@
 """The commands on a store: what they print, and for programs as JSON."""
 
 import json
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,6 @@ from click.testing import Result
 
 from ctxmgr import Chat, Match, Put, ToolCall, Turn, open_store, to_document
 from ctxmgr.core.filesystem_ids import host_filesystem_id
-from ctxmgr.harness.chapters import TRY_NEXT
 from tests.components import ROOT
 
 Run = Callable[..., Result]
@@ -197,16 +197,18 @@ def test_the_demo_fits_a_terminal_of_80_columns(
     assert "…" not in printed.partition("Turn 3, once more")[0]
 
 
-def test_the_demo_names_only_commands_that_there_are(ctxmgr: Run) -> None:
-    """What to try next must work as it is copied."""
-    for line in TRY_NEXT:
-        if line.startswith("ctxmgr "):
-            words = line.partition("  ")[0].split()[1:]
-            assert ctxmgr(words[0], "--help").exit_code == 0
-            options = [word for word in words if word.startswith("--")]
-            assert all(each in ctxmgr(words[0], "--help").output for each in options)
-        else:
-            assert (ROOT / line.split()[0]).exists()
+def test_what_the_demo_suggests_works_as_it_is_copied(ctxmgr: Run, store_url: str) -> None:
+    """Whoever is curious now must not be sent into an error."""
+    told = _json(ctxmgr("demo", "--json", "--store", store_url))
+    commands = [shlex.split(each["how"])[1:] for each in told["try_next"][:-1]]
+
+    looking = [words for words in commands if "--store" in words]
+    assert [words[0] for words in looking] == ["sessions", "log", "context"]
+    assert [ctxmgr(*words).exit_code for words in looking] == [0, 0, 0]
+    for words in commands:
+        known = ctxmgr(words[0], "--help").output
+        assert all(word in known for word in words if word.startswith("--"))
+    assert (ROOT / told["try_next"][-1]["how"]).exists()
 
 
 def test_the_demo_has_one_store(ctxmgr: Run) -> None:

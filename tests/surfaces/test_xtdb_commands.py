@@ -168,6 +168,7 @@ def test_the_demo_starts_a_server_and_ends_it(ctxmgr: Run) -> None:
     assert told["store"].startswith("XTDB 1.24.3")
     assert told["mended"]
     assert told["proven"]
+    assert not any("xtdb+" in each["how"] for each in told["try_next"])  # it is gone
     assert set(psutil.Process().children(recursive=True)) <= before
 
 
