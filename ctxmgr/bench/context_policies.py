@@ -1,4 +1,4 @@
-"""What is sent of a session, call by call, under each policy: ours and the usual ones. Pure.
+"""What is sent of a session, call by call, under each policy: ours and the usual ones.
 
     append-only           everything, always
     keep N                outputs but the last N are hidden, every call or in steps
@@ -18,6 +18,7 @@ from ctxmgr.core.assembly import Context, ShownTurn, Transcript
 from ctxmgr.core.folding import Count
 from ctxmgr.core.parts import NOT_RUN, CallRef, Shown, ShownCall, ShownText
 from ctxmgr.core.policies import Economy
+from ctxmgr.core.signatures import signature_rows
 from ctxmgr.core.stream import Stream
 from ctxmgr.core.stream_plans import Planning
 from ctxmgr.core.stream_turns import StreamTurn, messages_of
@@ -88,7 +89,7 @@ class Ours:
         return f"economy {self.policy.fidelity:g}"
 
     def contexts(self, session: RecordedSession, *, count: Count) -> Iterator[Context]:
-        stream = Stream(self.policy, count=count)
+        stream = Stream(self.policy, count=count, signatures=signature_rows)
         planning = Planning(stream)
         for number, turn in enumerate(session.turns, start=1):
             fixed = sum(map(count, (session.system_prompt, turn.user))) + 2 * MESSAGE_TOKENS

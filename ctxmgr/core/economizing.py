@@ -26,6 +26,7 @@ from ctxmgr.core.policies import Economy
 from ctxmgr.core.secrets import Secrets
 from ctxmgr.core.session_state import SessionState
 from ctxmgr.core.shown_files import ActiveFile, ShownFiles
+from ctxmgr.core.signatures import signature_rows
 from ctxmgr.core.store import BATCH_MAX
 from ctxmgr.core.stream import MESSAGE_TOKENS, Stream
 from ctxmgr.core.stream_plans import Planning
@@ -55,7 +56,7 @@ class Economizing:
         self._state = state
         self._count = count
         self._clock = clock
-        self._stream = Stream(policy, count=count)
+        self._stream = Stream(policy, count=count, signatures=signature_rows)
         self._planning = Planning(self._stream)
         self._files = ShownFiles()
         self._notices: dict[int, tuple[Notice, ...]] = {}

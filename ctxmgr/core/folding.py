@@ -14,7 +14,7 @@ the text alone, so that a prompt can be made again without deciding again. A lin
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from itertools import groupby
@@ -34,6 +34,10 @@ HANDLE_TOKENS: Final = 9
 
 ERROR_VALUE: Final = 2.0
 """What a line that reports a failure is worth besides the names it holds."""
+
+SIGNATURE_VALUE: Final = 0.5
+"""Likewise of a line that says what a source file defines: more, and other lines that are used
+again have to give way."""
 
 _ERROR = re.compile(
     r"\b(?:[A-Z]\w*(?:Error|Exception)|ERROR|FAILED|FAIL|error|fatal|panic|Traceback)\b"
@@ -66,8 +70,12 @@ class Text:
     tokens: int
 
     @classmethod
-    def of(cls, content: str, *, count: Count) -> Self:
-        lines = tuple(_line(content, *span, count=count) for span in _spans(content))
+    def of(cls, content: str, *, count: Count, signatures: Collection[int] = frozenset()) -> Self:
+        """Read a text; ``signatures`` numbers the lines, from 0, that say what is in a source."""
+        lines = tuple(
+            _line(content, start, end, count=count, signature=row in signatures)
+            for row, start, end in _spans(content)
+        )
         return cls(content, lines, count(content))
 
 
@@ -280,15 +288,17 @@ def _numbers(text: Text, span: Span) -> Iterator[int]:
             yield at
 
 
-def _line(content: str, start: int, end: int, *, count: Count) -> Line:
+def _line(content: str, start: int, end: int, *, count: Count, signature: bool) -> Line:
     text = content[start:end]
-    value = ERROR_VALUE if _ERROR.search(text) else 0.0
+    value = ERROR_VALUE if _ERROR.search(text) else SIGNATURE_VALUE if signature else 0.0
     return Line(start, end, count(text), identifiers(text), value)
 
 
-def _spans(content: str) -> Iterator[tuple[int, int]]:
-    for found in _LINE.finditer(content):
-        yield from _cut(content, *found.span())
+def _spans(content: str) -> Iterator[tuple[int, int, int]]:
+    """Give row, start and end of every line, or part of one."""
+    for row, found in enumerate(_LINE.finditer(content)):
+        for start, end in _cut(content, *found.span()):
+            yield row, start, end
 
 
 def _cut(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:

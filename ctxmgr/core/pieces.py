@@ -10,8 +10,9 @@ depends on what stands elsewhere.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from ctxmgr.core.folding import Count, Limits, Text, View, fold, shown, standing_lines
 from ctxmgr.core.identifiers import identifiers
@@ -27,6 +28,9 @@ REPEAT_TOKENS_MIN: Final = 60
 
 TEXTS_MAX: Final = 256
 """Texts whose analysis is kept: the same one often comes twice in a row."""
+
+Signatures: TypeAlias = Callable[[str, str], Collection[int]]
+"""From a source file's text and its path to the lines, from 0, that say what is in it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,26 +57,30 @@ class Piece:
 class Pieces:
     """All texts of one stream."""
 
-    def __init__(self, *, count: Count) -> None:
+    def __init__(self, *, count: Count, signatures: Signatures) -> None:
         self.all: list[Piece] = []
         self.views: dict[str, View] = {}
         """By the key of the place; what has none is whole."""
         self._count = count
+        self._signatures = signatures
         self._standing = Standing()
         self._lines = ShownLines()
         self._holding: defaultdict[str, list[Piece]] = defaultdict(list)
-        self._texts: dict[str, Text] = {}
+        self._texts: dict[tuple[str, str], Text] = {}
 
     def say(self, text: str) -> None:
         """Take in text that stays."""
         self._standing.enter([identifiers(text)])
 
-    def analysed(self, content: str) -> Text:
-        if content not in self._texts:
+    def analysed(self, place: Place) -> Text:
+        """Return what is known of a place's text."""
+        content, key = place.content, (place.content, place.path)
+        if key not in self._texts:
             if len(self._texts) >= TEXTS_MAX:
                 self._texts.clear()
-            self._texts[content] = Text.of(content, count=self._count)
-        return self._texts[content]
+            rows = self._signatures(content, place.path) if place.path else frozenset()
+            self._texts[key] = Text.of(content, count=self._count, signatures=rows)
+        return self._texts[key]
 
     def arrive(self, place: Place, *, message: int, call: int, limits: Limits | None) -> Piece:
         """Show a text for the first time; without limits, whole."""
@@ -121,7 +129,7 @@ class Pieces:
                     piece.used = call
 
     def _new(self, place: Place, *, message: int, call: int) -> Piece:
-        text = self.analysed(place.content)
+        text = self.analysed(place)
         names = identifiers(place.content)
         self._standing.met(names)
         piece = Piece(place=place, message=message, text=text, used=call)

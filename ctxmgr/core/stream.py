@@ -17,7 +17,7 @@ from typing import Final
 from ctxmgr.core.assembly import ShownTurn, Transcript
 from ctxmgr.core.folding import Count, Limits, View
 from ctxmgr.core.parts import Shown, ShownCall
-from ctxmgr.core.pieces import Piece, Pieces
+from ctxmgr.core.pieces import Piece, Pieces, Signatures
 from ctxmgr.core.policies import IDLE_CALLS, STUB, Economy
 from ctxmgr.core.stream_turns import HeldTurn, Notice, Place, messages_of, numbered
 from ctxmgr.core.tool_kinds import Kind
@@ -26,13 +26,19 @@ MESSAGE_TOKENS: Final = 4
 """What the framing of one message costs, over its text."""
 
 
+def no_signatures(_content: str, _path: str) -> Collection[int]:
+    return ()
+
+
 class Stream:
     """The turns of one session, as they are shown."""
 
-    def __init__(self, policy: Economy, *, count: Count) -> None:
+    def __init__(
+        self, policy: Economy, *, count: Count, signatures: Signatures = no_signatures
+    ) -> None:
         self.policy = policy
         self.count = count
-        self.pieces = Pieces(count=count)
+        self.pieces = Pieces(count=count, signatures=signatures)
         self.handles: dict[str, str] = {}
         """Handle → the object it stands for."""
         self.asked_back: Counter[Kind] = Counter()
@@ -158,7 +164,7 @@ class Stream:
     def _arriving(self, place: Place, *, put_away: bool) -> Limits:
         if put_away and place.kind is not Kind.ARGUMENT:
             return STUB
-        tokens = self.pieces.analysed(place.content).tokens
+        tokens = self.pieces.analysed(place).tokens
         asked_back = self.asked_back[place.kind]
         return self.policy.arriving(place.kind, tokens=tokens, asked_back=asked_back)
 

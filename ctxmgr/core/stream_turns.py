@@ -12,6 +12,7 @@ make it again. The keys of views name places: ``7.2`` is the output of the third
 ``7.2/oldText`` one of its arguments, ``7!0`` the first notice before it.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -29,6 +30,8 @@ from ctxmgr.core.tool_traces import named_path
 
 ECONOMY_RENDERER: Final = "economy/1"
 """Names these bytes. Whoever changes one byte of what a value and its view render to changes it."""
+
+_SOURCE = re.compile(r"[\w./-]+\.\w{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class Place:
     """The handle with what it is of, for whoever shows the same lines."""
     subject: str = ""
     """What was read, where the call names a file: the same again is the same."""
+    path: str = ""
+    """Of the file that it is the text of, where that can be told."""
     object_id: str
     kind: Kind
     content: str = field(repr=False)
@@ -178,6 +183,7 @@ class HeldTurn:
             handle=call.handle,
             title=_title(call),
             label=_label(call),
+            path=_path(call),
             subject=canonical(dict(call.args)).decode() if named_path(call.args) else "",
             object_id=call.ref.object_id,
             kind=kind_of(call.ref.tool, call.args),
@@ -236,6 +242,15 @@ def call_text(call: ShownCall) -> str:
 def _label(call: ShownCall) -> str:
     path = named_path(call.args) or ""
     return f"{call.handle} {escaped(call.ref.tool)} {escaped(path.rpartition('/')[2])}".rstrip()
+
+
+def _path(call: ShownCall) -> str:
+    """Return which file a call read: as it says, or as its command names one at the end."""
+    named = named_path(call.args)
+    if named or kind_of(call.ref.tool, call.args) is not Kind.READ:
+        return named or ""
+    words = " ".join(text for _, text in strings(call.args)).split()
+    return next((word for word in reversed(words) if _SOURCE.fullmatch(word)), "")
 
 
 def _title(call: ShownCall) -> str:
