@@ -21,6 +21,8 @@ from ctxmgr.core.collapse import Window
 from ctxmgr.core.contents import File, ToolCall
 from ctxmgr.core.infrastructure import Chat, SessionRecord, SystemPrompt, Turn
 from ctxmgr.core.objects import KINDS, from_document, to_document
+from ctxmgr.core.planner import Prices
+from ctxmgr.core.policies import Economy
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import (
     AsOf,
@@ -43,6 +45,7 @@ from ctxmgr.errors import (
     NotFound,
     OutcomeUnknown,
     Unavailable,
+    WindowExceeded,
 )
 
 __version__ = "0.1.0"
@@ -56,6 +59,7 @@ __all__ = [
     "CtxmgrError",
     "Delete",
     "Denied",
+    "Economy",
     "FieldType",
     "File",
     "FilesystemSource",
@@ -65,6 +69,7 @@ __all__ = [
     "NotFound",
     "Order",
     "OutcomeUnknown",
+    "Prices",
     "Put",
     "Query",
     "Range",
@@ -75,6 +80,7 @@ __all__ = [
     "Turn",
     "Unavailable",
     "Window",
+    "WindowExceeded",
     "connect",
     "from_document",
     "open_store",

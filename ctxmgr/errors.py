@@ -3,7 +3,8 @@
 CtxmgrError
 ├── Incorrect            the caller's mistake; trying again will not help
 │   ├── NotContent       tried to activate a chat, a session or a system prompt
-│   └── NewerFormat      written by a newer ctxmgr; upgrade this one
+│   ├── NewerFormat      written by a newer ctxmgr; upgrade this one
+│   └── WindowExceeded   what must be shown does not fit; unpin something
 ├── NotFound             no such object, session, note or memory
 ├── Conflict             someone else wrote first; read again, then retry
 ├── Denied               the credentials or the file's permissions do not allow it
@@ -15,6 +16,7 @@ CtxmgrError
     └── HashMismatch     a stored hash is not the hash of what it stands for
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
@@ -52,6 +54,21 @@ class NewerFormat(Incorrect):
         )
         self.found = found
         self.known = known
+
+
+class WindowExceeded(Incorrect):
+    """System prompt, pins, what was said and the current turn are more than the window."""
+
+    code = "window_exceeded"
+
+    def __init__(self, tokens: int, *, window: int, pinned: Mapping[str, int]) -> None:
+        named = ", ".join(f"{each} ({size} tokens)" for each, size in pinned.items())
+        todo = f"unpin {named}" if named else "nothing is pinned: take a larger window"
+        super().__init__(f"{tokens} tokens must be shown, and the window holds {window}: {todo}")
+        self.tokens = tokens
+        self.window = window
+        self.pinned = dict(pinned)
+        """What is pinned, with its tokens, the largest first."""
 
 
 class NotFound(CtxmgrError):

@@ -46,12 +46,18 @@ class Wiretap:
 async def tapped(port: int) -> AsyncIterator[Wiretap]:
     """Open a port of our own that leads to the server's, one connection at a time."""
     tap = Wiretap()
+    lines: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines[writer] = asyncio.current_task()
         upstream, downstream = await asyncio.open_connection("127.0.0.1", port)
-        async with asyncio.TaskGroup() as pumps:
-            pumps.create_task(_pump(reader, downstream, tap.sent))
-            pumps.create_task(_pump(upstream, writer, None))
+        try:
+            async with asyncio.TaskGroup() as pumps:
+                pumps.create_task(_pump(reader, downstream, tap.sent))
+                pumps.create_task(_pump(upstream, writer, None))
+        finally:
+            downstream.close()
+            writer.close()
 
     server = await asyncio.start_server(connect, "127.0.0.1", 0)
     tap.port = server.sockets[0].getsockname()[1]
@@ -59,6 +65,10 @@ async def tapped(port: int) -> AsyncIterator[Wiretap]:
         yield tap
     finally:
         server.close()
+        await asyncio.sleep(0)  # a connection that has just come has its task begun
+        for line in lines:
+            line.transport.abort()
+        await asyncio.gather(*filter(None, lines.values()), return_exceptions=True)
 
 
 async def _pump(

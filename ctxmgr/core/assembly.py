@@ -208,6 +208,8 @@ class Context:
     active: tuple[ActiveBlock, ...] = field(default=(), repr=False)
     """In the order of ``active_set``."""
     contributions: tuple[Contribution, ...] = ()
+    marks: tuple[int, ...] = ()
+    """Turns, from 1, after which a policy advises an API to keep the prefix. Not in the text."""
 
     def contribute(self, contributions: Iterable[Contribution]) -> Self:
         """Return the context with the contributions of layers."""

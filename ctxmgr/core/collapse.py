@@ -146,6 +146,21 @@ def plan_collapse(
     return tuple(folds)
 
 
+def collapsed(
+    session: Session,
+    *,
+    calls: Mapping[int, Sequence[str]],
+    now_turn: int,
+    activations: Activations,
+    window: Window,
+) -> Session:
+    """Return the session as it is after what ``plan_collapse`` says."""
+    folds = plan_collapse(
+        session, calls=calls, now_turn=now_turn, activations=activations, window=window
+    )
+    return session.collapse({fold.object_id for fold in folds})
+
+
 def _recent(calls: Mapping[int, Sequence[str]], *, now_turn: int, window: Window) -> Iterator[str]:
     for turn in range(max(0, now_turn - window.turns_back + 1), now_turn + 1):
         yield from window.keeps(calls.get(turn, ()), turn=turn, now_turn=now_turn)

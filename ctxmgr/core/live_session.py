@@ -15,18 +15,22 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ctxmgr.core.assembly import Context, Contribution, ShownTurn, Transcript
-from ctxmgr.core.collapse import Activations, plan_collapse
-from ctxmgr.core.contents import File, FileState, ToolCall
+from ctxmgr.core.collapse import Activations, collapsed
+from ctxmgr.core.contents import File, ToolCall
 from ctxmgr.core.contributing import contributions
 from ctxmgr.core.documents import Document
+from ctxmgr.core.economizing import Economizing
+from ctxmgr.core.economy_records import Told
 from ctxmgr.core.infrastructure import AssistantMeta, Chat, SystemPrompt, Turn
 from ctxmgr.core.message_arrays import new_turns
-from ctxmgr.core.objects import from_document
 from ctxmgr.core.parts import TOOLCALL, Status, contextcall_part, text_part
+from ctxmgr.core.past import told_at
+from ctxmgr.core.policies import Economy, policy_of
 from ctxmgr.core.recording import (
     discovering,
     meeting,
     plan_named,
+    plan_shown,
     plan_touched,
     readable,
     reading,
@@ -37,7 +41,7 @@ from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import Match, Put
 from ctxmgr.core.tool_traces import Trace, absolute, trace_of
 from ctxmgr.core.turn_saving import Sent, TurnSaving
-from ctxmgr.errors import Conflict, Incorrect, NotFound
+from ctxmgr.errors import Conflict, Incorrect
 
 Answer = str | Sequence[Mapping[str, Any]]
 """Plain text, or the parts of an answer (``core.parts``)."""
@@ -56,6 +60,7 @@ class LiveSession:
         self._sent: Sent | None = None
         self._left = False
         self._context_calls: dict[str, tuple[Status, str]] = {}
+        self._economy: Economizing | None = None
 
     async def restore(self) -> None:
         """Build from the stored chat what a render needs. Called once, by the client."""
@@ -114,12 +119,22 @@ class LiveSession:
             active=state.cache.active(state.view),
         )
 
-    async def render(self, user: str = "", *, form: str = "text", contribute: bool = False) -> Any:
+    async def render(
+        self,
+        user: str = "",
+        *,
+        form: str = "text",
+        contribute: bool = False,
+        policy: str | Economy | None = None,
+    ) -> Any:
         """Return the prompt of this turn, in a form of ``connect``, and note that it was sent.
 
-        Without ``contribute`` it is the plain four sections and nothing else. Asked twice in one
-        turn, the last one counts.
+        Without ``policy`` and ``contribute`` it is the plain four sections and nothing else. With
+        ``policy="economy"``, or an ``Economy`` of other settings, it is the cheapest prompt that
+        keeps what is needed; ``WindowExceeded`` if what must be shown does not fit. Asked twice in
+        one turn, the last one counts.
         """
+        chosen = None if policy is None else policy_of(policy)
         if form not in self._state.surroundings.forms:
             known = ", ".join(sorted(self._state.surroundings.forms))
             raise Incorrect(f"{form!r:.80} is no form of a prompt; known: {known}")
@@ -129,7 +144,12 @@ class LiveSession:
             added = await contributions(asked, session_id=self.session_id, turn=self.turn)
         async with self._looking():
             await self._state.fill()
-            self._sent = self._sending(self.context(user).contribute(added))
+            if chosen is None:
+                self._sent = self._sending(self.context(user).contribute(added), user=user)
+            else:
+                economy = await self._economizing(chosen)
+                made = await economy.prompt(user, chosen, contributions=added)
+                self._sent = self._sending(made.context, user=user, told=made.told)
             return self._state.surroundings.forms[form](self._sent.context)
 
     async def record(
@@ -176,6 +196,8 @@ class LiveSession:
             for more in stubs[1:]:
                 await self._state.save(discovering, draft=Draft(plans=(more,)))
             self._made(tool_call_id)
+            if self._economy is not None:
+                self._economy.touched(refs(plans[: len(plans) - len(stubs[:1])]) or ())
             return toolcall
 
     async def end_turn(
@@ -187,11 +209,11 @@ class LiveSession:
         client ended first is a ``Conflict``: this session then holds theirs, to be rendered again.
         """
         async with self._alone():
-            sent = self._sent or self._sending(self.context(user or ""))
-            if user is not None and user != sent.context.user:
+            sent = self._sent or self._sending(self.context(user or ""), user=user or "")
+            if user is not None and user != sent.user:
                 raise Incorrect("the turn was rendered with another text of the user's")
             turn = Turn(
-                user=sent.context.user,
+                user=sent.user,
                 assistant=tuple(self._told(part) for part in _parts(answer)),
                 toolcall_ids=tuple(self._pending),
                 assistant_meta=meta or AssistantMeta(),
@@ -210,7 +232,7 @@ class LiveSession:
                 if unknown:
                     raise Incorrect(f"{unknown[0]} was never recorded")
             for turn in new:
-                await self._end(turn, self._sending(self.context(turn.user)))
+                await self._end(turn, self._sending(self.context(turn.user), user=turn.user))
             return len(new)
 
     async def read(self, path: str) -> File:
@@ -226,26 +248,36 @@ class LiveSession:
             return file
 
     async def activate(self, object_id: str) -> None:
-        """Show an object in full; a file that was only seen is read first."""
+        """Show an object in full; a file that was only seen is read first.
+
+        A handle of the economy layout (``#17``) stands for its object, here and below.
+        """
+        object_id = self._meant(object_id)
         async with self._alone():
             self._state.session.activate(object_id)  # raises what is wrong with the id
             await self._state.save(
-                lambda session, _: session.activate(object_id), draft=await self._shown(object_id)
+                lambda session, _: session.activate(object_id),
+                draft=await plan_shown(self._state.surroundings, object_id),
             )
             self._activations = self._activations.activated(object_id, turn=self.turn)
+            self._want(object_id)
 
     async def deactivate(self, object_id: str) -> None:
         """Fold an object back to its one line."""
+        object_id = self._meant(object_id)
         async with self._alone():
             await self._state.save(lambda session, _: session.deactivate(object_id))
             self._activations = self._activations.deactivated(object_id)
 
     async def pin(self, object_id: str) -> None:
         """Exempt an object from automatic collapse."""
+        object_id = self._meant(object_id)
         async with self._alone():
             await self._state.save(lambda session, _: session.pin(object_id))
+            self._want(object_id)
 
     async def unpin(self, object_id: str) -> None:
+        object_id = self._meant(object_id)
         async with self._alone():
             await self._state.save(lambda session, _: session.unpin(object_id))
 
@@ -284,10 +316,31 @@ class LiveSession:
                 raise Incorrect(f"session {self.session_id} was paused: resume it")
             yield
 
-    def _sending(self, context: Context) -> Sent:
+    async def _economizing(self, policy: Economy) -> Economizing:
+        """Return what holds the economy layout of this session; after a resume, as it was sent."""
+        if self._economy is None:
+            around = self._state.surroundings
+            economy = Economizing(self._state, policy, count=around.count, clock=around.clock)
+            turn = self._state.chat.turn_count
+            told = await told_at(around.store, self.session_id, turn=turn)
+            if told is not None:
+                await economy.restore(told, turn=turn)
+            self._economy = economy
+        return self._economy
+
+    def _meant(self, object_id: str) -> str:
+        return (self._economy and self._economy.object_id(object_id)) or object_id
+
+    def _want(self, object_id: str) -> None:
+        if self._economy is not None:
+            self._economy.ask(object_id)
+
+    def _sending(self, context: Context, *, user: str, told: Told | None = None) -> Sent:
         state = self._state
         return Sent(
             context=context,
+            user=user,
+            told=told,
             prompt=state.prompt,
             chat=state.chat,
             pool=state.cache.shown(state.view),
@@ -304,7 +357,8 @@ class LiveSession:
         operations = [*state.guarded(chat), Match(record.object_id, None)]
         draft = Draft(fixed=(*operations, Put(record.to_document())))
         try:
-            await state.save(lambda session, _: self._collapsed(session, turn), draft=draft)
+            collapse = self._collapsed if sent.told is None else _kept
+            await state.save(lambda session, _: collapse(session, turn), draft=draft)
         except Conflict:
             await self._start_over()
             raise
@@ -344,16 +398,13 @@ class LiveSession:
         near = set(range(max(1, n - window.turns_back), n))
         near.update(self._turn_of[each] for each in session.active_set if each in self._turn_of)
         calls = {each: turns[each - 1].toolcall_ids for each in near if each < n}
-        folds = plan_collapse(
+        return collapsed(
             session,
             calls={**calls, n: turn.toolcall_ids},
             now_turn=n,
             activations=self._activations,
             window=window,
         )
-        for fold in folds:
-            session = session.deactivate(fold.object_id)
-        return session
 
     async def _start_over(self) -> None:
         await self._state.refresh()
@@ -362,6 +413,7 @@ class LiveSession:
         self._turn_of.update(dict.fromkeys(self._pending, self.turn))
         self._saving.forget()
         self._sent = None
+        self._economy = None
 
     def _restore_transcript(self) -> None:
         state = self._state
@@ -377,25 +429,10 @@ class LiveSession:
             self._pending.append(tool_call_id)
             self._turn_of[tool_call_id] = self.turn
 
-    async def _shown(self, object_id: str) -> Draft:
-        """Read what is to be shown, if it was only seen until now."""
-        version = await self._state.surroundings.store.get(object_id)
-        if version is None:
-            raise NotFound(f"{object_id} is not in the store")
-        stored = from_document(version.document)
-        if not isinstance(stored, File):
-            return Draft()
-        if not stored.is_stub:
-            if await self._state.surroundings.state_of(stored) is FileState.NONTEXT:
-                raise Incorrect(f"{object_id} is no text, and cannot be shown")
-            return Draft()
-        path = self._state.surroundings.display_path(stored)
-        planned = await self._state.surroundings.plan_file(path)
-        (outcome,) = planned.outcomes
-        if outcome.object_id != object_id:
-            raise NotFound(f"{path} leads to another file now")
-        readable(path, outcome)
-        return Draft(plans=(planned,))
+
+def _kept(session: Session, _turn: Turn) -> Session:
+    """Under a policy nothing leaves the active set: the planner decides what is shown of it."""
+    return session
 
 
 def _parts(answer: Answer) -> tuple[Document, ...]:

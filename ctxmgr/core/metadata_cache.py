@@ -102,6 +102,11 @@ class MetadataCache:
         """Return the full texts in their order."""
         return tuple(self._blocks[each] for each in session.active_set)
 
+    def content(self, object_id: str) -> str | None:
+        """Return the full text of an active object; None: it is not kept here."""
+        block = self._blocks.get(object_id)
+        return None if block is None else block.content
+
     def let_go(self, session: Session) -> None:
         """Forget the texts that are not shown any more."""
         for object_id in [each for each in self._blocks if each not in session.active_set]:

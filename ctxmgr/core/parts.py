@@ -59,7 +59,9 @@ class ShownCall:
     call_id: str
     args: Mapping[str, Any]
     output: str | None = None
-    """Only where there is no object to hold it."""
+    """Where there is no object to hold it, and where a policy shows outputs in their place."""
+    handle: str = ""
+    """What the agent may call it by, where a policy gives it a short name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

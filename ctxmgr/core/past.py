@@ -8,15 +8,16 @@
 The last two differ when a file changed before it was looked at again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ctxmgr.core.assembly import Context
 from ctxmgr.core.documents import ID
+from ctxmgr.core.economy_records import Told
 from ctxmgr.core.envelopes import chat_id, session_object_id, system_prompt_id, turn_id
 from ctxmgr.core.infrastructure import Chat, SessionRecord, SystemPrompt
 from ctxmgr.core.objects import StoredObject, from_document
-from ctxmgr.core.prompts import rebuild
+from ctxmgr.core.prompts import rebuild, rebuild_economy
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import AsOf, Instant, Store, Version
 from ctxmgr.core.turns import ShownVersion, TurnRecord, shown_at
@@ -51,7 +52,19 @@ async def prompt_as_of(store: Store, session_id: str, *, turn: int) -> Context:
     chat = await _require(store, chat_id(session_id))
     versions = await _versions(store, record, shown)
     assert isinstance(chat, Chat)
-    return rebuild(record, shown=shown, versions=versions, chat=chat)
+    if record.policy is None:
+        return rebuild(record, shown=shown, versions=versions, chat=chat)
+    told = _told(records)
+    return rebuild_economy(record, told, shown=shown, versions=versions, chat=chat)
+
+
+async def told_at(store: Store, session_id: str, *, turn: int) -> Told | None:
+    """Return what made the prompt of a turn; None: there is none, or it was the plain form."""
+    record = await _record(store, session_id, turn) if turn else None
+    if record is None or record.policy is None:
+        return None
+    chain = await store.get_many(record.needed())
+    return _told(TurnRecord.from_document(each.document) for each in chain.values())
 
 
 async def state_as_of(
@@ -88,6 +101,14 @@ async def believed_at(store: Store, object_id: str, *, instant: Instant) -> Stor
 async def true_at(store: Store, object_id: str, *, instant: Instant) -> StoredObject | None:
     """Return what was true at that moment, by all that has been learnt since."""
     return _stored(await store.get(object_id, as_of=AsOf(valid_time=instant)))
+
+
+def _told(chain: Iterable[TurnRecord]) -> Told:
+    """Join what the last records of a chain say that a policy made."""
+    policies = [record.policy for record in chain]
+    plain = [at for at, policy in enumerate(policies) if policy is None]
+    since = policies[plain[-1] + 1 :] if plain else policies
+    return Told.joined(policy for policy in since if policy is not None)
 
 
 async def _record(store: Store, session_id: str, turn: int) -> TurnRecord | None:

@@ -19,9 +19,11 @@ from ctxmgr.core.assembly import (
     Transcript,
 )
 from ctxmgr.core.contents import File, FileState, ToolCall
+from ctxmgr.core.economy_records import Told, masked
 from ctxmgr.core.envelopes import Sealed, chat_id, system_prompt_id
 from ctxmgr.core.infrastructure import Chat, SystemPrompt
 from ctxmgr.core.parts import CallRef
+from ctxmgr.core.stream_turns import ECONOMY_RENDERER, HeldTurn, held_turns
 from ctxmgr.core.turns import ShownVersion, TurnRecord
 from ctxmgr.errors import Corrupt, HashMismatch, Incorrect
 
@@ -42,9 +44,7 @@ def rebuild(
     """
     if record.policy is not None or record.renderer != RENDERER:
         raise Incorrect(f"{record.object_id} was not made by {RENDERER} without a policy")
-    if chat.turn_count < record.n:
-        raise Incorrect(f"{chat.object_id} has {chat.turn_count} turns, and not {record.n}")
-    earlier = _checked(Chat, _chat_before(chat, record.n), shown)
+    earlier = _earlier(record, chat, shown)
     contents = [
         (each, _version(versions, each.object_id, shown))
         for each in shown.values()
@@ -66,6 +66,55 @@ def rebuild(
         contributions=record.contributions,
     )
     return _proven(context, record)
+
+
+def rebuild_economy(
+    record: TurnRecord,
+    told: Told,
+    *,
+    shown: Mapping[str, ShownVersion],
+    versions: Mapping[str, Sealed],
+    chat: Chat,
+) -> Context:
+    """Make prompt ``n`` again that the economy policy made; ``told`` is what its records say."""
+    if record.renderer != ECONOMY_RENDERER:
+        raise Incorrect(f"{record.object_id} was not made by {ECONOMY_RENDERER}")
+    earlier = _earlier(record, chat, shown)
+    calls = {
+        object_id: _of(ToolCall, _version(versions, object_id, shown))
+        for turn in earlier.turns
+        for object_id in turn.toolcall_ids
+    }
+    system_prompt = _version(versions, system_prompt_id(record.session), shown)
+    held = held_turns(
+        earlier.turns,
+        calls={each: CallRef.of(call) for each, call in calls.items()},
+        outputs={
+            each: masked(call.content or "", told.masks.get(each, ()))
+            for each, call in calls.items()
+        },
+        notices=told.notices,
+    )
+    last = HeldTurn(
+        number=record.n,
+        notices=told.notices.get(record.n, ()),
+        user=chat.turns[record.n - 1].user,
+    )
+    context = Context(
+        session_id=record.session,
+        system_prompt=_of(SystemPrompt, system_prompt).content,
+        pool=Pool(PoolEntry(object_id=record.session, line=line) for line in told.pool),
+        transcript=Transcript(turn.shown(told.views) for turn in held),
+        user=last.shown_user(told.views),
+        contributions=record.contributions,
+    )
+    return _proven(context, record)
+
+
+def _earlier(record: TurnRecord, chat: Chat, shown: Mapping[str, ShownVersion]) -> Chat:
+    if chat.turn_count < record.n:
+        raise Incorrect(f"{chat.object_id} has {chat.turn_count} turns, and not {record.n}")
+    return _checked(Chat, _chat_before(chat, record.n), shown)
 
 
 def file_state(shown: ShownVersion, file: File) -> FileState:

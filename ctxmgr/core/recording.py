@@ -8,14 +8,15 @@ itself              met and shown
 
 from collections.abc import Sequence
 
-from ctxmgr.core.contents import File
+from ctxmgr.core.contents import File, FileState
 from ctxmgr.core.discovery import discover
 from ctxmgr.core.index_plans import Outcome, Plan
+from ctxmgr.core.objects import from_document
 from ctxmgr.core.session_state import Change, Draft
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.surroundings import Surroundings, refusal
 from ctxmgr.core.tool_traces import Trace
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import Incorrect, NotFound
 
 
 async def plan_touched(around: Surroundings, trace: Trace, *, output: bytes | None) -> list[Plan]:
@@ -36,6 +37,27 @@ async def plan_named(around: Surroundings, trace: Trace, *, output: str) -> list
     named = discover(trace.command, directory=trace.directory, output=output)
     inside = around.among_files if around.sandbox is not None else None
     return await around.indexing.plan_discovery(named, inside=inside)
+
+
+async def plan_shown(around: Surroundings, object_id: str) -> Draft:
+    """Plan the reading of what is to be shown, if it was only seen until now."""
+    version = await around.store.get(object_id)
+    if version is None:
+        raise NotFound(f"{object_id} is not in the store")
+    stored = from_document(version.document)
+    if not isinstance(stored, File):
+        return Draft()
+    if not stored.is_stub:
+        if await around.state_of(stored) is FileState.NONTEXT:
+            raise Incorrect(f"{object_id} is no text, and cannot be shown")
+        return Draft()
+    path = around.display_path(stored)
+    planned = await around.plan_file(path)
+    (outcome,) = planned.outcomes
+    if outcome.object_id != object_id:
+        raise NotFound(f"{path} leads to another file now")
+    readable(path, outcome)
+    return Draft(plans=(planned,))
 
 
 def meeting(toolcall_id: str, *, read: bool) -> Change:

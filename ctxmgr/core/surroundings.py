@@ -4,9 +4,11 @@ Every session of a client shares these. A commit whose reply was lost is sent ag
 so that it is written once; whatever else fails is raised to whoever asked.
 """
 
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from ctxmgr.core.assembly import Context, Contributor
@@ -22,6 +24,7 @@ from ctxmgr.core.secrets import Masker
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import Commit, Operation, Store, Version
+from ctxmgr.core.tokens import TokenCounter
 from ctxmgr.errors import CtxmgrError, Denied, NotFound, OutcomeUnknown, Unavailable
 
 SENDS_MAX: Final = 3
@@ -32,6 +35,16 @@ Form = Callable[[Context], Any]
 
 Recall = Callable[[str, Session, int], Awaitable[str]]
 """Takes what is looked for, who looks, and how many objects to tell of at most."""
+
+
+@cache
+def _counter() -> TokenCounter:
+    return TokenCounter()
+
+
+def count_tokens(text: str) -> int:
+    """Count; the vocabulary is loaded when something is counted for the first time."""
+    return _counter().count(text)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,6 +68,10 @@ class Surroundings:
     """Told after every transaction of this client's."""
     follow: Callable[[Iterable[File]], Awaitable[None]] | None = None
     """Told of files that were read; None: nobody follows them."""
+    count: Callable[[str], int] = count_tokens
+    """Tokens of a text."""
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, for telling how long a provider's cache has been idle."""
 
     async def commit(self, operations: Iterable[Operation]) -> Commit:
         """Commit, and send again what may have been lost on the way."""

@@ -38,7 +38,7 @@ class Trace:
 def trace_of(tool: str, args: Mapping[str, Any], *, directory: str | None) -> Trace:
     """Tell what a call concerns. ``directory`` is where relative paths begin; None: unknown."""
     name = tool.lower()
-    path = absolute(_text(args, _PATHS), directory=directory)
+    path = absolute(named_path(args), directory=directory)
     if name in READING:
         return Trace(read=path)
     if name in WRITING:
@@ -49,6 +49,11 @@ def trace_of(tool: str, args: Mapping[str, Any], *, directory: str | None) -> Tr
     if name in LISTING and where is not None:
         return Trace(command=_listing(name, args), directory=where)
     return Trace()
+
+
+def named_path(args: Mapping[str, Any]) -> str | None:
+    """Return the path that a call's arguments name, as the agent wrote it."""
+    return _text(args, _PATHS)
 
 
 def absolute(path: str | None, *, directory: str | None) -> str | None:

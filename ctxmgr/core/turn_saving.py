@@ -7,10 +7,12 @@ nothing is, so the first record lists all.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ctxmgr.core.assembly import Context
+from ctxmgr.core.assembly import RENDERER, Context
 from ctxmgr.core.collapse import Activations
+from ctxmgr.core.economy_records import Told
 from ctxmgr.core.infrastructure import Chat, SystemPrompt
 from ctxmgr.core.mounts import Mounts
+from ctxmgr.core.stream_turns import ECONOMY_RENDERER
 from ctxmgr.core.turns import ShownVersion, TurnRecord, plan_shown
 
 
@@ -19,6 +21,10 @@ class Sent:
     """A prompt as it was given to the harness."""
 
     context: Context
+    user: str
+    """What was asked, without what a policy told besides."""
+    told: Told | None
+    """What made the prompt; None: the plain form."""
     prompt: SystemPrompt
     chat: Chat
     """Without the turn that the prompt was for."""
@@ -45,6 +51,7 @@ class TurnSaving:
             for each in mounts.mappings
         )
         self._before: Mapping[str, ShownVersion] = {}
+        self._told: Told | None = None
         self._snapshot = 1
 
     def record(self, sent: Sent, *, session_id: str, n: int) -> TurnRecord:
@@ -52,7 +59,11 @@ class TurnSaving:
         snapshot, listed = plan_shown(
             sent.shown(), n=n, before=self._before, snapshot=self._snapshot
         )
+        told = sent.told
+        before = None if snapshot == n else self._told
         return TurnRecord(
+            renderer=RENDERER if told is None else ECONOMY_RENDERER,
+            policy=None if told is None else told.to_value(before),
             session=session_id,
             n=n,
             prompt_hash=sent.context.prompt_hash(),
@@ -69,8 +80,9 @@ class TurnSaving:
     def saved(self, record: TurnRecord, sent: Sent) -> None:
         """Remember what the next record may leave out."""
         self._before = {each.object_id: each for each in sent.shown()}
+        self._told = sent.told
         self._snapshot = record.snapshot
 
     def forget(self) -> None:
         """List all next time."""
-        self._before, self._snapshot = {}, 1
+        self._before, self._told, self._snapshot = {}, None, 1

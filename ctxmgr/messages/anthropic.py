@@ -6,7 +6,8 @@
                active content stands last, one block per object
 
 Blank text is refused by the API, so it is left out. At most ``CACHE_BREAKPOINTS_MAX`` blocks end a
-cached prefix: after the system prompt, after the pool, and at the end of the chat.
+cached prefix: after the system prompt, after the pool, and at the end of the chat; where a policy
+marks turns, after these and the pool, and at the end.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -49,16 +50,20 @@ def payload(context: Context, *, caching: bool = True) -> Document:
     """Return ``system`` and ``messages`` of a request; model, tools and limits are the caller's."""
     messages = _Messages()
     wire_ids = WireIds()
-    for turn in context.transcript.turns:
+    kept: list[dict[str, Any] | None] = []
+    for number, turn in enumerate(context.transcript.turns, start=1):
         messages.add("user", _text_blocks(turn.user))
         _add_answer(messages, turn, wire_ids)
+        if number in context.marks:
+            kept.append(messages.last_block())
     messages.add("user", _text_blocks(context.user))
     chat_end = messages.last_block()
     for section in (Section.ACTIVE, Section.VOLATILE):
         messages.add("user", [_text(block.text) for block in context.section(section)])
     system = list(_system(context))
     if caching:
-        _mark([*_prefix_ends(system), chat_end])
+        ends = _prefix_ends(system)
+        _mark([*ends, chat_end] if not kept else [ends[-1], *kept, chat_end])
     return {"system": [block for _, block in system], "messages": messages.finished()}
 
 

@@ -5,6 +5,7 @@ What an operation needs is imported when it runs, so that listing them all stays
 
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from ctxmgr.errors import Incorrect
@@ -67,17 +68,23 @@ async def demo(
 
 async def bench(
     app: "App",
-    name: Annotated[Literal["stores", "core"], Param("Which benchmark.")],
+    name: Annotated[Literal["stores", "core", "economy"], Param("Which benchmark.")],
+    folder: Annotated[Path | None, Param("Of economy: a folder of recorded sessions.")] = None,
     *,
     quick: Annotated[bool, Param("A short run; the figures are rough.")] = False,
     report_only: Annotated[bool, Param("End with 0 whatever the figures are.")] = False,
     histories: Annotated[
         int | None, Param("Of stores: random histories to compare both on.")
     ] = None,
+    picture: Annotated[Path | None, Param("Of economy: where to draw the longest session.")] = None,
 ) -> "Report":
     """Measure ctxmgr beside the plainest way to do the same, in one run."""
     module = import_module(f"ctxmgr.bench.{name}")
-    report: Report = await module.run(quick=quick, histories=histories, say=app.say)
+    own = {"folder": folder, "picture_file": picture}
+    given = {option: value for option, value in own.items() if value is not None}
+    if given and name != "economy":
+        raise Incorrect(f"the benchmark of {name} takes no folder and draws no picture")
+    report: Report = await module.run(quick=quick, histories=histories, say=app.say, **given)
     return replace(report, report_only=report_only)
 
 

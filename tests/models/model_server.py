@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
+from tests.loopback import Loopback
 from tests.models import wire
 from tests.models.wire import Call, Text
 
@@ -75,8 +76,6 @@ class ModelServer:
     """Set when a client left a reply that hangs."""
     port: int = 0
     _replies: list[Reply] = field(default_factory=list)
-    _server: asyncio.Server | None = None
-    _connections: set[asyncio.StreamWriter] = field(default_factory=set)
 
     def script(self, *replies: Reply) -> None:
         """Say these, one after the other, and then nothing more."""
@@ -86,27 +85,12 @@ class ModelServer:
         return f"http://127.0.0.1:{self.port}" + ("/v1" if api == "openai" else "")
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**24)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._loopback = Loopback(self._converse)
+        self.port = await self._loopback.open()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for each in list(self._connections):
-            each.transport.abort()
-        await self._server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections.add(writer)
-        try:
-            while await self._converse(reader, writer):
-                pass
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return  # the client has gone, as it may
-        finally:
-            self._connections.discard(writer)
-            writer.close()
+        await self._loopback.close()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         request = await _read(reader)

@@ -19,6 +19,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from tests.components import SHARED, need
+from tests.loopback import Loopback
 
 EDN = "application/edn; charset=utf-8"
 REASONS = defaultdict(lambda: "Some Status", {200: "OK", 202: "Accepted"})
@@ -92,8 +93,6 @@ class ScriptedServer:
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a request came; a test may clear it."""
     _answers: dict[str, list[Answer]] = field(default_factory=dict)
-    _connections: set[asyncio.StreamWriter] = field(default_factory=set)
-    _server: asyncio.Server | None = None
     port: int = 0
     tls: ssl.SSLContext | None = None
 
@@ -111,8 +110,8 @@ class ScriptedServer:
         return f"xtdb+http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._loopback = Loopback(self._converse, tls=self.tls)
+        self.port = await self._loopback.open()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -120,22 +119,7 @@ class ScriptedServer:
 
     async def stop(self) -> None:
         """Refuse connections from now on, and end those that are open."""
-        assert self._server is not None
-        self._server.close()
-        for each in list(self._connections):
-            each.transport.abort()
-        await self._server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections.add(writer)
-        try:
-            while await self._converse(reader, writer):
-                pass
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return  # the client has gone, as it may
-        finally:
-            self._connections.discard(writer)
-            writer.close()
+        await self._loopback.close()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         request = await _read(reader)

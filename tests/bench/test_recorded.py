@@ -1,0 +1,70 @@
+"""Recorded sessions in the common form, read as turns."""
+
+from pathlib import Path
+
+import pytest
+
+from ctxmgr.bench.recorded import RecordedCall, read_session
+from ctxmgr.bench.recorded_files import read_folder
+from ctxmgr.errors import Incorrect
+from tests.bench.recordings import call, folder, message, session
+
+
+def test_calls_are_read_from_lines_of_json_and_find_their_outputs() -> None:
+    """An answer asks for several calls, and not all of them are run."""
+    asked = "Look.\n" + call("read", path="a") + "\n" + call("read", path="b")
+    messages = [message("user", "go"), message("assistant", asked), message("tool", "text of a")]
+
+    (turn,) = read_session({"id": "x", "messages": messages}).turns
+
+    assert turn.user == "go"
+    assert turn.said == (
+        "Look.",
+        RecordedCall(tool="read", args={"path": "a"}, output="text of a"),
+        RecordedCall(tool="read", args={"path": "b"}, output=None),
+    )
+
+
+def test_arguments_in_a_string_are_decoded() -> None:
+    """In JSON text an escaped newline would glue its letter to the next name."""
+    text = '{"name": "book", "arguments": "{\\"user\\": \\"mia\\"}"}'
+
+    turns = read_session({"id": "x", "messages": [message("assistant", text)]}).turns
+
+    assert turns[0].said == (RecordedCall(tool="book", args={"user": "mia"}),)
+
+
+def test_a_fenced_command_is_a_call_where_an_output_follows() -> None:
+    """Some harnesses have no calls but a text with a block in it."""
+    text = "THOUGHT: list them\n\n```bash\nls -R\n```"
+
+    ran = read_session({"id": "x", "messages": [message("assistant", text), message("tool", "a")]})
+    said = read_session({"id": "x", "messages": [message("assistant", text)]})
+
+    call_made = RecordedCall(tool="bash", args={"command": "ls -R"}, output="a")
+    assert ran.turns[0].said == ("THOUGHT: list them", call_made)
+    assert said.turns[0].said == (text,)
+
+
+def test_a_folder_is_read_file_by_file_and_other_formats_are_left(tmp_path: Path) -> None:
+    """A folder may hold the same session in its harness's own format, too."""
+    folder(tmp_path, ours=[session()], short=[session(calls=0)])
+    (tmp_path / "raw.jsonl").write_text('{"type": "session"}\n', encoding="utf-8")
+
+    found = read_folder(tmp_path)
+
+    assert {name: len(sessions) for name, sessions in found.items()} == {"ours": 1}
+
+
+def test_a_line_that_is_no_session_is_named(tmp_path: Path) -> None:
+    """Whoever made the file must find the place."""
+    (tmp_path / "bad.jsonl").write_text('{"id": 1, "messages": [{"role": "user"}]}\n', "utf-8")
+
+    with pytest.raises(Incorrect, match=r"bad.jsonl, line 1: no recorded session: 'text'"):
+        read_folder(tmp_path)
+
+
+def test_a_folder_without_sessions_is_an_error(tmp_path: Path) -> None:
+    """A wrong path must not look like a good result."""
+    with pytest.raises(Incorrect, match="holds no recorded sessions"):
+        read_folder(tmp_path)
