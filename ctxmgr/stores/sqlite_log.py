@@ -3,10 +3,14 @@
     COMMIT ─► the log has LOG_PAGES ─► the thread moves them, while commits go on
                                        └► the next COMMIT moves the few that came meanwhile,
                                           and the log begins anew
+                  it has LONG_PAGES ─► the thread stops all writers while it moves the last few
 
 SQLite by itself moves the log inside the COMMIT that fills it: some ten milliseconds of disk for
 one writer in eighty. Nothing here decides what is durable: a commit is, once it is in the log.
 A log that cannot be moved, as long as some process reads an old state, is tried again later.
+
+A log begins anew only if a transaction begins when all of it was moved. Where several processes
+write there is hardly such a moment, so at LONG_PAGES one is made.
 """
 
 import logging
@@ -19,6 +23,12 @@ import apsw
 
 LOG_PAGES: Final = 1_000
 """Pages in the log before they are moved: 16 MB, as many as SQLite would take by itself."""
+
+LONG_PAGES: Final = 4 * LOG_PAGES
+"""Pages in the log from which writers are made to wait for its end: it would grow for ever."""
+
+STOP_WAIT_MS: Final = 1_000
+"""How long writers may be kept waiting for those who read, and they for the writers."""
 
 REST_PAGES: Final = 64
 """What a COMMIT may move itself: a millisecond."""
@@ -68,9 +78,14 @@ class LogKeeper:
 
     def _ask(self) -> None:
         if self._thread is None:
-            name = "ctxmgr-sqlite-log"
-            self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._serve, name="ctxmgr-sqlite-log", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # no thread is to be had: the next COMMIT moves it
+                _log.warning("%s: the log is not kept short: %s", self._url, error)
+                self._moved = True
+                return
+            self._thread = thread
         self._asked.put(True)
 
     def _serve(self) -> None:
@@ -78,26 +93,36 @@ class LogKeeper:
         try:
             while self._asked.get():
                 connection = connection or self._connected()
-                for _ in range(PASSES_MAX):
-                    if connection is None or self._move(connection) <= REST_PAGES:
-                        break
+                if connection is not None:
+                    self._shorten(connection)
                 self._moved = True
         finally:
             if connection is not None:
                 connection.close()
 
+    def _shorten(self, connection: apsw.Connection) -> None:
+        for _ in range(PASSES_MAX):
+            if self._move(connection) <= REST_PAGES:
+                if self._pages >= LONG_PAGES:
+                    self._move(connection, mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                return
+
     def _connected(self) -> apsw.Connection | None:
         try:
-            return self._open()
+            connection = self._open()
+            connection.set_busy_timeout(STOP_WAIT_MS)
         except apsw.Error as error:
             _log.warning("%s: the log is not kept short: %s", self._url, error)
             return None
+        return connection
 
-    def _move(self, connection: apsw.Connection) -> int:
-        """Move what can be moved without waiting for anybody; return how many pages are left."""
+    def _move(
+        self, connection: apsw.Connection, *, mode: int = apsw.SQLITE_CHECKPOINT_PASSIVE
+    ) -> int:
+        """Move what can be moved, by that mode without waiting; return how many pages are left."""
         try:
-            log, moved = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.BusyError:  # another process is at it
+            log, moved = connection.wal_checkpoint(mode=mode)
+        except apsw.BusyError:  # another process is at it, or reads, or writes
             return 0
         except apsw.Error as error:
             _log.warning("%s: the log could not be moved into the file: %s", self._url, error)

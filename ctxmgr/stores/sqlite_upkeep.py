@@ -74,6 +74,8 @@ def backup(address: Address, path: Path, progress: Progress | None) -> Backup:
         partial.rename(path)
     except OSError as error:
         raise Unavailable(f"{path}: {error.strerror}") from error
+    except apsw.FullError as error:
+        raise translate(error, str(path)) from error
     finally:
         source.close()
         for left in (partial, *(Path(f"{partial}-{each}") for each in ("wal", "shm"))):

@@ -103,9 +103,7 @@ class Writer:
     async def _begun(self, job: Job) -> asyncio.Future[Commit]:
         pending = _Pending(job, self._loop.create_future())
         if self._fits_here(job):
-            await asyncio.sleep(
-                0
-            )  # whoever is about to commit too does so now, and shares the cost
+            await asyncio.sleep(0)  # who is about to commit too does so now, and shares the cost
         if self._closing:
             raise self._refusal()
         if self._waiting > 1 or not self._fits_here(job) or not self._commit_here(pending):
@@ -223,6 +221,9 @@ class Writer:
             self._roll_back()
             for pending in group:
                 pending.outcome = self._told(error)
+        except BaseException:  # Ctrl-C on the event loop: what others write must not join it
+            self._roll_back()
+            raise
 
     def _write(self, group: list[_Pending]) -> None:
         self._applier.begin()
@@ -235,14 +236,16 @@ class Writer:
     def _applied_at_once(self, group: list[_Pending]) -> bool:
         """Apply without savepoints, for which SQLite copies every page before it is changed.
 
-        A job that is refused has written nothing. False: one failed halfway.
+        A job that is refused has written nothing. False: one of several failed halfway.
         """
         for pending in group:
             try:
                 pending.outcome = self._applier.apply(pending.job)
             except _ALL_FAIL:
                 raise
-            except Exception as error:  # noqa: BLE001  as below
+            except Exception as error:
+                if self._applier.wrote and len(group) == 1:
+                    raise
                 if self._applier.wrote:
                     return False
                 pending.outcome = self._told(error)
@@ -275,11 +278,13 @@ class Writer:
 
     def _end(self, group: list[_Pending]) -> None:
         if not self._connection.in_transaction:
-            return
+            raise Unavailable(f"{self._url}: SQLite rolled this back; nothing was written")
         started = perf_counter()
         try:
             self._connection.execute("COMMIT")
-        except apsw.IOError as error:
+        except Exception as error:
+            if isinstance(error, apsw.Error) and not isinstance(error, apsw.IOError):
+                raise  # anything else may have come after it was durable
             self._roll_back()
             for pending in group:
                 if isinstance(pending.outcome, Commit):

@@ -1,9 +1,12 @@
 """What a stored document may hold."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from ctxmgr.core.canonical import canonical
 from ctxmgr.core.documents import (
@@ -15,7 +18,7 @@ from ctxmgr.core.documents import (
     check_value,
 )
 from ctxmgr.errors import Incorrect
-from tests.core.values import values
+from tests.core.values import json_values, values
 
 
 def _nested(depth: int) -> Any:
@@ -43,6 +46,30 @@ def test_what_has_no_canonical_form_may_not_be_stored(value: object) -> None:
         check_value(value, where="x")
     with pytest.raises(Incorrect):
         canonical(value)
+
+
+_ODD = st.sampled_from(
+    ["\ud800", 2**63, -(2**63), 2**14_000, math.nan, math.inf, b"x", (1,), {"\udc00": 1}, {1: 2}]
+)
+
+
+@given(value=json_values(st.integers(), odd=_ODD), depth=st.sampled_from([0, 1, 2, 124, 128]))
+def test_a_document_is_refused_exactly_where_one_of_its_values_is(value: Any, depth: int) -> None:
+    """003-A15: most documents are judged at a glance, which may let nothing pass."""
+    for level in range(depth):
+        value = [value] if level % 2 else {"k": value}
+
+    assert _is_refused(lambda: check_document({"xt/id": "a", "type": "note", "v": value})) == (
+        _is_refused(lambda: check_value(value, where="v"))
+    )
+
+
+def _is_refused(check: Callable[[], None]) -> bool:
+    try:
+        check()
+    except Incorrect:
+        return True
+    return False
 
 
 @pytest.mark.parametrize(

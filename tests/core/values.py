@@ -16,10 +16,17 @@ floats = st.floats(allow_nan=False, allow_infinity=False)
 safe_integers = st.integers(-SAFE_INTEGER, SAFE_INTEGER)
 
 
+NO_VALUES: st.SearchStrategy[Any] = st.nothing()
+
+
 def json_values(
-    integers: st.SearchStrategy[int], *, leaves_max: int = 12
+    integers: st.SearchStrategy[int],
+    *,
+    leaves_max: int = 12,
+    odd: st.SearchStrategy[Any] = NO_VALUES,
 ) -> st.SearchStrategy[Any]:
-    leaves = st.none() | st.booleans() | integers | floats | texts
+    """Values of JSON, and among them ``odd`` ones."""
+    leaves = st.none() | st.booleans() | integers | floats | texts | odd
     return st.recursive(
         leaves,
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),

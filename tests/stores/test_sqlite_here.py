@@ -131,6 +131,71 @@ async def test_a_connection_that_cannot_roll_back_writes_no_more(store):
     assert await store.get("b") is None
 
 
+async def test_what_breaks_after_a_commit_is_durable_is_an_unknown_outcome(store):
+    """SQLite calls whoever keeps its log within the COMMIT; that nothing was written is a lie."""
+    store._writer._connection.set_wal_hook(lambda *_: 1 / 0)
+
+    with pytest.raises(OutcomeUnknown, match="division") as unknown:
+        await store.commit([Put(_note("a"))])
+
+    assert (await store.commit([Put(_note("a"))], key=unknown.value.key)).repeated
+
+
+async def test_what_sqlite_rolled_back_is_not_told_as_committed(store, monkeypatch):
+    """It may do so by itself; whoever was told 'durable' would have lost a transaction."""
+    apply = store._writer._applier.apply
+
+    def rolled_back(job):
+        commit = apply(job)
+        store._writer._connection.execute("ROLLBACK")
+        return commit
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store._writer._applier, "apply", rolled_back)
+        with pytest.raises(Unavailable, match="nothing was written"):
+            await store.commit([Put(_note("a"))])
+
+    assert await store.get("a") is None
+    assert (await store.commit([Put(_note("a"))])).sequence == 1
+
+
+async def test_a_job_that_fails_halfway_begins_no_second_time(store, tmp_path: Path, monkeypatch):
+    """Nobody else's work is to be saved, and the lock may be another's by then."""
+    apply = store._writer._applier.apply
+    calls = []
+
+    def failing(job):
+        calls.append(apply(job))
+        raise OverflowError("large")
+
+    monkeypatch.setattr(store._writer._applier, "apply", failing)
+
+    with pytest.raises(Unavailable, match="large"):
+        await store.commit([Put(_note("a"))])
+
+    assert len(calls) == 1
+    assert await store.get("a") is None
+
+
+async def test_an_interrupt_leaves_no_transaction_open(store, monkeypatch):
+    """Ctrl-C may come between two statements; the next commit must not finish what it cut off."""
+    apply = store._writer._applier.apply
+
+    def interrupted(job):
+        apply(job)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store._writer._applier, "apply", interrupted)
+        committing = store.commit([Put(_note("cut"))])
+        committing.send(None)
+        with pytest.raises(KeyboardInterrupt):
+            committing.send(None)
+
+    assert (await store.commit([Put(_note("next"))])).sequence == 1
+    assert await store.get("cut") is None
+
+
 class _Stuck:
     """A connection whose COMMIT and ROLLBACK fail."""
 

@@ -69,6 +69,44 @@ async def test_a_log_that_cannot_be_moved_costs_no_commit(tmp_path: Path, monkey
         assert len(await store.feed()) == 60
 
 
+async def test_a_machine_without_threads_left_costs_no_commit(tmp_path: Path, monkeypatch) -> None:
+    """The COMMIT that asks for the thread is durable by then: it must not be told as failed."""
+
+    def refuse(_) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with await SqliteStore.open(tmp_path / "s.db") as store:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        commits = [await store.commit([Put(_note(f"n{number}"))]) for number in range(60)]
+        monkeypatch.undo()
+
+        assert [each.sequence for each in commits] == list(range(1, 61))
+
+
+@pytest.mark.parametrize(("long", "left"), [(60, 0), (200, 60)])
+def test_a_log_that_grew_long_is_ended_even_if_others_write(
+    tmp_path: Path, monkeypatch, long: int, left: int
+) -> None:
+    """Several processes hardly leave a moment in which all of it was moved: one has to be made."""
+    monkeypatch.setattr(sqlite_log, "LONG_PAGES", long)
+    writing = _connected(tmp_path / "s.db")
+    keeper = sqlite_log.LogKeeper(writing, url="s", open_=lambda: _connected(tmp_path / "s.db"))
+
+    writing.execute("CREATE TABLE t (b); INSERT INTO t VALUES (zeroblob(1_000_000))")
+    keeper.close()
+
+    pages = (tmp_path / "s.db-wal").stat().st_size // PAGE_BYTES
+    assert (pages > 0) == (left > 0)
+    assert pages >= left
+
+
+def _connected(path: Path) -> apsw.Connection:
+    connection = apsw.Connection(str(path))
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    connection.execute("PRAGMA journal_mode = WAL")
+    return connection
+
+
 def _threads() -> int:
     return sum(each.name == "ctxmgr-sqlite-log" for each in threading.enumerate())
 

@@ -3,12 +3,14 @@
 import asyncio
 from pathlib import Path
 
+import apsw
 import pytest
 
 from ctxmgr.core.infrastructure import Chat, Turn
 from ctxmgr.core.objects import KINDS, to_document
 from ctxmgr.core.store import FieldType, Kind, Match, Put, Query
-from ctxmgr.errors import Conflict, Incorrect
+from ctxmgr.errors import Conflict, Incorrect, Unavailable
+from ctxmgr.stores import sqlite_upkeep
 from ctxmgr.stores.sqlite import SqliteStore
 
 NOTE = {"note": Kind("note", {"rank": FieldType.INTEGER})}
@@ -48,6 +50,23 @@ async def test_a_backup_overwrites_nothing(store, tmp_path: Path):
         await store.backup(tmp_path / "none" / "copy.db")
 
     assert (tmp_path / "copy.db").read_text(encoding="utf-8") == "precious"
+
+
+async def test_a_backup_that_finds_no_room_names_the_disk_that_is_full(
+    store, tmp_path: Path, monkeypatch
+):
+    """Whoever reads it must not look for room beside the store, which has enough."""
+
+    def full(source, partial: Path, progress) -> None:
+        partial.write_text("half", encoding="utf-8")
+        raise apsw.FullError("database or disk is full")
+
+    monkeypatch.setattr(sqlite_upkeep, "_copy", full)
+
+    with pytest.raises(Unavailable, match=r"/copy\.db: the disk is full"):
+        await store.backup(tmp_path / "copy.db")
+
+    assert {each.name for each in _left(tmp_path)} <= {"s.db", "s.db-wal", "s.db-shm"}
 
 
 async def test_writing_goes_on_while_a_backup_runs(store, tmp_path: Path):
@@ -157,3 +176,7 @@ def _names(folder: Path, pattern: str) -> set[str]:
 
 def _note(object_id, rank, **more):
     return {"xt/id": object_id, "type": "note", "rank": rank, **more}
+
+
+def _left(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
