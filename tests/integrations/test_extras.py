@@ -9,6 +9,7 @@ import pytest
 from tests.components import ROOT
 
 SHIMS = {
+    "anthropic_memory": ("anthropic", "anthropic"),
     "openai_agents": ("agents", "openai-agents"),
 }
 """Each shim, the module that it needs, and the extra that installs it."""
