@@ -38,6 +38,7 @@ from ctxmgr.core.store import (
     Query,
     Range,
     Store,
+    Version,
 )
 from ctxmgr.errors import (
     Conflict,
@@ -82,6 +83,7 @@ __all__ = [
     "ToolCall",
     "Turn",
     "Unavailable",
+    "Version",
     "Window",
     "WindowExceeded",
     "connect",

@@ -98,7 +98,7 @@ async def test_nothing_that_was_remembered_is_ever_lost(store: Store) -> None:
     await call(tool, "str_replace", path=path, old_str="first", new_str="second")
     await call(tool, "delete", path=path)
 
-    history = await store.history(f"memory_file:default:{path}")
+    history = await store.history(f"memory_file:default:{path}", corrections=True)
 
     texts = [each.document and each.document["text"] for each in history.entries]
     assert texts == ["first", "second", None]

@@ -10,6 +10,8 @@ from tests.components import ROOT
 
 SHIMS = {
     "anthropic_memory": ("anthropic", "anthropic"),
+    "langgraph_checkpoints": ("langgraph", "langgraph"),
+    "langgraph_store": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),
 }
 """Each shim, the module that it needs, and the extra that installs it."""

@@ -98,7 +98,7 @@ async def test_nothing_that_is_popped_or_cleared_is_erased(client: Client) -> No
     chat = await client.store.get("chat:s1")
     assert chat is not None
     assert "two" in str(chat.document["turns"])
-    assert len((await client.store.history("agents_history:s1")).entries) == 2
+    assert len((await client.store.history("agents_history:s1", corrections=True)).entries) == 2
 
 
 async def test_another_process_goes_on_where_this_one_stopped(client: Client) -> None:
