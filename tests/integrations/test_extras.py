@@ -13,6 +13,7 @@ SHIMS = {
     "langgraph_checkpoints": ("langgraph", "langgraph"),
     "langgraph_store": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),
+    "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
 }
 """Each shim, the module that it needs, and the extra that installs it."""
 
