@@ -14,6 +14,7 @@ SHIMS = {
     "langgraph_store": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),
     "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
+    "telemetry": ("opentelemetry", "opentelemetry"),
 }
 """Each shim, the module that it needs, and the extra that installs it."""
 
