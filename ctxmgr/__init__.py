@@ -10,10 +10,13 @@
     app         composition root: settings in, a running store or client out
     harness/    the loop of `ctxmgr run` and the demo, on what any harness may use
     bench/      `ctxmgr bench NAME`
+    integrations/
+                shims for other frameworks, each behind an extra of its own
     surfaces/   operations, each declared once, and the command line derived from them
 
 Public are the names here, what ``connect`` gives, ``core.model``, ``core.sandbox``, ``core.tools``,
-and the names that docs/harness.md and docs/run.md use. Whatever else a module holds may change.
+and the names that docs/harness.md, docs/run.md and docs/integrations.md use. Whatever else a
+module holds may change.
 """
 
 from ctxmgr.app import connect, open_store
@@ -35,6 +38,7 @@ from ctxmgr.core.store import (
     Query,
     Range,
     Store,
+    Version,
 )
 from ctxmgr.errors import (
     Conflict,
@@ -79,6 +83,7 @@ __all__ = [
     "ToolCall",
     "Turn",
     "Unavailable",
+    "Version",
     "Window",
     "WindowExceeded",
     "connect",

@@ -3,6 +3,7 @@
 CtxmgrError
 ├── Incorrect            the caller's mistake; trying again will not help
 │   ├── NotContent       tried to activate a chat, a session or a system prompt
+│   ├── ExtraMissing     needs a package that is not installed; also an ImportError
 │   ├── NewerFormat      written by a newer ctxmgr; upgrade this one
 │   └── WindowExceeded   what must be shown does not fit; unpin something
 ├── NotFound             no such object, session, note or memory
@@ -41,6 +42,19 @@ class NotContent(Incorrect):
         super().__init__(f"{object_id} is a {kind}, which has a fixed place in the prompt")
         self.object_id = object_id
         self.kind = kind
+
+
+class ExtraMissing(Incorrect, ImportError):
+    """A shim was imported and its framework is not installed."""
+
+    code = "extra_missing"
+
+    def __init__(self, package: str, *, extra: str) -> None:
+        super().__init__(
+            f"{package} is not installed, or is another version than this ctxmgr knows: "
+            f"pip install 'ctxmgr[{extra}]'"
+        )
+        self.extra = extra
 
 
 class NewerFormat(Incorrect):

@@ -82,6 +82,8 @@ class Settings(BaseSettings):
     """Also from ``ANTHROPIC_API_KEY``."""
     openai_api_key: SecretStr | None = None
     """Also from ``OPENAI_API_KEY``."""
+    telemetry: bool = False
+    """Tell OpenTelemetry what `ctxmgr run` does, if the process has it configured."""
 
     def api_key(self, api: str) -> str | None:
         """Return the key for the servers of an API, in clear: for a header and nothing else."""

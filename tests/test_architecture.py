@@ -17,7 +17,8 @@ Tree: TypeAlias = dict[str, ast.Module]
 
 LAYERS: Final = [
     {"surfaces"},
-    {"harness", "bench", "integrations"},
+    {"integrations"},  # may hear what the loop tells, as any user's code does
+    {"harness", "bench"},
     {"__init__"},  # the public names: what harness and surfaces may use as any user does
     {"app"},
     {"settings"},
@@ -121,6 +122,7 @@ HARNESS_MAY_IMPORT: Final = frozenset(
         "__init__",
         "errors",
         "core.assembly",
+        "core.cache_usage",
         "core.client",
         "core.documents",
         "core.filesystem_ids",
@@ -134,7 +136,13 @@ HARNESS_MAY_IMPORT: Final = frozenset(
     }
 )
 """What the docs tell a harness to use; besides ``messages``, ``models`` and ``sandboxes``."""
-HARNESS_LAYERS: Final = frozenset({"harness", "messages", "models", "sandboxes"})
+HARNESS_LAYERS: Final = frozenset({"harness", "messages", "models", "sandboxes", "integrations"})
+LIKE_ANY_HARNESS: Final = frozenset({"harness", "integrations"})
+FRAMEWORKS: Final = frozenset(
+    {"agents", "anthropic", "langchain_core", "langgraph", "openai", "opentelemetry", "pydantic_ai"}
+)
+"""Packages of the extras: nobody who does not use them has them."""
+SHIM_LINES_MAX: Final = 120
 CLIENTS_OWN: Final = frozenset({"surroundings"})
 """Attributes that are for the client's parts."""
 
@@ -207,14 +215,30 @@ def audit_stands_apart(tree: Tree) -> Iterator[str]:
 def our_harness_is_like_any_other(tree: Tree) -> Iterator[str]:
     """It uses what others can use, so that they can do what it does."""
     for module, target in _own_imports(tree):
-        if _layer(module) == "harness" and not (
+        if _layer(module) in LIKE_ANY_HARNESS and not (
             target in HARNESS_MAY_IMPORT or _layer(target) in HARNESS_LAYERS
         ):
             yield f"{module} imports {target}, which is not for harnesses"
     for module, syntax in tree.items():
-        if _layer(module) == "harness":
+        if _layer(module) in LIKE_ANY_HARNESS:
             named = {each.attr for each in ast.walk(syntax) if isinstance(each, ast.Attribute)}
             yield from (f"{module} uses {each}" for each in named & CLIENTS_OWN)
+
+
+def frameworks_are_named_by_their_shims(tree: Tree) -> Iterator[str]:
+    """Importing ctxmgr never imports what only an extra installs."""
+    for module, syntax in tree.items():
+        named = {each.split(".")[0] for each in _imports(module, syntax, tree)}
+        if _layer(module) != "integrations":
+            yield from (f"{module} imports {each}" for each in named & FRAMEWORKS)
+
+
+def shims_are_small(tree: Tree) -> Iterator[str]:
+    """A shim that grows has begun to be something else."""
+    for module, syntax in tree.items():
+        length = max((node.end_lineno or 0 for node in syntax.body), default=0)
+        if _layer(module) == "integrations" and length >= SHIM_LINES_MAX:
+            yield f"{module} has {length} lines"
 
 
 RULES: Final[tuple[Callable[[Tree], Iterator[str]], ...]] = (
@@ -226,6 +250,8 @@ RULES: Final[tuple[Callable[[Tree], Iterator[str]], ...]] = (
     boundaries_have_one_place,
     audit_stands_apart,
     our_harness_is_like_any_other,
+    frameworks_are_named_by_their_shims,
+    shims_are_small,
 )
 
 VIOLATIONS: Final = (
@@ -245,6 +271,9 @@ VIOLATIONS: Final = (
     (audit_stands_apart, "audit/chain.py", "from ctxmgr.core.store import Store"),
     (our_harness_is_like_any_other, "harness/loop.py", "import ctxmgr.core.session_state"),
     (our_harness_is_like_any_other, "harness/loop.py", "x = session.state.surroundings"),
+    (our_harness_is_like_any_other, "integrations/it.py", "import ctxmgr.stores.sqlite"),
+    (frameworks_are_named_by_their_shims, "app.py", "def late():\n    import langgraph.types"),
+    (shims_are_small, "integrations/it.py", "\n" * 119 + "x = 1"),
 )
 
 

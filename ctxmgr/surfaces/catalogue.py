@@ -38,6 +38,8 @@ class Operation:
     """Shows what it does as it goes, in place of a line of progress."""
     succeeded: Callable[[Any], bool] = lambda _: True
     """Judges the result of an operation that can end without success and without an error."""
+    failure: int | None = None
+    """The exit code of every failure, for a caller who gives the usual ones another meaning."""
     interrupted: Callable[[Any], bool] = lambda _: False
     """Tells whether the result is of an operation that was interrupted and ended well."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.catalogue import Operation, Param
+from ctxmgr.surfaces.hook_operation import hook
 from ctxmgr.surfaces.object_operations import as_of, diff, show
 from ctxmgr.surfaces.recorded_operations import cache, import_recorded
 from ctxmgr.surfaces.run_operation import run
@@ -163,6 +164,14 @@ OPERATIONS: Final = (
         streams=True,
         succeeded=lambda report: report.done,
         interrupted=lambda report: report.interrupted,
+    ),
+    Operation(
+        run=hook,
+        name="hook",
+        writes=True,
+        example="ctxmgr hook < event.json",
+        streams=True,
+        failure=1,
     ),
     Operation(
         run=demo,

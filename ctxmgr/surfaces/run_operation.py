@@ -1,5 +1,6 @@
 """``ctxmgr run``: a small agent of our own, on any model. Tells a person as it goes."""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -8,7 +9,11 @@ from ctxmgr.errors import CtxmgrError
 from ctxmgr.surfaces.catalogue import Param
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from ctxmgr.app import App
+    from ctxmgr.harness.happenings import Happening
+    from ctxmgr.surfaces.narration import Narrator
     from ctxmgr.surfaces.run_reports import RunReport
 
 
@@ -72,18 +77,38 @@ async def run(
     resume = resume_command(app.loaded, assignment)
     async with model_of(app.loaded, assignment) as asked:
         try:
-            ran = await running.run(
-                store,
-                assignment,
-                model=asked,
-                task=task,
-                turns_max=TURNS_MAX if turns_max is None else turns_max,
-                output_tokens_max=output_tokens_max,
-                hear=narrator.hear,
-            )
+            with _hearing(app, assignment.api, narrator) as hear:
+                ran = await running.run(
+                    store,
+                    assignment,
+                    model=asked,
+                    task=task,
+                    turns_max=TURNS_MAX if turns_max is None else turns_max,
+                    output_tokens_max=output_tokens_max,
+                    hear=hear,
+                )
         except CtxmgrError:
             if narrator.opened:
                 narrator.line(f"every finished turn is stored; go on with: {resume}")
             raise
     narrator.line("")
     return report(ran, resume=resume)
+
+
+@contextmanager
+def _hearing(
+    app: "App", provider: str, narrator: "Narrator"
+) -> "Iterator[Callable[[Happening], None]]":
+    """Let the person hear the run, and OpenTelemetry if that is set."""
+    if not app.loaded.settings.telemetry:
+        yield narrator.hear
+        return
+    from ctxmgr.integrations.telemetry import Telemetry
+
+    with Telemetry(provider=provider) as telemetry:
+
+        def hear(happening: "Happening") -> None:
+            telemetry.hear(happening)
+            narrator.hear(happening)
+
+        yield hear

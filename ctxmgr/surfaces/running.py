@@ -46,7 +46,7 @@ def run(
         return TERMINATED
     except Exception as error:  # noqa: BLE001 (the edge: whatever it is becomes a line and a code)
         _tell(error, as_json=as_json, traceback=verbose > 0)
-        return answer(error).exit_code
+        return operation.failure or answer(error).exit_code
     if as_json:
         click.echo(json_bytes(result))
     else:

@@ -1,0 +1,122 @@
+"""LangGraph's checkpointer on a store: its own conformance suite, and graphs that use it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
+
+from ctxmgr import Incorrect, Query, Store, open_store
+from ctxmgr.integrations.kinds import KINDS, LANGGRAPH_CHECKPOINT
+from ctxmgr.integrations.langgraph_checkpoints import Checkpointer
+
+
+class State(TypedDict):
+    said: Annotated[list[str], lambda old, new: old + new]
+
+
+def graph(checkpointer: Checkpointer) -> Any:
+    """Two steps; each adds what it is."""
+    builder = StateGraph(State)
+    builder.add_node("first", lambda state: {"said": [f"first {len(state['said'])}"]})
+    builder.add_node("second", lambda state: {"said": [f"second {len(state['said'])}"]})
+    builder.add_edge(START, "first")
+    builder.add_edge("first", "second")
+    builder.add_edge("second", END)
+    return builder.compile(checkpointer=checkpointer)
+
+
+def thread(name: str) -> dict[str, Any]:
+    return {"configurable": {"thread_id": name}}
+
+
+async def test_it_passes_langgraphs_own_conformance_suite(tmp_path: Path) -> None:
+    """Put, writes, get, list and deletion of threads, as LangGraph tests its own checkpointers."""
+    stores = iter(range(100))
+
+    @checkpointer_test(name="ctxmgr")
+    async def registered() -> AsyncIterator[Checkpointer]:
+        url = f"sqlite:///{tmp_path}/{next(stores)}.db"
+        async with await open_store(url, kinds=KINDS) as store:
+            yield Checkpointer(store)
+
+    report = await validate(registered)
+
+    assert [each.failures for each in report.results.values() if each.failures] == []
+    assert report.passed_all_base()
+
+
+async def test_a_thread_goes_on_where_it_stopped_and_knows_no_other(store: Store) -> None:
+    """A second process has the state of the first; another thread begins anew."""
+    await graph(Checkpointer(store)).ainvoke({"said": ["hello"]}, thread("a"))
+
+    again = await graph(Checkpointer(store)).ainvoke({"said": ["and"]}, thread("a"))
+    other = await graph(Checkpointer(store)).ainvoke({"said": ["hi"]}, thread("b"))
+
+    assert again["said"] == ["hello", "first 1", "second 2", "and", "first 4", "second 5"]
+    assert other["said"] == ["hi", "first 1", "second 2"]
+
+
+async def test_a_graph_goes_back_in_time_and_on_from_there(store: Store) -> None:
+    """Time travel: a branch has its own values, and the first line keeps its own."""
+    compiled = graph(Checkpointer(store))
+    await compiled.ainvoke({"said": ["hello"]}, thread("a"))
+    states = [each async for each in compiled.aget_state_history(thread("a"))]
+    before_second = next(each for each in states if each.next == ("second",))
+
+    forked = await compiled.aupdate_state(before_second.config, {"said": ["changed"]})
+    result = await compiled.ainvoke(None, forked)
+    first_line = await compiled.aget_state(states[0].config)
+
+    assert result["said"] == ["hello", "first 1", "changed", "second 3"]
+    assert first_line.values["said"] == ["hello", "first 1", "second 2"]
+    assert first_line.parent_config == before_second.config
+
+
+async def test_an_interrupted_graph_is_answered_later(store: Store) -> None:
+    """Pending writes survive: whoever asked a person may be gone when the answer comes."""
+
+    def build() -> Any:
+        builder = StateGraph(State)
+        builder.add_node("ask", lambda _: {"said": [interrupt("go on?")]})
+        builder.add_edge(START, "ask")
+        return builder.compile(checkpointer=Checkpointer(store))
+
+    asked = await build().ainvoke({"said": []}, thread("a"))
+    result = await build().ainvoke(Command(resume="yes"), thread("a"))
+
+    assert asked["__interrupt__"][0].value == "go on?"
+    assert result["said"] == ["yes"]
+
+
+async def test_a_graph_without_a_loop_uses_it_from_its_own_thread(store: Store) -> None:
+    """``invoke`` is as good as ``ainvoke``, unless it would wait for itself."""
+    checkpointer = Checkpointer(store)
+    compiled = graph(checkpointer)
+
+    result = await asyncio.to_thread(compiled.invoke, {"said": ["hello"]}, thread("a"))
+    history = await asyncio.to_thread(lambda: list(compiled.get_state_history(thread("a"))))
+    await asyncio.to_thread(checkpointer.delete_thread, "b")
+
+    assert result["said"] == ["hello", "first 1", "second 2"]
+    assert len(history) == 4
+    with pytest.raises(Incorrect, match="async form"):
+        compiled.invoke({"said": []}, thread("b"))
+
+
+async def test_a_deleted_thread_is_gone_and_not_erased(store: Store) -> None:
+    """D9: deleting is state; every checkpoint stays in its history."""
+    checkpointer = Checkpointer(store)
+    await graph(checkpointer).ainvoke({"said": ["hello"]}, thread("a"))
+    page = await store.find(Query(LANGGRAPH_CHECKPOINT, {"thread": "a"}))
+
+    await checkpointer.adelete_thread("a")
+
+    assert await checkpointer.aget_tuple(thread("a")) is None
+    entries = (await store.history(page.versions[0].object_id, corrections=True)).entries
+    assert [each.deleted for each in entries] == [False, True]
+    assert entries[0].document == page.versions[0].document

@@ -1,0 +1,129 @@
+"""LangGraph's long-term store on ours, beside LangGraph's own in memory."""
+
+import asyncio
+from typing import Any, TypedDict
+
+import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from ctxmgr import Incorrect, Store
+from ctxmgr.integrations.langgraph_store import LongTermStore
+
+PEOPLE = ("people", "a/b")
+ITEMS = (
+    (PEOPLE, "anna", {"likes": "green tea", "age": 30, "home": {"city": "Lima"}}),
+    (PEOPLE, "ben", {"likes": "coffee", "age": 40}),
+    (("people", "a"), "cy", {"likes": "tea", "age": 50}),
+    (("places",), "lima", {"likes": None}),
+)
+
+
+async def filled(store: BaseStore) -> BaseStore:
+    for namespace, key, value in ITEMS:
+        await store.aput(namespace, key, value)
+    return store
+
+
+async def keys(store: BaseStore, *prefix: str, **asked: Any) -> set[str]:
+    return {each.key for each in await store.asearch(prefix, **asked)}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"filter": {"likes": "tea"}},
+        {"filter": {"age": {"$gte": 40}}},
+        {"filter": {"age": {"$lt": 40, "$ne": 31}}},
+        {"filter": {"age": {"$gt": 30, "$lte": 40}}},
+        {"filter": {"home": {"city": "Lima"}}},
+        {"filter": {"age": {"$eq": 50}}},
+    ],
+)
+async def test_a_search_finds_what_langgraphs_own_store_finds(
+    store: Store, asked: dict[str, Any]
+) -> None:
+    """A filter means the same, whichever store a graph is given."""
+    ours, theirs = await filled(LongTermStore(store)), await filled(InMemoryStore())
+
+    assert await keys(ours, "people", **asked) == await keys(theirs, "people", **asked)
+    assert await keys(ours, *PEOPLE, **asked) == await keys(theirs, *PEOPLE, **asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"max_depth": 1}, {"prefix": ("people",)}, {"suffix": ("a",)}, {"prefix": ("*", "a")}],
+)
+async def test_namespaces_are_listed_as_langgraphs_own_store_lists_them(
+    store: Store, asked: dict[str, Any]
+) -> None:
+    """Parts with slashes in them are parts all the same."""
+    ours, theirs = await filled(LongTermStore(store)), await filled(InMemoryStore())
+
+    assert await ours.alist_namespaces(**asked) == await theirs.alist_namespaces(**asked)
+    assert await ours.alist_namespaces(limit=1, offset=1) == [("people", "a/b")]
+
+
+async def test_a_query_ranks_by_the_words_that_an_item_holds(store: Store) -> None:
+    """No model is needed for a useful order, and nothing is left out by it."""
+    ours = await filled(LongTermStore(store))
+
+    found = await ours.asearch(("people",), query="Green TEA", limit=2)
+
+    assert [(each.key, each.score) for each in found] == [("anna", 1.0), ("cy", 0.5)]
+
+
+async def test_an_item_keeps_its_first_time_and_every_version(store: Store) -> None:
+    """D9: what was overwritten and deleted can be looked up."""
+    ours = LongTermStore(store)
+    await ours.aput(("x",), "k", {"n": 1})
+    first = await ours.aget(("x",), "k")
+    await ours.aput(("x",), "k", {"n": 2})
+    second = await ours.aget(("x",), "k")
+    await ours.adelete(("x",), "k")
+
+    assert first is not None
+    assert second is not None
+    assert (second.value, second.created_at) == ({"n": 2}, first.created_at)
+    assert await ours.aget(("x",), "k") is None
+    history = await store.history("langgraph_item:x/k", corrections=True)
+    assert [each.document and each.document["value"] for each in history.entries] == [
+        {"n": 1},
+        {"n": 2},
+        None,
+    ]
+
+
+async def test_a_comparison_that_does_not_exist_is_refused(store: Store) -> None:
+    """A misspelt filter must not look like one that found nothing."""
+    ours = await filled(LongTermStore(store))
+
+    with pytest.raises(Incorrect, match="known"):
+        await ours.asearch(("people",), filter={"age": {"$almost": 3}})
+    assert await keys(ours, "people", filter={"likes": {"$gt": 3}}) == set()
+
+
+async def test_a_graph_remembers_across_threads(store: Store) -> None:
+    """What LangGraph's stores are for, plain and async."""
+
+    class State(TypedDict):
+        seen: int
+
+    def count(state: State, runtime: Runtime) -> State:
+        assert runtime.store is not None
+        known = runtime.store.get(("graph",), "count")
+        runtime.store.put(("graph",), "count", {"n": (known.value["n"] if known else 0) + 1})
+        return {"seen": known.value["n"] if known else 0}
+
+    builder = StateGraph(State)
+    builder.add_node("count", count)
+    builder.add_edge(START, "count")
+    compiled = builder.compile(store=LongTermStore(store))
+
+    await asyncio.to_thread(compiled.invoke, {"seen": 0})
+    result = await asyncio.to_thread(compiled.invoke, {"seen": 0})
+
+    assert result == {"seen": 1}

@@ -1,0 +1,143 @@
+"""The OpenAI Agents SDK on our sessions, with the real package and a scripted model."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from agents import Agent, RunConfig, Runner, Session, SessionSettings, SQLiteSession, function_tool
+
+from ctxmgr import Conflict, connect
+from ctxmgr.core.client import Client
+from ctxmgr.integrations.openai_agents import AgentsSession
+from tests.integrations.agents_models import ScriptedModel, calls, says
+
+QUIET = RunConfig(tracing_disabled=True)
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
+    async with connect(f"sqlite:///{tmp_path}/agents.db", tracking=False) as client:
+        yield client
+
+
+@function_tool
+def capital(country: str) -> str:
+    """Name the capital."""
+    return f"the capital of {country} is Lima"
+
+
+def agent(*outputs: object) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel(outputs)
+    return Agent(name="geographer", model=model, tools=[capital]), model
+
+
+async def test_it_is_a_session_as_the_sdk_defines_one(client: Client) -> None:
+    """The SDK checks the protocol at run time."""
+    session = await AgentsSession.open(client, "s1")
+
+    assert isinstance(session, Session)
+    assert await session.get_items() == []
+    assert await session.pop_item() is None
+
+
+async def test_a_second_run_is_shown_what_the_first_one_said(client: Client) -> None:
+    """What a session is for: the model sees the conversation, tool calls and all."""
+    session = await AgentsSession.open(client, "s1")
+    first, _ = agent(calls("capital", '{"country": "Peru"}', call_id="c1"), says("Lima."))
+    second, model = agent(says("Yes."))
+    await Runner.run(first, "What is the capital of Peru?", session=session, run_config=QUIET)
+
+    await Runner.run(second, "Are you sure?", session=session, run_config=QUIET)
+
+    shown = [each.get("output") or each.get("content") for each in model.asked[0]]
+    assert shown[0] == "What is the capital of Peru?"
+    assert "the capital of Peru is Lima" in shown
+    assert shown[-1] == "Are you sure?"
+
+
+async def test_items_come_back_exactly_as_the_sdks_own_session_gives_them(client: Client) -> None:
+    """Whoever changes over from the SDK's SQLite session notices no difference."""
+    ours, theirs = await AgentsSession.open(client, "s1"), SQLiteSession("s1")
+    for session in (ours, theirs):
+        script = calls("capital", '{"country": "Peru"}', call_id="c1"), says("Lima.")
+        await Runner.run(agent(*script)[0], "Peru?", session=session, run_config=QUIET)
+
+    assert await ours.get_items() == await theirs.get_items()
+    assert await ours.get_items(2) == await theirs.get_items(2)
+    assert await ours.pop_item() == await theirs.pop_item()
+    assert await ours.get_items() == await theirs.get_items()
+    theirs.close()
+
+
+async def test_a_tool_call_is_an_object_of_the_session(client: Client) -> None:
+    """Its output can be looked up, folded and shown again like any other's."""
+    session = await AgentsSession.open(client, "s1")
+    script = calls("capital", '{"country": "Peru"}', call_id="c1"), says("Lima.")
+
+    await Runner.run(agent(*script)[0], "Peru?", session=session, run_config=QUIET)
+
+    await client.pause("s1")
+    resumed = await client.resume("s1")
+    assert "the capital of Peru is Lima" in resumed.context().text()
+    assert "Peru?" in resumed.context().text()
+
+
+async def test_nothing_that_is_popped_or_cleared_is_erased(client: Client) -> None:
+    """D9: forgetting is state; the chat still holds it, and so does the history of the state."""
+    session = await AgentsSession.open(client, "s1")
+    await session.add_items(
+        [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
+    )
+
+    popped = await session.pop_item()
+    await session.clear_session()
+    await session.add_items([{"role": "user", "content": "three"}])
+
+    assert popped == {"role": "user", "content": "two"}
+    assert await session.get_items() == [{"role": "user", "content": "three"}]
+    chat = await client.store.get("chat:s1")
+    assert chat is not None
+    assert "two" in str(chat.document["turns"])
+    assert len((await client.store.history("agents_history:s1", corrections=True)).entries) == 2
+
+
+async def test_another_process_goes_on_where_this_one_stopped(client: Client) -> None:
+    """Popped items stay popped, and the settings' limit counts what is shown."""
+    session = await AgentsSession.open(client, "s1")
+    items = [{"role": "user", "content": each} for each in ("one", "two", "three")]
+    await session.add_items(items)
+    await session.pop_item()
+    await client.pause("s1")
+
+    again = await AgentsSession.open(client, "s1")
+    again.session_settings = SessionSettings(limit=1)
+
+    assert await again.get_items() == [{"role": "user", "content": "two"}]
+    assert await again.get_items(0) == []
+
+
+async def test_an_output_given_again_replaces_nothing(client: Client) -> None:
+    """After a retry the SDK may answer a call twice; the object keeps the first output."""
+    session = await AgentsSession.open(client, "s1")
+    call = {"type": "function_call", "call_id": "c1", "name": "capital", "arguments": "{no json"}
+    outputs = [
+        {"type": "function_call_output", "call_id": "c1", "output": each}
+        for each in ("one", [{"type": "input_text", "text": "two"}])
+    ]
+
+    await session.add_items([call, *outputs])
+
+    assert await session.get_items() == [call, *outputs]
+
+
+async def test_a_state_that_another_client_changed_is_a_conflict(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that pop at once must not both be given the same item."""
+    session = await AgentsSession.open(client, "s1")
+    await session.add_items([{"role": "user", "content": "one"}])
+    stale = await session._state()
+    await session.clear_session()
+
+    with pytest.raises(Conflict):
+        await session._save(stale)

@@ -1,0 +1,162 @@
+"""pydantic-ai with our history processor: the real package, and a model that is a function."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent, ModelMessagesTypeAdapter
+from pydantic_ai.capabilities import ProcessHistory
+from pydantic_ai.messages import (
+    ImageUrl,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from ctxmgr import connect
+from ctxmgr.core.client import Client
+from ctxmgr.core.live_session import LiveSession
+from ctxmgr.integrations.pydantic_ai import History
+
+LOOK = ToolCallPart("look", {"at": "sky"}, "c1")
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
+    async with connect(f"sqlite:///{tmp_path}/ai.db", tracking=False) as client:
+        yield client
+
+
+@pytest.fixture
+async def session(client: Client) -> LiveSession:
+    return await client.start("s1", system_prompt="You are careful.")
+
+
+class Scripted:
+    """An agent whose model gives these answers, and keeps what it was asked."""
+
+    def __init__(self, session: LiveSession, *answers: list[Any], **agent: Any) -> None:
+        self.asked: list[list[ModelMessage]] = []
+        self._answers = iter(answers)
+        self.history = History(session)
+        model = FunctionModel(self._answer)
+        capabilities = [ProcessHistory(self.history)]
+        self.agent: Any = Agent(model, capabilities=capabilities, **agent)
+        self.agent.tool_plain(_look)
+
+    def text(self, request: int) -> str:
+        return "\n".join(str(part) for each in self.asked[request] for part in each.parts)
+
+    def _answer(self, messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        self.asked.append(messages)
+        return ModelResponse(parts=next(self._answers))
+
+
+def _look(at: str) -> str:
+    """Look at something."""
+    return f"the {at} is blue"
+
+
+_look.__name__ = "look"
+
+
+async def test_the_model_sees_what_the_session_shows(session: LiveSession) -> None:
+    """The system prompt, the call's reference and its output, which is active, are ours."""
+    scripted = Scripted(session, [LOOK], [TextPart("Blue.")])
+
+    result = await scripted.agent.run("What colour is the sky?")
+
+    assert result.output == "Blue."
+    assert "You are careful." in scripted.text(0)
+    assert "the sky is blue" in scripted.text(1)
+    assert "id=s1:1:c1 type=toolcall tool=look status=ok" in scripted.text(1)
+    assert isinstance(scripted.asked[1][-1], ModelRequest)
+
+
+async def test_what_happened_is_stored_as_turns(client: Client, session: LiveSession) -> None:
+    """After a run the session can be resumed by anybody, its last answer with it."""
+    scripted = Scripted(session, [ThinkingPart("hm"), LOOK], [TextPart("Blue.")])
+    result = await scripted.agent.run("What colour is the sky?")
+
+    await scripted.history.keep(result.all_messages())
+
+    first, second = session.chat.turns
+    assert first.user == "What colour is the sky?"
+    assert first.toolcall_ids == ("s1:1:c1",)
+    assert [part["type"] for part in first.assistant] == ["native", "toolcall"]
+    assert [part["text"] for part in second.assistant] == ["Blue."]
+    assert "the sky is blue" in (await client.prompt_as_of("s1", turn=2)).text()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_a_second_run_goes_on_with_the_first(session: LiveSession, *, kept: bool) -> None:
+    """Nothing is told twice, whether or not the end of the first run was kept at once."""
+    first = Scripted(session, [TextPart("Hello Anna.")])
+    result = await first.agent.run("I am Anna.")
+    if kept:
+        await first.history.keep(result.all_messages())
+    second = Scripted(session, [TextPart("Anna.")])
+
+    await second.agent.run("Who am I?", message_history=result.all_messages())
+
+    assert [turn.user for turn in session.chat.turns] == ["I am Anna."]
+    assert second.text(0).count("I am Anna.") == 1
+    assert second.text(0).count("Hello Anna.") == 1
+    assert "Who am I?" in second.text(0)
+
+
+async def test_a_history_that_was_stored_as_json_is_recognised(
+    client: Client, session: LiveSession
+) -> None:
+    """Another process has only the messages and the store: the question is in both, told once."""
+    first = Scripted(session, [TextPart("Hello.")])
+    result = await first.agent.run("I am Anna.")
+    await client.pause("s1")
+    messages = ModelMessagesTypeAdapter.validate_json(result.all_messages_json())
+    again = await client.resume("s1")
+    second = Scripted(again, [TextPart("Anna.")])
+
+    await second.agent.run("Who am I?", message_history=messages)
+
+    assert [turn.user for turn in again.chat.turns] == ["I am Anna."]
+
+
+async def test_a_history_of_elsewhere_is_taken_in(session: LiveSession) -> None:
+    """Whoever changes over in the middle of a conversation loses none of it."""
+    past = [
+        ModelRequest(parts=[UserPromptPart("I am Anna.")]),
+        ModelResponse(parts=[TextPart("Hello Anna.")]),
+    ]
+    scripted = Scripted(session, [TextPart("Anna.")])
+
+    await scripted.agent.run("Who am I?", message_history=past)
+
+    assert [turn.user for turn in session.chat.turns] == ["I am Anna."]
+    assert "Hello Anna." in scripted.text(0)
+
+
+async def test_the_agents_own_system_prompt_becomes_the_sessions(session: LiveSession) -> None:
+    """What the agent was built with is not lost by showing something else."""
+    scripted = Scripted(session, [TextPart("Yes.")], system_prompt="You are bold.")
+
+    await scripted.agent.run("Are you?")
+
+    assert "You are bold." in scripted.text(0)
+    assert "You are careful." not in scripted.text(0)
+
+
+async def test_media_reach_the_model_in_the_turn_they_are_given(session: LiveSession) -> None:
+    """The session stores texts; a picture is shown once, and named afterwards."""
+    scripted = Scripted(session, [LOOK], [TextPart("A bird.")])
+
+    await scripted.agent.run(["What is it?", ImageUrl("https://example.org/bird.png")])
+
+    assert "bird.png" in scripted.text(0)
+    assert "bird.png" not in scripted.text(1)
+    assert "[image-url]" in scripted.text(1)

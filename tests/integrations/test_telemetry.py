@@ -1,0 +1,198 @@
+"""OpenTelemetry: what a run tells, collected in memory by the real SDK."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+
+from ctxmgr import connect
+from ctxmgr.core.model import Charge, Said, Stop, Usage
+from ctxmgr.harness.happenings import Began, Finished, Lost, Opened, Ran
+from ctxmgr.harness.loop import work
+from ctxmgr.integrations.telemetry import Telemetry
+from ctxmgr.sandboxes.host import Host
+from tests.models.asking import made
+from tests.models.model_server import KEY, ModelServer, says
+from tests.models.wire import USAGE, Call, Text
+
+SECONDS = 120
+
+
+class Collected:
+    """A provider of each kind, and what they were given."""
+
+    def __init__(self) -> None:
+        self._exporter, self._reader = InMemorySpanExporter(), InMemoryMetricReader()
+        self.tracers = TracerProvider(shutdown_on_exit=False)
+        self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.meters = MeterProvider([self._reader], shutdown_on_exit=False)
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry(provider="anthropic", tracers=self.tracers, meters=self.meters)
+
+    @property
+    def spans(self) -> tuple[Any, ...]:
+        return self._exporter.get_finished_spans()
+
+    def points(self, name: str) -> list[Any]:
+        data = self._reader.get_metrics_data()
+        assert data is not None
+        found = (m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics)
+        return [
+            point for metric in found if metric.name == name for point in metric.data.data_points
+        ]
+
+
+@pytest.fixture
+def collected() -> Iterator[Collected]:
+    collected = Collected()
+    yield collected
+    collected.tracers.shutdown()
+    collected.meters.shutdown()
+
+
+def finished(turn: int = 1, *, read: int = 0, new: int = 10) -> Finished:
+    usage = Usage(input_tokens=new, cache_read_tokens=read, cache_written_tokens=5, output_tokens=7)
+    return Finished(
+        turn=turn,
+        text="",
+        tools=(),
+        stop=Stop.DONE,
+        charge=Charge(purpose="turn", model="m", usage=usage),
+        sections={},
+        levels={},
+    )
+
+
+async def test_a_real_run_is_told_by_the_conventions(collected: Collected) -> None:
+    """Two calls of the model and a tool between them, with the tokens that the server counted."""
+    sandbox = await Host.start()
+    try:
+        async with ModelServer() as server, connect("sqlite://:memory:", sandbox=sandbox) as client:
+            server.script(says(Call("bash", {"command": "echo 6"})), says(Text("It is 6.")))
+            session = await client.start("s1", system_prompt="You are careful.")
+            with collected.telemetry() as telemetry:
+                telemetry.hear(Opened(session="s1", turn=1))
+                async with made("anthropic", server) as model:
+                    await work(session, model=model, user="Look.", hear=telemetry.hear)
+    finally:
+        await sandbox.close()
+
+    names = [span.name for span in collected.spans]
+    assert names == ["execute_tool bash", "chat scripted-1", "chat scripted-1"]
+    about = collected.spans[1].attributes
+    assert about["gen_ai.operation.name"] == "chat"
+    assert about["gen_ai.provider.name"] == "anthropic"
+    assert about["gen_ai.conversation.id"] == "s1"
+    assert about["gen_ai.usage.input_tokens"] == sum(
+        USAGE[n] for n in ("input", "cached", "written")
+    )
+    assert about["gen_ai.usage.cache_read.input_tokens"] == USAGE["cached"]
+    assert about["gen_ai.usage.cache_creation.input_tokens"] == USAGE["written"]
+    assert about["gen_ai.usage.output_tokens"] == USAGE["output"]
+    assert about["gen_ai.response.finish_reasons"] == ("tools",)
+    assert about["ctxmgr.section.system_prompt.tokens"] > 0
+
+
+def test_tokens_and_durations_are_metrics(collected: Collected) -> None:
+    """A dashboard sums them; sessions are no dimension, since there are too many."""
+    with collected.telemetry() as telemetry:
+        telemetry.hear(Opened(session="s1", turn=1))
+        telemetry.hear(Began(turn=1))
+        telemetry.hear(finished(read=30))
+
+    tokens = collected.points("gen_ai.client.token.usage")
+    assert {p.attributes["gen_ai.token.type"]: p.sum for p in tokens} == {"input": 45, "output": 7}
+    prompt = collected.points("ctxmgr.prompt.tokens")
+    parts = {point.attributes["ctxmgr.token.part"]: point.value for point in prompt}
+    assert parts == {"new": 10, "cache_read": 30, "cache_written": 5}
+    (duration,) = collected.points("gen_ai.client.operation.duration")
+    assert duration.count == 1
+    assert "gen_ai.conversation.id" not in duration.attributes
+
+
+@pytest.mark.parametrize(("read", "why"), [(5_000, "prefix"), (0, "beginning")])
+def test_a_broken_prefix_is_told_with_its_reason(collected: Collected, read: int, why: str) -> None:
+    """What cost the most is seen where it happened, in the words of `ctxmgr cache --recorded`."""
+    with collected.telemetry() as telemetry:
+        for turn, found in enumerate((8_000, 8_015, read), start=1):
+            telemetry.hear(Began(turn=turn))
+            telemetry.hear(finished(turn, read=found, new=10_000 if turn == 3 else 10))
+
+    *held, broken = collected.spans
+    assert all("ctxmgr.prefix_break.reason" not in span.attributes for span in held)
+    assert broken.attributes["ctxmgr.prefix_break.reason"] == why
+    (counted,) = collected.points("ctxmgr.prefix.breaks")
+    assert (counted.value, counted.attributes["ctxmgr.prefix_break.reason"]) == (1, why)
+
+
+def test_a_turn_that_failed_ends_as_an_error(collected: Collected) -> None:
+    """A lost answer is an event of its span; what was raised is its error."""
+    with suppress(ConnectionError), collected.telemetry() as telemetry:
+        telemetry.hear(Began(turn=1))
+        telemetry.hear(Said(text="Let me"))
+        telemetry.hear(Lost(reason="it broke off"))
+        raise ConnectionError
+
+    (span,) = collected.spans
+    assert span.status.status_code is StatusCode.ERROR
+    assert span.attributes["error.type"] == "ConnectionError"
+    assert [event.name for event in span.events] == ["answer_lost"]
+
+
+def test_a_tool_that_failed_is_an_error_of_its_own(collected: Collected) -> None:
+    """The turn itself went well."""
+    with collected.telemetry() as telemetry:
+        telemetry.hear(Began(turn=1))
+        telemetry.hear(Ran(tool="bash", ok=False, message="no"))
+        telemetry.hear(finished())
+
+    tool, chat = collected.spans
+    assert (tool.name, tool.status.status_code) == ("execute_tool bash", StatusCode.ERROR)
+    assert chat.status.status_code is StatusCode.UNSET
+    assert tool.start_time <= tool.end_time
+
+
+@pytest.mark.parametrize("told", [True, False])
+async def test_run_tells_only_where_it_is_set(tmp_path: Path, *, told: bool) -> None:
+    """Off unless configured: by our setting, and by whoever configures OpenTelemetry."""
+    program = (
+        "from opentelemetry import trace\n"
+        "from opentelemetry.sdk.trace import TracerProvider\n"
+        "from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor\n"
+        "provider = TracerProvider()\n"
+        "provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter()))\n"
+        "trace.set_tracer_provider(provider)\n"
+        "from ctxmgr.surfaces.cli import main\n"
+        "main()\n"
+    )
+    async with ModelServer() as server:
+        server.script(says(Text("Done.")))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", program, "run", "Say done.", "--sandbox", "host"),
+            *("--model", "scripted-1", "--base-url", server.base_url("anthropic")),
+            *("--store", f"sqlite:///{tmp_path}/run.db"),
+            stdout=asyncio.subprocess.PIPE,
+            cwd=tmp_path,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(tmp_path),
+                "ANTHROPIC_API_KEY": KEY,
+                "CTXMGR_TELEMETRY": str(told),
+            },
+        )
+        out, _ = await asyncio.wait_for(process.communicate(), SECONDS)
+
+    assert process.returncode == 0
+    assert (b'"chat scripted-1"' in out) is told
