@@ -24,7 +24,7 @@ class Gate:
         commit = store._writer._commit
 
         def gated(group) -> None:
-            assert self._open.wait(5)
+            assert self._open.wait(60)
             self.groups.append(len(group))
             commit(group)
 
