@@ -39,6 +39,9 @@ ANSWERS: Final = MappingProxyType(
         "not_content": Answer(2, "the request is wrong", "name a file or a tool call"),
         "extra_missing": Answer(2, "a package is missing", "install it and try again"),
         "newer_format": Answer(2, "this ctxmgr is too old", "upgrade ctxmgr"),
+        "window_exceeded": Answer(
+            2, "it does not fit the window", "unpin something, or take a larger window"
+        ),
         "not_found": Answer(3, "not found", "check the id and the times asked for"),
         "conflict": Answer(4, "someone else wrote first", "read again, then retry"),
         "denied": Answer(5, "not allowed", "check the credentials and the file's permissions"),

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 EVENT_BYTES_MAX: Final = 16 * 1024 * 1024
 """Of one event: as much as one document holds."""
 
-SECONDS_MAX: Final = 20.0
-"""For one event: a person waits for it."""
+SECONDS_MAX: Final = 50.0
+"""For one event: less than the minute after which Claude Code ends a hook by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
