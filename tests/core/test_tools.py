@@ -96,7 +96,10 @@ async def test_what_an_output_names_is_known_unread(
     [
         ("read", {"path": "missing"}, "cannot be read"),
         ("read", {"file": "a.py"}, "path"),
-        ("bash", {"command": "exit 3"}, ""),
+        ("bash", {"command": "exit 3"}, "[exit code 3]\n"),
+        ("bash", {"command": "printf half; false"}, "half\n[exit code 1]\n"),
+        ("bash", {"command": "sleep 60", "timeout_s": 0.2}, "[it took too long and was ended]\n"),
+        ("ls", {"path": "missing"}, "[exit code 2]\n"),
         ("dance", {}, "there is no tool"),
     ],
 )
