@@ -135,8 +135,8 @@ def _add_answer(messages: _Messages, turn: ShownTurn, wire_ids: WireIds) -> None
 
 def _sayable(said: Content) -> Content:
     """Leave out thoughts that were cut off: without a signature, or with nothing after them."""
-    kept = [each for each in said if each["type"] != "thinking" or each.get("signature")]
-    while kept and kept[-1]["type"] in _THOUGHTS:
+    kept = [each for each in said if each.get("type") != "thinking" or each.get("signature")]
+    while kept and kept[-1].get("type") in _THOUGHTS:
         kept.pop()
     return kept
 
