@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ctxmgr.core.documents import ID
 from ctxmgr.core.hashes import is_hash
 from ctxmgr.harness.chapters import Demo
+from ctxmgr.surfaces.consoles import print_visibly
 from ctxmgr.surfaces.story import story
 
 CELL_LENGTH_MAX: Final = 120
@@ -67,7 +68,7 @@ _MARKS: Final = {None: "–", True: "yes", False: "no"}
 
 def show(result: Any) -> None:
     """Print for a person."""
-    Console(highlight=False).print(_render(result), crop=False)
+    print_visibly(_render(result))
 
 
 def json_bytes(result: Any) -> bytes:
