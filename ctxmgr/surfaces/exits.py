@@ -38,6 +38,7 @@ ANSWERS: Final = MappingProxyType(
         "incorrect": Answer(2, "the request is wrong", "correct it; `--help` shows an example"),
         "not_content": Answer(2, "the request is wrong", "name a file or a tool call"),
         "extra_missing": Answer(2, "a package is missing", "install it and try again"),
+        "window_exceeded": Answer(2, "the prompt is too long", "unpin, or take a larger window"),
         "newer_format": Answer(2, "this ctxmgr is too old", "upgrade ctxmgr"),
         "not_found": Answer(3, "not found", "check the id and the times asked for"),
         "conflict": Answer(4, "someone else wrote first", "read again, then retry"),
