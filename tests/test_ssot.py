@@ -44,6 +44,13 @@ def test_every_departure_is_marked_and_names_its_rule() -> None:
         assert RULE.fullmatch(row[0]), row
 
 
+def test_every_reading_of_an_ambiguity_is_told() -> None:
+    """What the source design left open is decided here, and nobody has to guess how (003-R200)."""
+    told = {rule for mark in MARKS for row in rows(f"{mark}s") for rule in row[0].split(", ")}
+
+    assert {f"003-A{number:02}" for number in range(1, 41)} <= told
+
+
 def test_the_status_names_no_command_that_is_not_there() -> None:
     """What is called shipped can be run, and what is called missing cannot (003-R201)."""
     for part, state in rows("Status"):

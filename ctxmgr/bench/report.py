@@ -7,7 +7,7 @@ the note then says why.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 Say: TypeAlias = Callable[[str], None]
 """Tells a person what is being done now."""
@@ -36,12 +36,6 @@ class Report:
     def misses(self) -> tuple[Figure, ...]:
         """The figures that break their promise."""
         return tuple(figure for figure in self.figures if figure.meets is False)
-
-
-class Benchmark(Protocol):
-    """What ``ctxmgr.bench.NAME.run`` is: measure, and say what is being done meanwhile."""
-
-    async def __call__(self, *, quick: bool, histories: int | None, say: Say) -> Report: ...
 
 
 def at_least(what: str, value: float, *, bound: float, against: str, note: str = "") -> Figure:

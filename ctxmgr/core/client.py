@@ -96,19 +96,21 @@ class Client:
         )
         return await self._opened(state, None)
 
-    async def resume(self, session_id: str, *, eager: bool = True) -> LiveSession:
+    async def resume(
+        self, session_id: str, *, eager: bool = True, upgrade_stubs: bool = False
+    ) -> LiveSession:
         """Go on with a session that any client left; ``NotFound`` if there is none.
 
         Its sets stay as they were. Every file that this client can reach is compared with its
-        source, and stubs stay unread. With ``eager=False`` only what is active is compared before
-        this returns; ``reconciliation`` shows the rest going on, and can be awaited. The session's
-        index is part of the rest: until it is read, asking for it is ``Unavailable``, and the first
-        change of the session waits for it.
+        source; stubs stay unread, unless ``upgrade_stubs``. With ``eager=False`` only what is
+        active is compared before this returns; ``reconciliation`` shows the rest going on, and can
+        be awaited. The session's index is part of the rest: until it is read, asking for it is
+        ``Unavailable``, and the first change of the session waits for it.
         """
         if session_id in self._open:
             raise Incorrect(f"session {session_id} is open in this client already")
         state = await SessionState.load(self._around, session_id, whole=eager)
-        reconciliation = Reconciliation(state)
+        reconciliation = Reconciliation(state, upgrade_stubs=upgrade_stubs)
         await reconciliation.begin(eager=eager)
         last = await self._last_record(state)
         live = await self._opened(state, last.activations if last else None)

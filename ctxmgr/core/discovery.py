@@ -38,16 +38,18 @@ def discover(
     output: str,
     terminal: bool = False,
     repository: str | None = None,
+    failed: bool = False,
 ) -> tuple[str, ...]:
     """Return the paths that an output names.
 
     ``directory`` is where the command ran, as the agent names it; ``terminal`` says that it wrote
-    to one, for which tools write otherwise; ``repository`` is git's top folder, if known.
+    to one, for which tools write otherwise; ``repository`` is git's top folder, if known. Of a
+    command that ``failed`` only diagnostics are read: what else it printed may be a complaint.
     """
     if not directory.startswith("/"):
         raise Incorrect(f"a command's directory is absolute, not {directory!r:.200}")
     known = speaking(command, directory=directory)
-    if known is None:
+    if known is None or (failed and known.program not in TOOLS):
         return ()
     text = _COLOUR.sub("", output[:OUTPUT_LENGTH_MAX])
     if terminal:

@@ -28,9 +28,10 @@ from ctxmgr.core.session_state import SessionState
 from ctxmgr.core.shown_files import ActiveFile, ShownFiles
 from ctxmgr.core.signatures import signature_rows
 from ctxmgr.core.store import BATCH_MAX
-from ctxmgr.core.stream import MESSAGE_TOKENS, Stream
+from ctxmgr.core.stream import Stream
 from ctxmgr.core.stream_plans import Planning
 from ctxmgr.core.stream_turns import Notice
+from ctxmgr.core.tokens import MESSAGE_TOKENS
 from ctxmgr.errors import Corrupt
 
 POOL_TOKENS_MAX: Final = 4_000

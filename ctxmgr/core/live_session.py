@@ -174,8 +174,9 @@ class LiveSession:
         """
         where = directory or self._state.surroundings.directory
         async with self._alone():
-            looks = discover and status == "ok"
-            trace = trace_of(tool, args, directory=where) if looks else Trace()
+            trace = trace_of(tool, args, directory=where) if discover else Trace()
+            if status == "fail":
+                trace = trace.of_a_failure()
             around = self._state.surroundings
             shown = output.encode() if faithful else None
             stubs = await plan_named(around, trace, output=output)

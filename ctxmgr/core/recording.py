@@ -34,7 +34,7 @@ async def plan_named(around: Surroundings, trace: Trace, *, output: str) -> list
     """Plan stubs for the files that an output names, each plan for its own transaction."""
     if trace.command is None or trace.directory is None:
         return []
-    named = discover(trace.command, directory=trace.directory, output=output)
+    named = discover(trace.command, directory=trace.directory, output=output, failed=trace.failed)
     inside = around.among_files if around.sandbox is not None else None
     return await around.indexing.plan_discovery(named, inside=inside)
 

@@ -38,8 +38,9 @@ _log = logging.getLogger(__name__)
 class Reconciliation:
     """The comparison of one session's files with their sources."""
 
-    def __init__(self, state: SessionState) -> None:
+    def __init__(self, state: SessionState, *, upgrade_stubs: bool = False) -> None:
         self._state = state
+        self._upgrade_stubs = upgrade_stubs
         self._task: asyncio.Task[None] | None = None
         self._compared: set[str] = set()
         self.seen: int = 0
@@ -140,7 +141,8 @@ class Reconciliation:
         targets = [Target.of(each) for each in files]
         self._compared.update(each.object_id for each in targets)
         await self._follow(files)
-        async for batch in self._state.surroundings.indexing.reconcile(targets):
+        indexing, stubs = self._state.surroundings.indexing, self._upgrade_stubs
+        async for batch in indexing.reconcile(targets, upgrade_stubs=stubs):
             for outcome in batch.outcomes:
                 await self._state.learn_outcome(outcome)
                 if outcome.result is not Result.UNCHANGED:

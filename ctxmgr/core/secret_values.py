@@ -35,9 +35,9 @@ _NAMED: Final = re.compile(
       | > (?= [^\s<] )
       | [ ]{1,2} (?= [^\s=:-] ) )
     (?: [rbuf]{0,2} \\{0,3} (?P<quote> ["'`] )
-          (?P<quoted> [^"'`\n\\]{1,512}+ ) \\{0,3} (?P=quote)
-      | (?P<bare> [^\s"'`,;&<>(){}\[\]|\\]{1,512}+ ) )
-    """,
+          (?P<quoted> [^"'`\n\\]{1,MAX}+ ) \\{0,3} (?P=quote)
+      | (?P<bare> [^\s"'`,;&<>(){}\[\]|\\]{1,MAX}+ ) )
+    """.replace("MAX", str(VALUE_CHARS_MAX)),
     re.VERBOSE,
 )
 _HEADS: Final = (

@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from ctxmgr.core.assembly import ShownTurn, Transcript
 from ctxmgr.core.folding import Count, Limits, View
@@ -20,10 +19,8 @@ from ctxmgr.core.parts import Shown, ShownCall
 from ctxmgr.core.pieces import Piece, Pieces, Signatures
 from ctxmgr.core.policies import IDLE_CALLS, STUB, Economy
 from ctxmgr.core.stream_turns import HeldTurn, Notice, Place, messages_of, numbered
+from ctxmgr.core.tokens import MESSAGE_TOKENS
 from ctxmgr.core.tool_kinds import Kind
-
-MESSAGE_TOKENS: Final = 4
-"""What the framing of one message costs, over its text."""
 
 
 def no_signatures(_content: str, _path: str) -> Collection[int]:

@@ -9,8 +9,8 @@ not known leaves no trace.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 READING: Final = frozenset({"read", "read_file", "view", "view_file", "cat"})
 WRITING: Final = frozenset(
@@ -33,6 +33,12 @@ class Trace:
     command: str | Sequence[str] | None = None
     directory: str | None = None
     """Where the command ran; absolute."""
+    failed: bool = False
+
+    def of_a_failure(self) -> Self:
+        """Return what it concerns all the same: nothing was read or written, and a compiler that
+        fails names the files it failed at."""
+        return replace(self, read=None, written=None, failed=True)
 
 
 def trace_of(tool: str, args: Mapping[str, Any], *, directory: str | None) -> Trace:

@@ -222,7 +222,7 @@ class Tools:
 
     async def _grep(self, args: GrepArguments) -> tuple[bool, str]:
         ran = await self._command(["grep", "-rnI", "-e", args.pattern, "--", args.path])
-        nothing_found = ran.exit_code == 1
+        nothing_found = ran.exit_code == 1 and not ran.timed_out
         return (True, ran.text) if nothing_found else _said(ran)
 
     async def _find(self, args: FindArguments) -> tuple[bool, str]:
@@ -232,8 +232,7 @@ class Tools:
         return _said(await self._command(["find", args.path, *named]))
 
     async def _bash(self, args: BashArguments) -> tuple[bool, str]:
-        ran = await self._command(args.command, timeout_s=args.timeout_s)
-        return ran.exit_code == 0 and not ran.timed_out, ran.text
+        return _said(await self._command(args.command, timeout_s=args.timeout_s))
 
     async def _recall(self, args: RecallArguments) -> tuple[bool, str]:
         recall = self._session.state.surroundings.recall
@@ -269,5 +268,8 @@ class Tools:
 
 
 def _said(ran: Ran, message: str | None = None) -> tuple[bool, str]:
-    ok = ran.exit_code == 0 and not ran.timed_out
-    return ok, message if ok and message is not None else ran.text
+    if ran.exit_code == 0 and not ran.timed_out:
+        return True, ran.text if message is None else message
+    why = "it took too long and was ended" if ran.timed_out else f"exit code {ran.exit_code}"
+    line_end = "" if not ran.text or ran.text.endswith("\n") else "\n"
+    return False, f"{ran.text}{line_end}[{why}]\n"

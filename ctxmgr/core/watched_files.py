@@ -74,7 +74,6 @@ class WatchedFiles:
         self._polled = PolledFiles(changed, seconds=poll_seconds)
         self._poll_seconds = poll_seconds
         self._watches: FolderWatches | None = None
-        self.overflows = 0
         try:
             self._watches = open_watches(self._happened, self._lost)
         except OSError as error:
@@ -84,10 +83,6 @@ class WatchedFiles:
     def notices(self) -> tuple[str, ...]:
         """What a person should know: limits that were met, each once."""
         return tuple(self._notices)
-
-    @property
-    def polled_count(self) -> int:
-        return self._polled.count
 
     def add(self, path: str, *, root: str) -> None:
         """Follow a file below a root; both are canonical. Blocks."""
@@ -181,7 +176,6 @@ class WatchedFiles:
 
     def _lost(self) -> None:
         with self._lock:
-            self.overflows += 1
             roots = [folder for folder, node in self._folders.items() if node.is_root]
             told = [path for root in roots for path in self._renew(root)]
         _log.warning("events of files were lost; all %d are looked at", len(told))

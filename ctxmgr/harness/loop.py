@@ -87,10 +87,7 @@ async def work(
 
     Every turn that was told as ``Finished`` is stored, whatever is raised afterwards.
     """
-    if turns_max < 1:
-        raise Incorrect(f"turns_max is 1 or more, not {turns_max}")
-    if output_tokens_max < 1:
-        raise Incorrect(f"output_tokens_max is 1 or more, not {output_tokens_max}")
+    check_bounds(turns_max=turns_max, output_tokens_max=output_tokens_max)
     turns: list[Finished] = []
     counter, ledger, outcome = counter or TokenCounter(), Ledger(), Outcome.TURNS_MAX
     while outcome is Outcome.TURNS_MAX and len(turns) < turns_max:
@@ -105,6 +102,14 @@ async def work(
         turns.append(turn)
         ledger, user, outcome = ledger.charged(turn.charge), "", _outcome(turn)
     return Worked(outcome=outcome, answer=turns[-1].text, turns=tuple(turns), ledger=ledger)
+
+
+def check_bounds(*, turns_max: int, output_tokens_max: int) -> None:
+    """Raise ``Incorrect`` for bounds that leave room for no answer."""
+    if turns_max < 1:
+        raise Incorrect(f"turns_max is 1 or more, not {turns_max}")
+    if output_tokens_max < 1:
+        raise Incorrect(f"output_tokens_max is 1 or more, not {output_tokens_max}")
 
 
 async def take_turn(

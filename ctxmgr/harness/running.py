@@ -20,7 +20,7 @@ from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.model import Ledger, Model
 from ctxmgr.harness.assignments import Assignment, document_id
 from ctxmgr.harness.happenings import Finished, Happening, Lost, Opened
-from ctxmgr.harness.loop import work
+from ctxmgr.harness.loop import check_bounds, work
 from ctxmgr.sandboxes.starting import start_sandbox
 
 INTERRUPTED: Final = "interrupted"
@@ -77,6 +77,7 @@ async def run(
     The session is started, or resumed if there is one. Errors of the model and of the store are
     raised when the session is paused; the turns before them are stored.
     """
+    check_bounds(turns_max=turns_max, output_tokens_max=output_tokens_max)
     heard: list[Finished | Lost] = []
 
     def note(happening: Happening) -> None:

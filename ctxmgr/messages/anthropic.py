@@ -5,9 +5,9 @@
                every tool_use is answered in the next message, before anything else
                active content stands last, one block per object
 
-Blank text is refused by the API, so it is left out. At most ``CACHE_BREAKPOINTS_MAX`` blocks end a
-cached prefix: after the system prompt, after the pool, and at the end of the chat; where a policy
-marks turns, after these and the pool, and at the end.
+Blank text is refused by the API, and so is a thought that ends a message: both are left out. At
+most ``CACHE_BREAKPOINTS_MAX`` blocks end a cached prefix: after the system prompt, after the pool,
+and at the end of the chat; where a policy marks turns, after these and the pool, and at the end.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -40,6 +40,7 @@ CACHE_BREAKPOINTS_MAX: Final = 4
 """Blocks with ``cache_control`` that one request may hold."""
 
 _EPHEMERAL: Final = {"type": "ephemeral"}
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _CACHEABLE: Final = frozenset({"text", "tool_use", "tool_result"})
 
 Content: TypeAlias = list[dict[str, Any]]
@@ -128,8 +129,16 @@ def _add_answer(messages: _Messages, turn: ShownTurn, wire_ids: WireIds) -> None
                 wire_id = wire_ids.give(part)
                 said.append(_tool_use(part, wire_id))
                 results.append(_tool_result(part, wire_id))
-    messages.add("assistant", said)
+    messages.add("assistant", _sayable(said))
     messages.add("user", results)
+
+
+def _sayable(said: Content) -> Content:
+    """Leave out thoughts that were cut off: without a signature, or with nothing after them."""
+    kept = [each for each in said if each.get("type") != "thinking" or each.get("signature")]
+    while kept and kept[-1].get("type") in _THOUGHTS:
+        kept.pop()
+    return kept
 
 
 def _tool_use(call: ShownCall, wire_id: str) -> dict[str, Any]:
@@ -181,8 +190,9 @@ def _text(text: str) -> dict[str, Any]:
 def _part(block: Mapping[str, Any], ids: ToolCallIds) -> Document:
     match block["type"]:
         case "text":
-            return text_part(block["text"])
+            return text_part(str(block.get("text") or ""))
         case "tool_use":
-            return read_call(block["id"], name=block["name"], args=block["input"], ids=ids)
+            args = block.get("input", {})
+            return read_call(block.get("id"), name=block.get("name"), args=args, ids=ids)
         case _:
             return native_part(API, block=block)

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ctxmgr.core.documents import Document, check_value
+from ctxmgr.core.documents import DEPTH_MAX, Document, check_value
 from ctxmgr.core.infrastructure import AssistantMeta
 from ctxmgr.core.lines import reference
 from ctxmgr.core.parts import TOOLCALL, ShownCall, toolcall_part
@@ -20,8 +20,8 @@ from ctxmgr.errors import Incorrect
 NO_MESSAGE: Final = "[no message]"
 """Stands where an API demands that the user speaks and nothing was said."""
 
-NAME_LENGTH_MAX: Final = 128
-"""Characters of a tool's name: what the APIs take."""
+NAME_LENGTH_MAX: Final = 64
+"""Characters of a tool's name: the smallest bound of the APIs."""
 
 OWN_ID_LENGTH_MAX: Final = 128
 """Characters kept of a provider's id; theirs have about 30."""
@@ -35,6 +35,7 @@ CALL_ID_LENGTH_MAX: Final = 40
 _DEPTH_AROUND: Final = 5
 """Lists and maps around a call's arguments in a stored chat."""
 
+_DEPTH_CUT: Final = DEPTH_MAX + 16
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{CALL_ID_LENGTH_MAX}}}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
@@ -170,16 +171,22 @@ def read_meta(
     )
 
 
-def storable(value: Any) -> Any:
-    """Return a reply without what no document holds: half characters and numbers that are none."""
+def storable(value: Any, *, depth: int = 0) -> Any:
+    """Return a reply without what no document holds: half characters and numbers that are none.
+
+    What is nested too deep is cut where it is deeper than any document still: it is refused, or
+    told as text, by whoever checks it next.
+    """
     match value:
         case str():
             return _SURROGATE.sub("\ufffd", value)
         case float() if not math.isfinite(value):
             return None
+        case list() | dict() if depth > _DEPTH_CUT:
+            return None
         case list():
-            return [storable(each) for each in value]
+            return [storable(each, depth=depth + 1) for each in value]
         case dict():
-            return {storable(key): storable(each) for key, each in value.items()}
+            return {storable(key): storable(each, depth=depth + 1) for key, each in value.items()}
         case _:
             return value

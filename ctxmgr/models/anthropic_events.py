@@ -141,12 +141,12 @@ class AnthropicReading:
         block, delta = self._block(grown.index), grown.delta
         match delta.type:
             case "text_delta":
-                block["text"] = block.get("text", "") + delta.text
+                block["text"] = _written(block, "text") + delta.text
                 yield Said(text=delta.text)
             case "input_json_delta":
                 self._written[grown.index] = self._written.get(grown.index, "") + delta.partial_json
             case "thinking_delta":
-                block["thinking"] = block.get("thinking", "") + delta.thinking
+                block["thinking"] = _written(block, "thinking") + delta.thinking
             case "signature_delta":
                 block["signature"] = delta.signature
             case "citations_delta":
@@ -179,6 +179,12 @@ class AnthropicReading:
         if index not in self._open:
             raise AnswerLost(f"{self._model} went on with a block {index} that is not open")
         return self._blocks[index]
+
+
+def _written(block: dict[str, Any], field: str) -> str:
+    """Read what a block holds so far; some servers begin it with null."""
+    value = block.get(field)
+    return value if isinstance(value, str) else ""
 
 
 def _known(usage: dict[str, Any]) -> dict[str, Any]:

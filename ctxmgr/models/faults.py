@@ -46,7 +46,7 @@ def fault(
     now: datetime,
 ) -> CtxmgrError:
     """Return the error that a reply stands for."""
-    said = _without(key, _words(body))
+    said = _words(_without(key, body))
     what = f"{url} answered {status}" + (f": {said}" if said else "")
     if status in _REFUSED or _NO_MONEY & _codes(body):
         return Denied(f"{what}; check the API key and its account")
@@ -116,5 +116,6 @@ def _cut(text: str) -> str:
     return line if len(line) <= WORDS_MAX else line[: WORDS_MAX - 1] + "…"
 
 
-def _without(key: str | None, text: str) -> str:
-    return text.replace(key, "…") if key else text
+def _without(key: str | None, body: bytes) -> bytes:
+    """Leave the key out before anything is cut: half a key would not be recognised."""
+    return body.replace(key.encode(), "…".encode()) if key else body

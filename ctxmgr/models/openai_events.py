@@ -6,8 +6,8 @@
     [DONE]             from most servers
 
 Servers that speak this API differ: tool calls come without an index, or all under index 0 with an
-id each, or whole; ``choices`` is null beside the usage; a field of their own holds what the model
-thought. All of that is taken.
+id each, or whole; ``choices`` is null beside the usage, and ``finish_reason`` empty until the end;
+a field of their own holds what the model thought. All of that is taken.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class Function(Wire):
 class CallPiece(Wire):
     index: int | None = None
     id: str | None = None
-    function: Function = Function()
+    function: Function | None = None
 
 
 class Delta(Wire):
@@ -49,7 +49,7 @@ class Delta(Wire):
 
 class Choice(Wire):
     index: int = 0
-    delta: Delta = Delta()
+    delta: Delta | None = None
     finish_reason: str | None = None
 
 
@@ -121,7 +121,7 @@ class OpenAIReading:
         return Ended(reply=reply, stop=STOPS.get(self._finish_reason, Stop.OTHER), charge=charge)
 
     def _take(self, choice: Choice) -> Iterator[Said | Called]:
-        delta = choice.delta
+        delta = choice.delta or Delta()
         if delta.content:
             self._text += delta.content
             yield Said(text=delta.content)
@@ -130,18 +130,18 @@ class OpenAIReading:
                 self._extra[name] = self._extra.get(name, "") + value
         for piece in delta.tool_calls or ():
             self._grow(piece)
-        if choice.finish_reason is not None and self._finish_reason is None:
+        if choice.finish_reason and self._finish_reason is None:
             self._finish_reason = choice.finish_reason
             for call in self._calls:
                 function = call["function"]
                 yield Called(tool=function["name"], args=arguments(function["arguments"]))
 
     def _grow(self, piece: CallPiece) -> None:
-        call = self._call(piece)
+        call, more = self._call(piece), piece.function or Function()
         function = call["function"]
         call["id"] = call["id"] or piece.id or ""
-        function["name"] += piece.function.name or ""
-        function["arguments"] += piece.function.arguments or ""
+        function["name"] += more.name or ""
+        function["arguments"] += more.arguments or ""
 
     def _call(self, piece: CallPiece) -> dict[str, Any]:
         """Find the call that a piece belongs to, or begin one."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import random
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
@@ -46,6 +47,7 @@ ERROR_BYTES_MAX: Final = 64 * 1024
 
 _LOG: Final = logging.getLogger(__name__)
 _OK: Final = 200
+_KEY: Final = re.compile("[!-~]+")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -62,7 +64,7 @@ class Transport:
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.url = checked_url(url)
-        self._key = key
+        self._key = _checked_key(key)
         self._silence_s = silence_s
         self._wait = wait
         self._client = httpx.AsyncClient(
@@ -175,6 +177,15 @@ def checked_url(url: str) -> str:
     if not usable:
         raise Incorrect(f"{url!r:.200} is no base URL; one begins with https:// or http://")
     return url
+
+
+def _checked_key(key: str | None) -> str | None:
+    """Return the key; ``Incorrect`` if no header holds it, in words that do not repeat it."""
+    if key is not None and not _KEY.fullmatch(key):
+        raise Incorrect(
+            "the API key holds white space or characters that are in no key: copy it again"
+        )
+    return key
 
 
 def host_of(url: str) -> str | None:

@@ -13,6 +13,7 @@ from typing import Final
 from ctxmgr.core.contents import File
 from ctxmgr.core.documents import check_object_id
 from ctxmgr.core.envelopes import SESSION, session_object_id
+from ctxmgr.core.hashes import is_hash
 from ctxmgr.core.infrastructure import SessionRecord
 from ctxmgr.core.mounts import Mounts
 from ctxmgr.core.objects import from_document
@@ -20,12 +21,19 @@ from ctxmgr.core.sessions import Session
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import LATEST, PAGE_MAX, AsOf, HistoryEntry, Store, Version
 from ctxmgr.errors import Corrupt, Incorrect, NotFound
+from ctxmgr.surfaces.known_turns import display_path, last_record, mounts_of
 
 PREFIX_LENGTH_MIN: Final = 4
 """Letters of an id that may stand for it: fewer would be a slip more often than a name."""
 
 NAMED_MAX: Final = 5
 """Ids that a message lists."""
+
+LOOKED_AT_MAX: Final = 10_000
+"""Files read to find one by its path, where no mount tells its id: those met last."""
+
+CHUNK: Final = 200
+"""Files read at once for that."""
 
 
 async def get_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> Session | None:
@@ -52,22 +60,25 @@ def read_session(version: Version) -> Session:
     return Session.from_record(record)
 
 
-def member_named(session: Session, text: str, *, mounts: Mounts | None = None) -> str:
+async def member_named(store: Store, session: Session, text: str) -> str:
     """Return the id of the object that a person means in a session.
 
     What nothing in the session begins with is returned as it is: whoever uses it says what is
-    wrong with it. ``mounts`` tells what a path means.
+    wrong with it.
     """
     if text in session.session_index:
         return text
-    if text.startswith("/") and mounts is not None:
-        return _of_path(session, text, mounts)
+    if text.startswith("/"):
+        return await _of_path(store, session, text)
     if len(text) < PREFIX_LENGTH_MIN:
         return text
     matching = [each for each in session.session_index if each.startswith(text)]
     if len(matching) > 1:
         some = ", ".join(matching[:NAMED_MAX])
-        raise Incorrect(f"{len(matching)} objects begin with {text}: write more of it ({some} …)")
+        more = " …" if len(matching) > NAMED_MAX else ""
+        raise Incorrect(
+            f"{len(matching)} objects begin with {text}: write more of it ({some}{more})"
+        )
     return matching[0] if matching else text
 
 
@@ -84,7 +95,8 @@ async def version_number(
         raise NotFound(f"{object_id} was never written")
     place = number if number > 0 else len(entries) + 1 + number
     if not 1 <= place <= len(entries) or number == 0:
-        raise NotFound(f"{object_id} has {len(entries)} versions, and no version {number}")
+        versions = "1 version" if len(entries) == 1 else f"{len(entries)} versions"
+        raise NotFound(f"{object_id} has {versions}, and no version {number}")
     return place, entries[place - 1]
 
 
@@ -110,13 +122,35 @@ async def _entries(store: Store, object_id: str, *, as_of: AsOf) -> list[History
             return found
 
 
-def _of_path(session: Session, path: str, mounts: Mounts) -> str:
+async def _of_path(store: Store, session: Session, path: str) -> str:
+    mounts = mounts_of(await last_record(store, session.session_id))
     place = mounts.forward(path)
     source = FilesystemSource(filesystem_id=place.filesystem_id, path=place.path)
     object_id = File.stub(source).object_id
-    if object_id not in session.session_index:
+    if object_id in session.session_index:
+        return object_id
+    found = await _shown_as(store, session, path, mounts)
+    if not found:
         raise NotFound(
             f"session {session.session_id} has met no file {path}; "
             f"`ctxmgr objects {session.session_id}` lists what it has"
         )
-    return object_id
+    if len(found) > 1:
+        raise Incorrect(f"{len(found)} files were {path}: name one by its id ({', '.join(found)})")
+    return found[0]
+
+
+async def _shown_as(store: Store, session: Session, path: str, mounts: Mounts) -> list[str]:
+    """Find files by the path they are listed under: of a sandbox's own filesystem, or elsewhere's.
+
+    Their ids hold the id of a filesystem that only their own client knows.
+    """
+    files = [each for each in session.session_index if is_hash(each)][-LOOKED_AT_MAX:]
+    found = []
+    for start in range(0, len(files), CHUNK):
+        versions = await store.get_many(files[start : start + CHUNK])
+        for object_id, version in versions.items():
+            stored = from_document(version.document)
+            if isinstance(stored, File) and display_path(stored, mounts) == path:
+                found.append(object_id)
+    return found

@@ -39,7 +39,7 @@ class Narrator:
             case Said(text=text):
                 self._say(text)
             case Called(tool=tool, args=args):
-                self.line(f"→ {tool}  {_brief(args)}")
+                self.line(f"→ {_cut(tool)}  {_brief(args)}")
             case Lost(reason=reason):
                 self.line(f"… {reason}; asking again")
             case Ran(ok=True, message=message):

@@ -46,6 +46,7 @@ async def show(
 
     Now, at a numbered version, or at any point on both time axes.
     """
+    from ctxmgr.core.envelopes import session_object_id
     from ctxmgr.core.store import AsOf
     from ctxmgr.surfaces.object_views import view_object
     from ctxmgr.surfaces.session_views import overview
@@ -53,10 +54,11 @@ async def show(
     store = await app.store()
     as_of = AsOf(valid_time=valid_time, sequence=sequence, system_time=system_time)
     within, object_id = await _within(store, session, name)
-    if within is None and version is None:
-        found = await _session(store, name, as_of)
-        if found is not None:
-            return await overview(store, found, as_of=as_of)
+    found = await _session(store, name, as_of) if within is None else None
+    if found is not None and version is None:
+        return await overview(store, found, as_of=as_of)
+    if found is not None:
+        object_id = session_object_id(found.session_id)
     return await view_object(store, object_id, as_of=as_of, version=version, session=within)
 
 
@@ -83,6 +85,7 @@ async def diff(
     Versions are numbered from 1 as `ctxmgr history` lists them; -1 is the newest. A session is
     compared by its prompts, unless --from or --to ask for versions of its sets.
     """
+    from ctxmgr.core.envelopes import session_object_id
     from ctxmgr.core.store import LATEST
     from ctxmgr.surfaces.object_views import compare_turns, compare_versions
 
@@ -98,7 +101,7 @@ async def diff(
     newer = -1 if to is None else to
     older = newer - 1 if from_ is None else from_
     if found is not None:
-        object_id = f"session:{found.session_id}"
+        object_id = session_object_id(found.session_id)
     return await compare_versions(store, object_id, numbers=(older, newer))
 
 
@@ -139,14 +142,12 @@ async def as_of(
 
 async def _within(store: "Store", session: str | None, name: str) -> "tuple[Session | None, str]":
     """Return the session that a name is looked up in, and the id it stands for there."""
-    from ctxmgr.surfaces.known_turns import last_record, mounts_of
     from ctxmgr.surfaces.naming import member_named, require_session
 
     if session is None:
         return None, name
     found = await require_session(store, session)
-    mounts = mounts_of(await last_record(store, found.session_id))
-    return found, member_named(found, name, mounts=mounts)
+    return found, await member_named(store, found, name)
 
 
 async def _session(store: "Store", name: str, as_of: "AsOf") -> "Session | None":

@@ -33,6 +33,8 @@ class Orders:
         """Join them with what the session was given before; ``Incorrect`` if something lacks."""
         if self.task is None and known is None:
             raise Incorrect(_no_task(self.session))
+        if self.task is not None and not self.task.strip():
+            raise Incorrect("the task is empty: say what is to be done")
         api = self.api or (known.api if known else loaded.settings.api)
         model = self.model or (known.model if known else loaded.settings.model)
         if not model:

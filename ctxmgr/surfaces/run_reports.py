@@ -20,7 +20,7 @@ class TurnRow:
     """One turn."""
 
     turn: int
-    tools: tuple[str, ...]
+    tools: tuple[str, ...] = field(metadata=STREAMED)
     system: int
     """Tokens of the prompt, by section,"""
     pool: int

@@ -20,6 +20,7 @@ from ctxmgr.app import App
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.settings import load_settings
 from ctxmgr.surfaces.catalogue import Operation
+from ctxmgr.surfaces.consoles import visible
 from ctxmgr.surfaces.exits import INTERRUPTED, TERMINATED, UNSATISFIED, answer, line
 from ctxmgr.surfaces.logs import set_up_logging
 from ctxmgr.surfaces.progress import progress
@@ -91,7 +92,7 @@ def _tell(error: Exception, *, as_json: bool, traceback: bool) -> None:
     if traceback or not expected:
         logging.getLogger(__name__).error("the command failed", exc_info=error)
     if not as_json:
-        click.echo(line(error), err=True)
+        click.echo(visible(line(error)), err=True)
         return
     told = {
         "code": error.code if isinstance(error, CtxmgrError) else "error",

@@ -20,7 +20,7 @@ from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import Store
 from ctxmgr.core.turns import TurnRecord
 from ctxmgr.errors import Unavailable
-from ctxmgr.surfaces.known_turns import NOWHERE, last_record, mounts_of
+from ctxmgr.surfaces.known_turns import NOWHERE, last_record
 from ctxmgr.surfaces.naming import member_named, require_session
 
 Change = Literal["activate", "deactivate", "pin", "unpin"]
@@ -42,7 +42,7 @@ async def change_sets(store: Store, name: str, text: str, *, change: Change) -> 
     """Change one object's place in a session; return where it stands then."""
     session = await require_session(store, name)
     record = await last_record(store, session.session_id)
-    object_id = member_named(session, text, mounts=mounts_of(record))
+    object_id = await member_named(store, session, text)
     async with _client(store, record) as client:
         if change == "activate":
             await _require_source(client, object_id)

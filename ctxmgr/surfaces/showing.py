@@ -9,11 +9,12 @@ from dataclasses import fields, replace
 from typing import Any
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ctxmgr.surfaces.chronicle import Call, Entry, Log, SetChanges
+from ctxmgr.surfaces.consoles import print_visibly
 from ctxmgr.surfaces.object_pages import ObjectPage
 from ctxmgr.surfaces.object_views import ObjectView
 from ctxmgr.surfaces.past_views import SessionAsOf
@@ -31,7 +32,7 @@ def show(result: Any) -> None:
         case PromptView():
             _show_prompt(result)
         case Log():
-            Console(highlight=False).print(_told(result))
+            print_visibly(_told(result))
         case ObjectPage() | SessionOverview() | SessionAsOf():
             show_table(replace(result, objects=_short(result.objects)))
         case ObjectView():
@@ -48,7 +49,7 @@ def _show_prompt(view: PromptView) -> None:
         "proven": "by the record of that turn" if view.proven else "not sent yet",
         "sections": view.sections,
     }
-    Console(highlight=False, stderr=True).print(render(beside))
+    print_visibly(render(beside), stderr=True)
     if isinstance(view.prompt, str):
         click.echo(view.prompt, nl=False)
     else:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ctxmgr.core.documents import ID
 from ctxmgr.core.hashes import is_hash
 from ctxmgr.harness.chapters import Demo
+from ctxmgr.surfaces.consoles import print_visibly
 from ctxmgr.surfaces.story import story
 
 CELL_LENGTH_MAX: Final = 120
@@ -41,6 +42,9 @@ _MINUTES: Final = frozenset({"started", "last_activity"})
 
 _BELOW: Final = frozenset({"content", "diff"})
 """Texts that stand below a table of fields, as they are."""
+
+ROOMY_COLUMNS_MAX: Final = 8
+"""Columns with two spaces between them; of more, 80 characters hold the headings with one."""
 
 SHORT_ID_LENGTH: Final = 12
 """Of a file's id in a session's list: enough to name it there."""
@@ -64,7 +68,7 @@ _MARKS: Final = {None: "–", True: "yes", False: "no"}
 
 def show(result: Any) -> None:
     """Print for a person."""
-    Console(highlight=False).print(_render(result), crop=False)
+    print_visibly(_render(result))
 
 
 def json_bytes(result: Any) -> bytes:
@@ -152,7 +156,8 @@ def _list_table(values: Sequence[Any]) -> RenderableType:
         return Text("nothing", style="dim")
     rows = [_row(each) for each in values]
     names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    gap = 2 if len(names) <= ROOMY_COLUMNS_MAX else 1
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
     names.sort(key=lambda name: isinstance(rows[0][name], Mapping))  # documents last
     for name in names:
         table.add_column(
@@ -217,7 +222,7 @@ def _flattened(named: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _row(value: Any) -> Mapping[str, Any]:
     if is_dataclass(value):
-        return _fields(value)
+        return _unseen(value)
     return value if isinstance(value, Mapping) else {"value": value}
 
 

@@ -96,7 +96,10 @@ async def test_what_an_output_names_is_known_unread(
     [
         ("read", {"path": "missing"}, "cannot be read"),
         ("read", {"file": "a.py"}, "path"),
-        ("bash", {"command": "exit 3"}, ""),
+        ("bash", {"command": "exit 3"}, "[exit code 3]\n"),
+        ("bash", {"command": "printf half; false"}, "half\n[exit code 1]\n"),
+        ("bash", {"command": "sleep 60", "timeout_s": 0.2}, "[it took too long and was ended]\n"),
+        ("ls", {"path": "missing"}, "[exit code 2]\n"),
         ("dance", {}, "there is no tool"),
     ],
 )
@@ -109,6 +112,29 @@ async def test_a_failure_is_told_to_the_agent(
     assert not ok
     assert told in message
     assert pool_lines(session) == [f"id=call-{name}-1 type=toolcall tool={name} status=fail"]
+
+
+async def test_a_compiler_that_fails_names_the_files_it_failed_at(
+    session: LiveSession, tmp_path: Path
+) -> None:
+    """It prints diagnostics when it fails, and hardly ever otherwise (003-R176, 003-A24)."""
+    (tmp_path / "work" / "main.c").write_text("x\n", encoding="utf-8")
+    fake = tmp_path / "work" / "gcc"
+    fake.write_text("#!/bin/sh\necho 'main.c:1:1: error: no'; exit 1\n", encoding="utf-8")
+    fake.chmod(0o755)
+
+    ok, message = await call(session, "bash", command="./gcc main.c")
+
+    assert (ok, message) == (False, "main.c:1:1: error: no\n[exit code 1]\n")
+    assert any("main.c file_type=c [unread]" in line for line in pool_lines(session))
+
+
+async def test_a_listing_that_fails_names_nothing(session: LiveSession) -> None:
+    """What it printed may be a complaint, and half a list looks like a whole one (003-A24)."""
+    ok, message = await call(session, "bash", command="ls a.py missing 2>/dev/null")
+
+    assert (ok, message) == (False, "a.py\n[exit code 2]\n")
+    assert len(pool_lines(session)) == 1
 
 
 async def test_the_four_context_tools_make_no_object(session: LiveSession) -> None:

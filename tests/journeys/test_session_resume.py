@@ -96,6 +96,24 @@ async def test_stubs_stay_unread_when_a_session_is_resumed(
     assert "path=/workspace/notes.md file_type=md [unread]\n" in prompt
 
 
+@pytest.mark.parametrize("eager", [True, False])
+async def test_stubs_are_read_when_a_resume_is_told_to(
+    store_url: str, sid: str, project: Path, *, eager: bool
+) -> None:
+    """The other reading of what a resume owes (003-A11); nothing more is shown for that."""
+    async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
+        session = await client.start(sid, system_prompt="")
+        await session.record(f"{sid}-1", tool="ls", args={"path": "."}, output="notes.md\n")
+
+    async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
+        session = await client.resume(sid, eager=eager, upgrade_stubs=True)
+        await client.reconciliation(sid).wait()
+        prompt = await session.render()
+
+    assert "[unread]" not in prompt
+    assert list(session.sets.active_set) == [f"{sid}-1"]
+
+
 async def test_a_call_whose_turn_never_ended_is_in_the_next(store_url: str, sid: str) -> None:
     """A crash loses nothing that was acknowledged (003-R112, PG-06, PG-07)."""
     async with ctxmgr.connect(store_url) as client:

@@ -18,7 +18,7 @@ from ctxmgr.core.assembly import (
 )
 from ctxmgr.core.documents import check_value
 from ctxmgr.core.infrastructure import Turn
-from ctxmgr.core.parts import CallRef, contextcall_part, text_part, toolcall_part
+from ctxmgr.core.parts import CallRef, contextcall_part, native_part, text_part, toolcall_part
 from ctxmgr.messages.anthropic import CACHE_BREAKPOINTS_MAX, payload, read_answer
 from tests.core.conversations import contexts
 
@@ -51,6 +51,7 @@ def _illegal(messages: list[dict[str, Any]]) -> list[str]:
         wrong += [] if blocks else ["empty"]
         texts = [block["text"] for block in blocks if block["type"] == "text"]
         wrong += ["blank" for text in texts if not text.strip()]
+        wrong += ["thoughts"] if blocks and blocks[-1]["type"] == "thinking" else []
         results = [each["tool_use_id"] for each in blocks if each["type"] == "tool_result"]
         leading = [each["type"] == "tool_result" for each in blocks[: len(results)]]
         wrong += [] if results == asked and all(leading) else ["pairs"]
@@ -211,3 +212,54 @@ def test_a_reply_with_what_no_document_holds_is_stored() -> None:
     check_value(list(answer.parts), where="parts")
     assert answer.parts[0] == text_part("\ufffd!")
     assert answer.asked[0].args == {"a": None}
+
+
+def test_an_answer_that_was_cut_off_in_its_thoughts_can_be_gone_on_from() -> None:
+    """The API refuses thoughts that end a message, and would refuse every later turn with it."""
+    thought = {"type": "thinking", "thinking": "so", "signature": "c2ln"}
+    cut = Turn(user="why?", assistant=(native_part("anthropic", block=thought),))
+
+    sent = payload(_context(cut, user="go on"))
+
+    assert [message["role"] for message in sent["messages"]] == ["user"]
+
+
+def test_thoughts_without_a_signature_are_not_sent_back() -> None:
+    """The stream ended inside them; the API demands what was never sent."""
+    unsigned = native_part("anthropic", block={"type": "thinking", "thinking": "so"})
+    cut = Turn(user="why?", assistant=(unsigned, text_part("Because.")))
+
+    answered = payload(_context(cut))["messages"][1]
+
+    assert answered["content"] == [{"type": "text", "text": "Because.", **CACHED}]
+
+
+@pytest.mark.parametrize(
+    ("block", "part"),
+    [
+        ({"type": "text", "text": None}, text_part("")),
+        ({"type": "text"}, text_part("")),
+        (
+            {"type": "tool_use"},
+            toolcall_part("s1:1:", call_id="", tool="unnamed", args={}),
+        ),
+    ],
+)
+def test_a_block_that_lacks_something_is_read(block: dict[str, Any], part: dict[str, Any]) -> None:
+    """Other servers speak this API too, and a missing field is no reason to end a run."""
+    answer = read_answer({"content": [block]}, session_id="s1", turn=1, unique_ids=False)
+
+    assert answer.parts == (part,)
+
+
+def test_arguments_that_are_nested_too_deep_are_told_as_text() -> None:
+    """No document holds them; the call fails, and the run goes on."""
+    deep: Any = "x"
+    for _ in range(600):
+        deep = [deep]
+    block = {"type": "tool_use", "id": "a", "name": "ls", "input": {"path": deep}}
+
+    (call,) = read_answer({"content": [block]}, session_id="s1", turn=1).asked
+
+    assert call.malformed
+    check_value(dict(call.args), where="args")

@@ -91,3 +91,13 @@ def test_an_answer_that_does_not_add_up_is_lost(events: list[dict[str, Any]]) ->
     """Better asked for again than stored with a hole."""
     with pytest.raises(AnswerLost):
         _read(*events)
+
+
+@pytest.mark.parametrize("kind", ["text", "thinking"])
+def test_a_block_may_begin_with_null(kind: str) -> None:
+    """Other servers speak this API too, and write out fields that hold nothing yet."""
+    block = _block({"type": kind, kind: None}, {"type": f"{kind}_delta", kind: "So."})
+
+    ended = _read(*block, *END)
+
+    assert ended.reply["content"] == [{"type": kind, kind: "So."}]

@@ -8,7 +8,7 @@ import pytest
 
 from ctxmgr.errors import Denied, Incorrect, ModelUnavailable
 from ctxmgr.models.choice import HttpModel, open_model
-from ctxmgr.models.faults import retry_after
+from ctxmgr.models.faults import WORDS_MAX, retry_after
 from ctxmgr.models.transport import RETRY_AFTER_MAX_S, TRIES_MAX
 from tests.models.asking import made, pieces_of, told
 from tests.models.model_server import APIS, KEY, ModelServer, refuse, says
@@ -205,3 +205,24 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@pytest.mark.parametrize("key", ["secret-key\n", "secret key", "sécret-key", "secret-key\x00", ""])
+@pytest.mark.parametrize("api", APIS)
+def test_a_key_that_no_header_takes_is_refused_and_not_repeated(api: str, key: str) -> None:
+    """It was copied with something around it; the HTTP library would repeat it in its error."""
+    with pytest.raises(Incorrect, match="API key") as incorrect:
+        open_model("m", api=api, key=key, base_url=None if not key else "http://127.0.0.1:9")
+
+    assert "cret" not in str(incorrect.value)
+
+
+async def test_no_half_of_a_key_is_shown(server: ModelServer, model: HttpModel) -> None:
+    """A server's words are cut, and the cut may fall into the key."""
+    said = "x" * (WORDS_MAX - 5) + KEY
+    server.script(refuse(401, body=said))
+
+    with pytest.raises(Denied) as denied:
+        await pieces_of(model)
+
+    assert KEY[:4] not in str(denied.value)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ctxmgr.core.model import Called, Ended, Piece, Said
+from ctxmgr.errors import AnswerLost
 from ctxmgr.models.openai_events import OpenAIReading
 from tests.models.asking import told
 
@@ -103,3 +104,27 @@ def test_only_the_first_choice_is_read() -> None:
 
 
 _DONE = _delta({}, finish="stop")
+
+
+@pytest.mark.parametrize("unsaid", ["", None])
+def test_an_empty_reason_is_no_end(unsaid: str | None) -> None:
+    """Some servers give one in every chunk; taken for an end, half an answer would be whole."""
+    begun = {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "ls", "arguments": "{"}}]}
+    more = {"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]}
+
+    _, found, _ = told(_read(_delta(begun, finish=unsaid), _delta(more, finish=unsaid), _DONE))
+
+    assert found == [Called(tool="ls", args={})]
+    with pytest.raises(AnswerLost):
+        _read(_delta(begun, finish=unsaid))
+
+
+def test_fields_that_are_null_are_fields_that_are_missing() -> None:
+    """A server that writes out every field is no broken server."""
+    empty = {"choices": [{"delta": None, "finish_reason": None}]}
+    nameless = _delta({"tool_calls": [{"index": 0, "id": "a", "function": None}]})
+    named = _delta({"tool_calls": [{"index": 0, "function": LS}]})
+
+    _, found, _ = told(_read(empty, nameless, named, _DONE))
+
+    assert found == [Called(tool="ls", args={"path": "a"})]

@@ -9,8 +9,8 @@ import pytest
 from click.testing import Result
 
 import ctxmgr as library
-from ctxmgr import File, FilesystemSource, Put, to_document
-from tests.surfaces.worked_sessions import Worked, json_of, mounts
+from ctxmgr import File, FilesystemSource
+from tests.surfaces.worked_sessions import Worked, discover, json_of, mounts
 
 Run = Callable[..., Result]
 
@@ -51,7 +51,7 @@ def test_a_file_that_was_only_seen_is_read_when_it_is_shown(ctxmgr: Run, worked:
 def test_a_file_that_lies_elsewhere_is_refused_with_a_reason(ctxmgr: Run, worked: Worked) -> None:
     """Read here, another machine's path would show another file (003-R104, 003-A33)."""
     source = FilesystemSource(filesystem_id="elsewhere", path=str(worked.project / "notes.md"))
-    stub = asyncio.run(_discover(worked, File.stub(source)))
+    stub = asyncio.run(discover(worked, File.stub(source)))
 
     result = ctxmgr("activate", worked.sid, stub, "--store", worked.url)
 
@@ -61,15 +61,6 @@ def test_a_file_that_lies_elsewhere_is_refused_with_a_reason(ctxmgr: Run, worked
     assert {each["object_id"]: each["level"] for each in objects}[stub] == "metadata"
 
 
-async def _discover(worked: Worked, file: File) -> str:
-    """Meet a file as a client on another machine would have."""
-    async with library.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
-        await client.store.commit([Put(to_document(file))])
-        session = await client.visit(worked.sid)
-        await session.state.save(lambda sets, _: sets.discover(file.object_id))
-    return file.object_id
-
-
 def test_a_file_outside_the_agents_mounts_is_not_read(ctxmgr: Run, worked: Worked) -> None:
     """The person may read it; the agent may not, and would see it (D7)."""
     secret = worked.project.parent / "secret.txt"
@@ -77,7 +68,7 @@ def test_a_file_outside_the_agents_mounts_is_not_read(ctxmgr: Run, worked: Worke
     known = json_of(ctxmgr("show", worked.notes, "--store", worked.url, "--json"))
     host = known["fields"]["source"]["filesystemId"]
     source = FilesystemSource(filesystem_id=host, path=str(secret))
-    stub = asyncio.run(_discover(worked, File.stub(source)))
+    stub = asyncio.run(discover(worked, File.stub(source)))
 
     result = ctxmgr("activate", worked.sid, stub, "--store", worked.url)
 

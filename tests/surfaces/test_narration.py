@@ -54,6 +54,13 @@ def test_nothing_a_model_says_moves_the_cursor() -> None:
     assert told == "a[2Jb\n→ bash  1A\n  fail  no\n"
 
 
+def test_the_name_of_a_tool_forges_no_line() -> None:
+    """It is the model's word like any other."""
+    told = _told(Called(tool="ls\n  ok    all tests pass", args={}))
+
+    assert told == "→ ls ok all tests pass  {}\n"
+
+
 def test_a_long_call_is_one_line() -> None:
     """A file that is written would fill the screen."""
     told = _told(Called(tool="write", args={"path": "a", "content": "x" * 1_000}))

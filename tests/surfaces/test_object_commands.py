@@ -9,7 +9,8 @@ import pytest
 from click.testing import Result
 
 import ctxmgr as library
-from tests.surfaces.worked_sessions import Worked, json_of, mounts
+from ctxmgr import File, FilesystemSource
+from tests.surfaces.worked_sessions import Worked, discover, json_of, mounts
 
 Run = Callable[..., Result]
 
@@ -51,6 +52,38 @@ def test_inside_a_session_an_object_has_short_names(ctxmgr: Run, worked: Worked,
     told = json_of(ctxmgr("show", names[name], *within))
 
     assert (told["object_id"], told["level"]) == (worked.notes, "active")
+
+
+def test_a_file_of_a_sandboxs_own_is_named_by_its_path(ctxmgr: Run, worked: Worked) -> None:
+    """It lies on no mount, and stands in the list under that path all the same."""
+    file = File.stub(FilesystemSource(filesystem_id="a-sandbox", path="/etc/motd"))
+    stub = asyncio.run(discover(worked, file))
+
+    told = json_of(
+        ctxmgr("show", "/etc/motd", "--session", worked.sid, "--store", worked.url, "--json")
+    )
+
+    assert told["object_id"] == stub
+
+
+def test_a_path_that_two_sandboxes_had_names_neither(ctxmgr: Run, worked: Worked) -> None:
+    """The session was resumed in another sandbox; guessing would show the wrong file."""
+    for filesystem in ("a-sandbox", "another"):
+        source = FilesystemSource(filesystem_id=filesystem, path="/etc/motd")
+        asyncio.run(discover(worked, File.stub(source)))
+
+    result = ctxmgr("show", "/etc/motd", "--session", worked.sid, "--store", worked.url)
+
+    assert result.exit_code == 2
+    assert "2 files were /etc/motd" in result.stderr
+
+
+def test_a_session_has_versions_too(ctxmgr: Run, worked: Worked) -> None:
+    """Of its sets; they are what `diff` compares under the same name."""
+    told = json_of(ctxmgr("show", worked.sid, "--version", "1", "--store", worked.url, "--json"))
+
+    assert told["object_id"] == f"session:{worked.sid}"
+    assert told["fields"]["session_index"] == []
 
 
 def test_the_beginning_of_an_id_is_not_guessed_across_a_store(ctxmgr: Run, worked: Worked) -> None:

@@ -111,3 +111,21 @@ def test_what_cannot_be_run_is_told_before_anything_is_done(
     assert result.exit_code == exit_code
     assert said in result.output
     assert "go on with" not in result.output
+
+
+def test_an_empty_task_is_no_task(home: Path) -> None:
+    """A shell variable that was never set; the model would be asked nothing."""
+    with pytest.raises(Incorrect, match="the task is empty"):
+        _orders(task=" \n", model="m").assignment(load_settings(), None)
+
+
+@pytest.mark.parametrize("flag", ["--turns-max", "--output-tokens-max"])
+def test_bounds_are_checked_before_anything_is_begun(ctxmgr: Run, home: Path, flag: str) -> None:
+    """A session that nothing was done in would only puzzle whoever lists them."""
+    where = ("--base-url", "http://127.0.0.1:9", "--sandbox", "host", "--model", "m")
+
+    result = ctxmgr("run", "Do it.", *where, flag, "0")
+
+    assert result.exit_code == 2
+    assert "is 1 or more" in result.stderr
+    assert "run-" not in ctxmgr("sessions").stdout

@@ -9,6 +9,7 @@ from typing import Any
 from click.testing import Result
 
 import ctxmgr
+from ctxmgr import File, Put, to_document
 from ctxmgr.core.parts import text_part, toolcall_part
 
 
@@ -55,6 +56,15 @@ async def work_three_turns(url: str, project: Path) -> Worked:
     return Worked(
         url=url, sid=sid, project=project, notes=notes.object_id, stub=stub, sent=tuple(sent)
     )
+
+
+async def discover(worked: Worked, file: File) -> str:
+    """Meet a file as a client on another machine would have."""
+    async with ctxmgr.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
+        await client.store.commit([Put(to_document(file))])
+        session = await client.visit(worked.sid)
+        await session.state.save(lambda sets, _: sets.discover(file.object_id))
+    return file.object_id
 
 
 def mounts(project: Path) -> list[dict[str, Any]]:
