@@ -20,6 +20,7 @@ from ctxmgr.core.sessions import Session
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import LATEST, PAGE_MAX, AsOf, HistoryEntry, Store, Version
 from ctxmgr.errors import Corrupt, Incorrect, NotFound
+from ctxmgr.surfaces.known_turns import last_record, mounts_of
 
 PREFIX_LENGTH_MIN: Final = 4
 """Letters of an id that may stand for it: fewer would be a slip more often than a name."""
@@ -69,6 +70,14 @@ def member_named(session: Session, text: str, *, mounts: Mounts | None = None) -
         some = ", ".join(matching[:NAMED_MAX])
         raise Incorrect(f"{len(matching)} objects begin with {text}: write more of it ({some} …)")
     return matching[0] if matching else text
+
+
+async def find_member(store: Store, session: Session, text: str) -> str:
+    """Return the id that a person means in a session; a path is as the agent knew it last."""
+    if text in session.session_index or not text.startswith("/"):
+        return member_named(session, text)
+    mounts = mounts_of(await last_record(store, session.session_id))
+    return member_named(session, text, mounts=mounts)
 
 
 async def version_number(

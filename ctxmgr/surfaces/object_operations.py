@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ObjectName = Annotated[
     str,
     Param(
-        "A session or an object; with --session also the beginning of an id, or a path.",
+        "A session or an object; within a session also the beginning of an id, or a path.",
         metavar="ID",
     ),
 ]
@@ -139,14 +139,12 @@ async def as_of(
 
 async def _within(store: "Store", session: str | None, name: str) -> "tuple[Session | None, str]":
     """Return the session that a name is looked up in, and the id it stands for there."""
-    from ctxmgr.surfaces.known_turns import last_record, mounts_of
-    from ctxmgr.surfaces.naming import member_named, require_session
+    from ctxmgr.surfaces.naming import find_member, require_session
 
     if session is None:
         return None, name
     found = await require_session(store, session)
-    mounts = mounts_of(await last_record(store, found.session_id))
-    return found, member_named(found, name, mounts=mounts)
+    return found, await find_member(store, found, name)
 
 
 async def _session(store: "Store", name: str, as_of: "AsOf") -> "Session | None":
