@@ -17,6 +17,8 @@
 Public are the names here, what ``connect`` gives, ``core.model``, ``core.sandbox``, ``core.tools``,
 and the names that docs/harness.md, docs/run.md and docs/integrations.md use. Whatever else a
 module holds may change.
+
+A name is imported when it is asked for: `ctxmgr --help` must not wait for what it does not use.
 """
 
 from importlib import import_module
