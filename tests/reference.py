@@ -83,8 +83,12 @@ Every error has a code, which `--json` prints too:
 
 ## Shell completion
 
+[`ctxmgr completion`](completion.md) prints the script for bash, zsh or fish:
+
 ```text
-eval "$(_CTXMGR_COMPLETE=bash_source ctxmgr)"     # bash; zsh_source and fish_source as well
+ctxmgr completion bash >> ~/.bash_completion                       # once
+ctxmgr completion fish > ~/.config/fish/completions/ctxmgr.fish    # once
+eval "$(ctxmgr completion zsh)"                                    # in ~/.zshrc
 ```
 """
 

@@ -75,18 +75,10 @@ class Surroundings:
 
     async def commit(self, operations: Iterable[Operation]) -> Commit:
         """Commit, and send again what may have been lost on the way."""
-        given, key = tuple(operations), uuid.uuid4().hex
-        for sent in range(1, SENDS_MAX + 1):
-            try:
-                commit = await self.store.commit(given, key=key)
-            except OutcomeUnknown:
-                if sent == SENDS_MAX:
-                    raise
-            else:
-                self.indexing.note(commit)
-                self.changed()
-                return commit
-        raise AssertionError("the last attempt returns or raises")
+        commit = await commit_once(self.store, operations)
+        self.indexing.note(commit)
+        self.changed()
+        return commit
 
     async def plan_file(self, path: str, *, output: bytes | None = None) -> Plan:
         """Plan the reading of a file: on a mount by us, elsewhere through the sandbox.
@@ -122,6 +114,17 @@ class Surroundings:
             return file.state()
         stored = version or await self.store.get(file.object_id)
         return file.state() if stored is None else await self.indexing.state_of(stored)
+
+
+async def commit_once(store: Store, operations: Iterable[Operation]) -> Commit:
+    """Commit, and send again what may have been lost on the way: it is written once at most."""
+    given, key = tuple(operations), uuid.uuid4().hex
+    for _ in range(SENDS_MAX - 1):
+        try:
+            return await store.commit(given, key=key)
+        except OutcomeUnknown:
+            continue
+    return await store.commit(given, key=key)
 
 
 def refusal(path: str, outcome: Outcome) -> CtxmgrError:

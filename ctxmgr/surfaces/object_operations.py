@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ObjectName = Annotated[
     str,
     Param(
-        "A session or an object; with --session also the beginning of an id, or a path.",
+        "A session or an object; within a session also the beginning of an id, or a path.",
         metavar="ID",
     ),
 ]

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.catalogue import Operation, Param
+from ctxmgr.surfaces.completion_operation import completion
 from ctxmgr.surfaces.hook_operation import hook
 from ctxmgr.surfaces.object_operations import as_of, diff, show
+from ctxmgr.surfaces.recall_operation import recall
 from ctxmgr.surfaces.recorded_operations import cache, import_recorded
 from ctxmgr.surfaces.run_operation import run
 from ctxmgr.surfaces.server_operations import xtdb_down, xtdb_status, xtdb_up
@@ -69,7 +71,7 @@ async def demo(
 
 async def bench(
     app: "App",
-    name: Annotated[Literal["stores", "core", "economy"], Param("Which benchmark.")],
+    name: Annotated[Literal["stores", "core", "economy", "surfaces"], Param("Which benchmark.")],
     folder: Annotated[Path | None, Param("Of economy: a folder of recorded sessions.")] = None,
     *,
     quick: Annotated[bool, Param("A short run; the figures are rough.")] = False,
@@ -94,6 +96,29 @@ async def doctor(app: "App") -> "list[Finding]":
     from ctxmgr.surfaces.doctor import examine
 
     return await examine(app.loaded)
+
+
+async def mcp(
+    app: "App",
+    *,
+    session: Annotated[
+        str | None, Param("Bind the server to this session; no tool names one then.")
+    ] = None,
+    tools: Annotated[
+        str | None, Param("Which tools, with commas between; at most eight.", metavar="NAMES")
+    ] = None,
+    http: Annotated[bool, Param("Serve streamable HTTP on this machine, not stdio.")] = False,
+    port: Annotated[int, Param("Where HTTP listens; 0 takes a free port.")] = 0,
+) -> None:
+    """Serve the store to agents over the Model Context Protocol.
+
+    By default over standard input and output, until the input ends. The tools are activate,
+    deactivate, pin, unpin, recall, show, as_of and status; objects are resources. Needs the extra
+    ctxmgr[mcp].
+    """
+    from ctxmgr.surfaces.mcp_serving import serve_mcp
+
+    await serve_mcp(app, OPERATIONS, session=session, tools=tools, port=port if http else None)
 
 
 OPERATIONS: Final = (
@@ -124,6 +149,7 @@ OPERATIONS: Final = (
     ),
     Operation(run=pin, name="pin", writes=True, example="ctxmgr pin s1 /workspace/notes.md"),
     Operation(run=unpin, name="unpin", writes=True, example="ctxmgr unpin s1 /workspace/notes.md"),
+    Operation(run=recall, name="recall", writes=False, example="ctxmgr recall s1 'port 8080'"),
     Operation(run=export_bundle, name="export", writes=False, example="ctxmgr export s1 s1.bundle"),
     Operation(run=import_bundle, name="import", writes=True, example="ctxmgr import s1.bundle"),
     Operation(run=status, name="status", writes=False, example="ctxmgr status"),
@@ -174,6 +200,9 @@ OPERATIONS: Final = (
         failure=1,
     ),
     Operation(
+        run=mcp, name="mcp", writes=True, example="ctxmgr mcp --session review", streams=True
+    ),
+    Operation(
         run=demo,
         name="demo",
         writes=True,
@@ -189,6 +218,14 @@ OPERATIONS: Final = (
         succeeded=lambda report: report.report_only or not report.misses,
     ),
     Operation(run=doctor, name="doctor", writes=False, example="ctxmgr doctor"),
+    Operation(
+        run=completion,
+        name="completion",
+        writes=False,
+        example="ctxmgr completion bash >> ~/.bash_completion",
+        uses_store=False,
+        streams=True,
+    ),
     Operation(
         run=xtdb_up,
         name="xtdb up",

@@ -48,13 +48,18 @@ def run(
     except Exception as error:  # noqa: BLE001 (the edge: whatever it is becomes a line and a code)
         _tell(error, as_json=as_json, traceback=verbose > 0)
         return operation.failure or answer(error).exit_code
+    if result is not None:
+        _print(result, as_json=as_json)
+    if operation.interrupted(result):
+        return TERMINATED if signalled else INTERRUPTED
+    return 0 if operation.succeeded(result) else UNSATISFIED
+
+
+def _print(result: Any, *, as_json: bool) -> None:
     if as_json:
         click.echo(json_bytes(result))
     else:
         show(result)
-    if operation.interrupted(result):
-        return TERMINATED if signalled else INTERRUPTED
-    return 0 if operation.succeeded(result) else UNSATISFIED
 
 
 async def _run(

@@ -8,6 +8,7 @@ inside those mounts, and refused otherwise.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from ctxmgr.app import connect
@@ -16,9 +17,9 @@ from ctxmgr.core.contents import File
 from ctxmgr.core.filesystem_ids import host_filesystem_id
 from ctxmgr.core.objects import from_document
 from ctxmgr.core.sessions import Level, Session
+from ctxmgr.core.set_saving import save_sets
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import Store
-from ctxmgr.core.turns import TurnRecord
 from ctxmgr.errors import Unavailable
 from ctxmgr.surfaces.known_turns import NOWHERE, last_record
 from ctxmgr.surfaces.naming import member_named, require_session
@@ -41,35 +42,53 @@ class Membership:
 async def change_sets(store: Store, name: str, text: str, *, change: Change) -> Membership:
     """Change one object's place in a session; return where it stands then."""
     session = await require_session(store, name)
-    record = await last_record(store, session.session_id)
     object_id = await member_named(store, session, text)
-    async with _client(store, record) as client:
-        if change == "activate":
-            await _require_source(client, object_id)
-        live = await client.visit(session.session_id)
-        before = _membership(live.sets, object_id)
-        await getattr(live, change)(object_id)
-        after = _membership(live.sets, object_id)
+    if change == "activate" and await _is_unread(store, object_id):
+        before, after = await _read_and_show(store, session, object_id)
+    else:
+        before, after = await save_sets(
+            store, session.session_id, lambda sets: getattr(sets, change)(object_id)
+        )
     return Membership(
         session_id=session.session_id,
         object_id=object_id,
-        level=after[0],
-        pinned=after[1],
+        level=after.level(object_id),
+        pinned=object_id in after.pinned_set,
         changed=before != after,
     )
 
 
+async def _is_unread(store: Store, object_id: str) -> bool:
+    """Tell whether nothing is stored of an object that could be shown."""
+    version = await store.get(object_id)
+    return version is not None and version.document.get("content") is None
+
+
+async def _read_and_show(store: Store, session: Session, object_id: str) -> tuple[Session, Session]:
+    async with visiting_client(store, session.session_id) as client:
+        await _require_source(client, object_id)
+        live = await client.visit(session.session_id)
+        before = live.sets
+        await live.activate(object_id)
+        return before, live.sets
+
+
 @asynccontextmanager
-async def _client(store: Store, record: TurnRecord | None) -> AsyncIterator[Client]:
-    """A client that reads what the agent's mounts show of this machine, and nothing else.
+async def visiting_client(
+    store: Store, session_id: str, *, search: Path | None = None
+) -> AsyncIterator[Client]:
+    """Open a client that reads what the agent's mounts show of this machine, and nothing else.
 
     A mount of another machine's filesystem would be read from this one's disk, as if it were the
     same: such mounts are left out.
     """
+    record = await last_record(store, session_id)
     mounts: tuple[Mapping[str, str], ...] = record.mounts if record else ()
     here = [each for each in mounts if each["filesystemId"] == host_filesystem_id()]
     own = NOWHERE if mounts else None
-    async with connect(store=store, mounts=here, filesystem_id=own, tracking=False) as client:
+    async with connect(
+        store=store, mounts=here, filesystem_id=own, search=search, tracking=False
+    ) as client:
         yield client
 
 
@@ -88,7 +107,3 @@ async def _require_source(client: Client, object_id: str) -> None:
         f"({source.filesystem_id[:12]}) is not this machine's: run this where the agent works, "
         "or let the agent read it"
     )
-
-
-def _membership(session: Session, object_id: str) -> tuple[Level | None, bool]:
-    return session.level(object_id), object_id in session.pinned_set

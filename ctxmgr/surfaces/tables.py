@@ -40,7 +40,7 @@ _INSTANTS: Final = frozenset(
 _MINUTES: Final = frozenset({"started", "last_activity"})
 """Times that a person only wants to know roughly."""
 
-_BELOW: Final = frozenset({"content", "diff"})
+BELOW: Final = frozenset({"content", "diff"})
 """Texts that stand below a table of fields, as they are."""
 
 ROOMY_COLUMNS_MAX: Final = 8
@@ -112,7 +112,7 @@ def _value_table(named: Mapping[str, Any]) -> RenderableType:
     table.add_column(overflow="fold")
     parts: list[RenderableType] = []
     for name, value in _flattened(named):
-        if (name in _BELOW and isinstance(value, str)) or _is_value(value):
+        if (name in BELOW and isinstance(value, str)) or _is_value(value):
             parts += _part_below(name, value)
         elif not (_is_list(value) and not value) and (name, value) != ("cursor", None):
             table.add_row(name.replace("_", " "), _cell(name, value, length=None))

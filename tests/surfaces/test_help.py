@@ -7,7 +7,10 @@ import pytest
 
 from tests.reference import HELP, help_texts
 
-HEAVY = ("apsw", "asyncio", "httpx", "pydantic", "pydantic_settings", "rich")
+HEAVY = (
+    *("apsw", "asyncio", "httpx", "mcp", "pydantic", "pydantic_settings", "rich", "uvicorn"),
+    *("ctxmgr.app", "ctxmgr.core.assembly", "ctxmgr.core.secrets"),
+)
 
 
 @pytest.mark.parametrize("name", sorted(help_texts()))

@@ -1,0 +1,62 @@
+"""Search what a session has met. Keeps a search index beside the store, and opens it to search.
+
+An SQLite store has its index in a file of the same name with ``.search`` after it; any other store
+in the cache folder, under a name made of its URL. Both are derived, and may be deleted.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from ctxmgr.errors import Incorrect
+from ctxmgr.surfaces.catalogue import Param
+from ctxmgr.surfaces.session_operations import SessionName
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+
+QUERY_CHARS_MAX: Final = 1_000
+"""Of what is looked for: words, not a text."""
+
+OBJECTS_MAX: Final = 20
+"""Objects that one answer tells of."""
+
+
+async def recall(
+    app: "App",
+    session: SessionName,
+    query: Annotated[str, Param("Words to look for.", metavar="QUERY")],
+    *,
+    limit: Annotated[int, Param(f"How many objects at most; {OBJECTS_MAX} is the most.")] = 5,
+) -> str:
+    """Search what a session has met, also what it no longer shows.
+
+    Files are found by path and text, tool calls by tool, arguments and output. The answer has the
+    best lines of each, and its id to activate. Secrets in it are masked.
+    """
+    from ctxmgr.surfaces.naming import require_session
+    from ctxmgr.surfaces.set_changes import visiting_client
+
+    if not query.strip() or len(query) > QUERY_CHARS_MAX:
+        raise Incorrect(f"the query has 1 to {QUERY_CHARS_MAX} characters")
+    if not 1 <= limit <= OBJECTS_MAX:
+        raise Incorrect(f"the limit is 1 to {OBJECTS_MAX}, not {limit}")
+    store = await app.store()
+    found = await require_session(store, session)
+    index = index_file(app.loaded.settings.store)
+    index.parent.mkdir(parents=True, exist_ok=True)
+    async with visiting_client(store, found.session_id, search=index) as client:
+        search = client.surroundings.recall
+        assert search is not None, "the client was opened with an index"
+        return await search(query, found, limit)
+
+
+def index_file(url: str) -> Path:
+    """Return where the search index of a store lies."""
+    from ctxmgr.settings import cache_dir
+    from ctxmgr.stores.sqlite_file import parse_url
+
+    path = parse_url(url).path if url.startswith("sqlite:") else None
+    if path is not None:
+        return path.with_name(f"{path.name}.search")
+    return cache_dir() / "search" / f"{hashlib.sha256(url.encode()).hexdigest()}.search"
