@@ -38,7 +38,6 @@ ANSWERS: Final = MappingProxyType(
         "incorrect": Answer(2, "the request is wrong", "correct it; `--help` shows an example"),
         "not_content": Answer(2, "the request is wrong", "name a file or a tool call"),
         "extra_missing": Answer(2, "a package is missing", "install it and try again"),
-        "window_exceeded": Answer(2, "the prompt is too long", "unpin, or take a larger window"),
         "newer_format": Answer(2, "this ctxmgr is too old", "upgrade ctxmgr"),
         "window_exceeded": Answer(
             2, "it does not fit the window", "unpin something, or take a larger window"
