@@ -139,6 +139,23 @@ async def test_a_resumed_session_begins_with_the_bytes_that_were_sent(
     assert await resumed.render("go on", policy="economy") == before
 
 
+async def test_an_imported_session_proves_its_prompts_and_goes_on_with_them(
+    client: Client, session: LiveSession, tmp_path: Path
+) -> None:
+    """A bundle carries what was shown, not only what was stored."""
+    prompts = [await turn(session) for _ in range(3)]
+    last = await session.render("go on", policy="economy")
+    await client.export_session("s1", path=tmp_path / "s1.bundle")
+
+    async with ctxmgr.connect(f"sqlite:///{tmp_path}/other.db", tracking=False) as other:
+        await other.import_session(tmp_path / "s1.bundle")
+        again = await other.prompt_as_of("s1", turn=3)
+        resumed = await other.resume("s1")
+
+        assert again.text() == prompts[2]
+        assert await resumed.render("go on", policy="economy") == last
+
+
 async def test_a_folded_output_is_asked_back_by_its_handle(session: LiveSession) -> None:
     """Collapse keeps the handle: nothing is ever lost."""
     await turn(session)
