@@ -1,4 +1,4 @@
-"""Lines over turns, as SVG text. Pure.
+"""Lines over turns, and bars, as SVG text. Pure.
 
 Enough for a report: axes from nought, a few round ticks, one line and one label for each series.
 """
@@ -81,3 +81,24 @@ def _text(
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" '
         f'fill="{fill}">{escape(text)}</text>'
     )
+
+
+def bars(groups: Mapping[str, tuple[float, ...]], *, title: str, names: tuple[str, ...]) -> str:
+    """Draw a few bars for each group, from nought to one."""
+    step = 14 * len(names) + 10
+    height = TOP + step * len(groups) + BOTTOM
+    left, width = 330, WIDTH - 330 - 60
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" {FONT}>',
+        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        _text(8, 22, title, weight="bold"),
+    ]
+    for place, (group, values) in enumerate(groups.items()):
+        top = TOP + place * step
+        parts.append(_text(left - 8, top + 12, group, anchor="end"))
+        for at, (colour, value) in enumerate(zip(COLOURS, values, strict=False)):
+            y = top + 14 * at
+            size = f'width="{width * value:.1f}" height="12"'
+            parts.append(f'<rect x="{left}" y="{y}" {size} fill="{colour}"/>')
+            parts.append(_text(left + width * value + 6, y + 11, f"{names[at]} {value:.3f}"))
+    return "\n".join([*parts, "</svg>"]) + "\n"

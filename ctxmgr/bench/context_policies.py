@@ -11,6 +11,7 @@ All are rendered by the same messages as any session. The usual ones touch nothi
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 from ctxmgr.bench.recorded import RecordedCall, RecordedSession, RecordedTurn
@@ -93,7 +94,7 @@ class Ours:
         planning = Planning(stream)
         for number, turn in enumerate(session.turns, start=1):
             fixed = sum(map(count, (session.system_prompt, turn.user))) + 2 * MESSAGE_TOKENS
-            planning.next_plan(fixed_tokens=fixed, cold=number == 1)
+            planning.next_plan(fixed=partial(int, fixed), cold=number == 1)
             made = context(session, stream.transcript.turns, user=stream.user(turn.user))
             yield replace(made, transcript=stream.transcript, marks=planning.marks())
             own = {

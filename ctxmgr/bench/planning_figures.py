@@ -24,7 +24,7 @@ def planning_figures(*, count: Count) -> list[Figure]:
     for number in range(1, OBJECTS + 1):
         _one_turn(stream, number)
         started = process_time()
-        planning.next_plan(fixed_tokens=0)
+        planning.next_plan(fixed=int)
         taken.append(1000 * (process_time() - started))
     last = taken[-_TURNS_TIMED:]
     value = median(last)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ctxmgr.app import connect
 from ctxmgr.bench.recorded import RecordedCall, RecordedSession, RecordedTurn
+from ctxmgr.core.collapse import Window
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.parts import text_part, toolcall_part
 from ctxmgr.core.policies import Economy
@@ -18,10 +19,15 @@ NO_SYSTEM_PROMPT: Final = " "
 
 
 async def replayed(
-    recorded: RecordedSession, policy: Economy, *, form: str = "openai"
+    recorded: RecordedSession,
+    policy: Economy | None,
+    *,
+    form: str = "openai",
+    window: Window | None = None,
 ) -> AsyncIterator[Any]:
-    """Give the payload of every call, in the order of the session."""
-    async with connect("sqlite://:memory:", tracking=False) as client:
+    """Give the payload of every call, in the order of the session; no policy: the plain form."""
+    folding = window or Window()
+    async with connect("sqlite://:memory:", tracking=False, window=folding) as client:
         prompt = recorded.system_prompt or NO_SYSTEM_PROMPT
         session = await client.start("replayed", system_prompt=prompt)
         for number, turn in enumerate(recorded.turns, start=1):

@@ -15,6 +15,7 @@ version, and joining the text is left to whoever needs it in one piece.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from typing import Final, Protocol, Self
 
 from ctxmgr.core.canonical import canonical
@@ -120,6 +121,10 @@ class ShownTurn:
     def of(cls, turn: Turn, *, calls: Mapping[str, CallRef]) -> Self:
         """Show a turn; ``calls`` knows at least its tool calls by id."""
         return cls(turn.user, tuple(shown_parts(turn, calls=calls)))
+
+    def pieces(self, chat: str) -> Iterator[tuple[str, str]]:
+        """Give its text in pieces, each with the object that it is of; the chat's own is one."""
+        yield chat, self.text
 
 
 class Transcript:
@@ -280,7 +285,7 @@ class Context:
                 yield from ((entry.object_id, entry.line) for entry in self.pool.entries)
             case Section.CHAT:
                 chat = chat_id(self.session_id)
-                yield from ((chat, turn.text) for turn in self.transcript.turns)
+                yield from chain.from_iterable(turn.pieces(chat) for turn in self.transcript.turns)
                 yield None, user_message(self.user)
             case Section.ACTIVE:
                 yield from ((block.object_id, block.text) for block in self.active)

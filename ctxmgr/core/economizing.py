@@ -102,10 +102,9 @@ class Economizing:
         await self._catch_up()
         cold = self._begin_call(policy)
         self._tell()
-        fixed = self._fixed_tokens(user, contributions)
         session = self._state.view
         plan = self._planning.next_plan(
-            fixed_tokens=fixed,
+            fixed=lambda: self._fixed_tokens(user, contributions),
             put_away=self._put_away(),
             pinned=session.pinned_set,
             cold=cold,

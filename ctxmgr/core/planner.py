@@ -12,10 +12,10 @@ is written again anyway. On a call whose cache is cold all is written in any cas
 that may be folded is. Where the window demands it, the oldest is folded until the prompt fits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 CALLS_MIN: Final = 5
 """A session that has just begun is taken to have had so many calls."""
@@ -94,37 +94,26 @@ def plan_folds(
     expected = max(calls, CALLS_MIN) / caution if calls_expected is None else calls_expected
     gain = prices.read * expected + (prices.write if cold else 0.0)
     rewrite = 0.0 if cold else prices.write - prices.read
-    best: tuple[float, int, int, int] | None = None
-    saved = rewritten = 0
-    place = cached
-    for at in range(len(candidates) - 1, -1, -1):
-        each = candidates[at]
-        saving = each.tokens - each.folded_tokens
-        if saving <= 0:
-            continue
-        while place > each.position:
-            place -= 1
-            rewritten += message_tokens[place]
-        saved += saving
-        if each.position < cached:
-            rewritten -= saving
-        net = gain * saved - rewrite * rewritten
-        if best is None or net > best[0]:
-            best = (net, at, saved, rewritten)
-    if best is None or best[0] <= 0:
-        return None
-    net, first, saved, rewritten = best
-    folds = tuple(
-        at
-        for at in range(first, len(candidates))
-        if candidates[at].tokens > candidates[at].folded_tokens
+    best = max(
+        _batches(candidates, message_tokens=message_tokens, cached=cached),
+        key=lambda batch: gain * batch.saved - rewrite * batch.rewritten,
+        default=None,
     )
+    if best is None:
+        return None
+    net = gain * best.saved - rewrite * best.rewritten
+    if net <= 0:
+        return None
     return Plan(
         reason=Reason.COLD if cold else Reason.PAYS,
-        start=candidates[first].position,
-        folds=folds,
-        saved_tokens=saved,
-        rewritten_tokens=rewritten,
+        start=candidates[best.first].position,
+        folds=tuple(
+            at
+            for at in range(best.first, len(candidates))
+            if candidates[at].tokens > candidates[at].folded_tokens
+        ),
+        saved_tokens=best.saved,
+        rewritten_tokens=best.rewritten,
         calls_expected=expected,
         net=net,
     )
@@ -148,3 +137,30 @@ def plan_window(candidates: Sequence[Candidate], *, excess: int) -> Plan:
         calls_expected=0,
         net=0,
     )
+
+
+class _Batch(NamedTuple):
+    first: int
+    """Place among the candidates."""
+    saved: int
+    rewritten: int
+
+
+def _batches(
+    candidates: Sequence[Candidate], *, message_tokens: Sequence[int], cached: int
+) -> Iterator[_Batch]:
+    """Give every batch there could be, the shortest first: all that can be folded from a place."""
+    saved = rewritten = 0
+    place = cached
+    for at in range(len(candidates) - 1, -1, -1):
+        each = candidates[at]
+        saving = each.tokens - each.folded_tokens
+        if saving <= 0:
+            continue
+        while place > each.position:
+            place -= 1
+            rewritten += message_tokens[place]
+        saved += saving
+        if each.position < cached:
+            rewritten -= saving
+        yield _Batch(at, saved, rewritten)

@@ -110,15 +110,16 @@ class Stream:
         self._opened = HeldTurn(number=turn.number + 1)
 
     def fold(self, folds: Sequence[tuple[Piece, Limits]]) -> None:
-        """Make texts of closed turns shorter."""
-        if not folds:
-            return
+        """Make texts shorter."""
         for piece, limits in folds:
             self.pieces.refold(piece, limits=limits)
             piece.settled = True
-        self.broken = min(piece.message for piece, _ in folds)
+        closed = [each for each, _ in folds if each.message < len(self.message_tokens)]
+        if not closed:
+            return
+        self.broken = min(piece.message for piece in closed)
         turns = list(self.transcript.turns)
-        for at in sorted({self.turn_at(piece.message) for piece, _ in folds}):
+        for at in sorted({self.turn_at(piece.message) for piece in closed}):
             turns[at] = self._turns[at].shown(self.pieces.views)
             counted = self._message_tokens(turns[at])
             start = self._starts[at]

@@ -31,20 +31,21 @@ class Planning:
     def next_plan(
         self,
         *,
-        fixed_tokens: int,
+        fixed: Callable[[], int],
         put_away: Collection[str] = frozenset(),
         pinned: Collection[str] = frozenset(),
         cold: bool = False,
     ) -> Plan | None:
         """Fold what should be shorter now; say what and why.
 
-        Asked again in the same turn, only the window can demand more. ``fixed_tokens`` is what the
-        prompt holds besides the closed turns. ``WindowExceeded`` if what must stay does not fit.
+        Asked again in the same turn, only the window can demand more. ``fixed`` counts what the
+        prompt holds besides the closed turns, as it stands then. ``WindowExceeded`` if what must
+        stay does not fit.
         """
         number, plan = self._planned
         if number != self._stream.number:
             plan = self._pays(put_away, pinned=pinned, cold=cold)
-        plan = self._fits(fixed_tokens, pinned=pinned) or plan
+        plan = self._fits(fixed, pinned=pinned) or plan
         self._planned = (self._stream.number, plan)
         self._sent = len(self._stream.message_tokens) + 1
         return plan
@@ -87,32 +88,36 @@ class Planning:
             stream.fold([folds[at] for at in plan.folds])
         return plan
 
-    def _fits(self, fixed_tokens: int, *, pinned: Collection[str]) -> Plan | None:
+    def _fits(self, fixed: Callable[[], int], *, pinned: Collection[str]) -> Plan | None:
         stream, window = self._stream, self._stream.policy.window_tokens
-        if fixed_tokens + stream.tokens() <= window:
+        tokens = fixed() + stream.tokens()
+        if tokens <= window:
             return None
         plan = None
         for limits_of in (self._aged, _stub):
             folds = self._leaving(limits_of, pinned=pinned)
             plan = plan_window(
                 [_candidate(*each) for each in folds],
-                excess=fixed_tokens + stream.tokens() - int(window * WINDOW_SLACK),
+                excess=tokens - int(window * WINDOW_SLACK),
             )
             stream.fold([folds[at] for at in plan.folds])
-            if fixed_tokens + stream.tokens() <= window:
+            tokens = fixed() + stream.tokens()
+            if tokens <= window:
                 return plan
-        tokens = fixed_tokens + stream.tokens()
         raise WindowExceeded(tokens, window=window, pinned=self._pinned_tokens(pinned))
 
     def _leaving(
         self, limits_of: Callable[[Piece], Limits], *, pinned: Collection[str]
     ) -> Sequence[tuple[Piece, Limits]]:
-        """Give what the window may cost: all but pins and the newest turn."""
-        newest = self._stream.last_start()
+        """Give what the window may cost: all but pins and what the newest turn has brought.
+
+        Notices before the open turn were not sent yet, and go last.
+        """
+        newest, opened = self._stream.last_start(), len(self._stream.message_tokens)
         return [
             (each, limits_of(each))
             for each in self._stream.pieces.all
-            if each.message < newest and each.place.object_id not in pinned
+            if not newest <= each.message < opened and each.place.object_id not in pinned
         ]
 
     def _pinned_tokens(self, pinned: Collection[str]) -> dict[str, int]:

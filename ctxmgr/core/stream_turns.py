@@ -42,6 +42,12 @@ class StreamTurn(ShownTurn):
         text = user_message(self.user) + "".join(map(_part, self.parts))
         object.__setattr__(self, "text", text)
 
+    def pieces(self, chat: str) -> Iterator[tuple[str, str]]:
+        """Give its text in pieces: what was said is the chat's, a call and its output its own."""
+        yield chat, user_message(self.user)
+        for part in self.parts:
+            yield part.ref.object_id if isinstance(part, ShownCall) else chat, _part(part)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:

@@ -42,5 +42,5 @@ class Talk:
         return prompt
 
     def prompt(self, **planned: Any) -> str:
-        self.planning.next_plan(**{"fixed_tokens": 0} | planned)
+        self.planning.next_plan(fixed=int, **planned)
         return self.stream.transcript.rope.text

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import ctxmgr
+from ctxmgr.core.assembly import Section
 from ctxmgr.core.client import Client
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.parts import text_part, toolcall_part
@@ -22,6 +23,7 @@ TEXT = "first line of the file\n" + "".join(f"value_{at} = {at}\n" for at in ran
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[Client]:
     async with ctxmgr.connect(f"sqlite:///{tmp_path}/s.db", tracking=False) as client:
+        client.surroundings.forms = {**client.surroundings.forms, "context": lambda made: made}
         yield client
 
 
@@ -64,6 +66,17 @@ async def test_an_output_stands_once_in_its_place_and_nothing_sent_changes(
     for before, after in zip(prompts, [*prompts[1:], last], strict=True):
         assert after.startswith(before)
     assert last.count("value_run2_3") == 1
+
+
+async def test_every_piece_of_the_stream_names_its_object(session: LiveSession) -> None:
+    """Whoever asks what an object costs, or what broke the cache, is told the tool call."""
+    await turn(session)
+    context = await session.render("next", policy="economy", form="context")
+
+    blocks = list(context.section(Section.CHAT))
+
+    assert [block.object_id for block in blocks] == ["chat:s1", "chat:s1", "s1-1", None]
+    assert context.text().endswith("".join(block.text for block in blocks))
 
 
 async def test_every_prompt_can_be_made_again_and_proves_its_hash(
@@ -124,6 +137,23 @@ async def test_a_resumed_session_begins_with_the_bytes_that_were_sent(
     resumed = await client.resume("s1")
 
     assert await resumed.render("go on", policy="economy") == before
+
+
+async def test_an_imported_session_proves_its_prompts_and_goes_on_with_them(
+    client: Client, session: LiveSession, tmp_path: Path
+) -> None:
+    """A bundle carries what was shown, not only what was stored."""
+    prompts = [await turn(session) for _ in range(3)]
+    last = await session.render("go on", policy="economy")
+    await client.export_session("s1", path=tmp_path / "s1.bundle")
+
+    async with ctxmgr.connect(f"sqlite:///{tmp_path}/other.db", tracking=False) as other:
+        await other.import_session(tmp_path / "s1.bundle")
+        again = await other.prompt_as_of("s1", turn=3)
+        resumed = await other.resume("s1")
+
+        assert again.text() == prompts[2]
+        assert await resumed.render("go on", policy="economy") == last
 
 
 async def test_a_folded_output_is_asked_back_by_its_handle(session: LiveSession) -> None:

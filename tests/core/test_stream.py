@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctxmgr.core.infrastructure import Turn
 from ctxmgr.core.notices import entered
-from ctxmgr.core.parts import ShownCall
+from ctxmgr.core.parts import CallRef, ShownCall, text_part, toolcall_part
 from ctxmgr.core.planner import Prices, Reason
 from ctxmgr.core.policies import Economy, policy_of
+from ctxmgr.core.stream_turns import held_turns
 from ctxmgr.core.tool_kinds import Kind
 from ctxmgr.errors import Incorrect, WindowExceeded
 from tests.core.streams import Talk, count, long_output
@@ -26,7 +28,7 @@ def test_nothing_that_was_sent_changes_without_a_plan(sizes: list[int], tool: st
     talk = Talk()
     before = ""
     for number, size in enumerate(sizes):
-        plan = talk.planning.next_plan(fixed_tokens=0)
+        plan = talk.planning.next_plan(fixed=int)
         prompt = talk.turn(long_output(f"run{number}", lines=size), tool=tool)
 
         assert plan is not None or prompt.startswith(before)
@@ -74,7 +76,7 @@ def test_idle_outputs_are_folded_in_one_batch_when_that_pays() -> None:
     for number in range(12):
         talk.turn(long_output(f"f{number}"), tool="read", args={"path": f"{number}.py"})
 
-    plan = talk.planning.next_plan(fixed_tokens=0)
+    plan = talk.planning.next_plan(fixed=int)
 
     reasons = plan is not None and (plan.reason, plan.saved_tokens > 0, len(plan.folds) > 1)
     assert reasons == (Reason.PAYS, True, True) or "[#1 +" in talk.prompt()
@@ -147,6 +149,48 @@ def test_what_must_stay_and_does_not_fit_is_an_error_that_names_the_pins() -> No
         talk.prompt(pinned=pinned)
 
     assert raised.value.window == 700
+
+
+def test_a_notice_that_does_not_fit_is_folded_once_it_is_not_pinned() -> None:
+    """Whoever unpins what was named must get a prompt."""
+    talk = Talk(replace(NEVER, window_tokens=500))
+    talk.turn("ok")
+    text = long_output("f", lines=150)
+    talk.stream.open([entered("#2", "file:a", path="a.py", content=text)])
+
+    def fixed() -> int:
+        return count(talk.stream.user(""))
+
+    with pytest.raises(WindowExceeded, match="unpin file:a"):
+        talk.planning.next_plan(fixed=fixed, pinned={"file:a"})
+    talk.planning.next_plan(fixed=fixed)
+
+    assert "[#2 +" in talk.stream.user("")
+    assert fixed() + talk.stream.tokens() <= 500
+
+
+@given(
+    outputs=st.lists(st.integers(0, 120), min_size=1, max_size=12),
+    fidelity=st.sampled_from([0.0, 0.5, 1.0]),
+)
+def test_a_stream_is_made_again_from_what_is_stored_and_its_views(
+    outputs: list[int], fidelity: float
+) -> None:
+    """A record of the views is all that a prompt needs besides the stored objects."""
+    talk = Talk(Economy(fidelity=fidelity, prices=Prices(read=0.5, write=0.6)))
+    turns, stored = [], {}
+    for number, lines in enumerate(outputs, start=1):
+        stored[f"c{number}"] = long_output(f"f{number % 3}", lines=lines)
+        args = {"path": f"{number % 3}.py", "text": long_output("arg", lines=lines % 7)}
+        talk.turn(stored[f"c{number}"], tool="read", args=args)
+        part = toolcall_part(f"c{number}", call_id=f"c{number}", tool="read", args=args)
+        turns.append(Turn(user="", assistant=(text_part("so"), part), toolcall_ids=(f"c{number}",)))
+    prompt, views = talk.prompt(), dict(talk.stream.pieces.views)
+    known = {each: CallRef(object_id=each, tool="read", status="ok") for each in stored}
+
+    again = held_turns(turns, calls=known, outputs=stored, notices={})
+
+    assert "".join(turn.shown(views).text for turn in again) == prompt
 
 
 def test_the_same_file_again_is_a_reference() -> None:

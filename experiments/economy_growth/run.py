@@ -1,0 +1,68 @@
+"""How does the cost grow with the length of a session, to 2,000 calls? Recorded sessions, joined.
+
+python -m experiments.economy_growth.run [FOLDER]    writes data, report and plot
+"""
+
+from itertools import accumulate
+from pathlib import Path
+from typing import Final
+
+from ctxmgr.bench.context_policies import Ours, Policy, append_only, keep
+from ctxmgr.bench.economy_replays import Replay
+from ctxmgr.bench.judging import CallScore
+from ctxmgr.bench.recorded import RecordedSession
+from ctxmgr.core.policies import Economy
+from ctxmgr.core.tokens import TokenCounter
+from experiments.plot import lines
+from experiments.replays import PRICES, Experiment, sessions, table
+
+CALLS: Final = (50, 100, 200, 500, 1_000, 2_000)
+NO_LIMIT: Final = 10**9
+POLICIES: Final[tuple[Policy, ...]] = (
+    append_only(),
+    keep(5, every=10),
+    Ours(Economy(window_tokens=NO_LIMIT)),
+)
+
+
+def joined(recorded: list[RecordedSession], *, calls: int) -> RecordedSession:
+    """Let one agent do the tasks of many sessions one after the other."""
+    turns = [turn for session in recorded for turn in session.turns]
+    return RecordedSession(
+        session_id="joined", system_prompt=recorded[0].system_prompt, turns=tuple(turns[:calls])
+    )
+
+
+def spent(calls: tuple[CallScore, ...]) -> list[int]:
+    """Return what was spent on prompts so far, call by call."""
+    each = (
+        PRICES.read * call.cached_tokens + PRICES.write * (call.tokens - call.cached_tokens)
+        for call in calls
+    )
+    return [round(value) for value in accumulate(each)]
+
+
+def main() -> None:
+    recorded = max(sessions().values(), key=lambda each: sum(len(one.turns) for one in each))
+    session = joined(recorded, calls=max(CALLS))
+    replay = Replay("joined", [session], count=TokenCounter().count)
+    curves = {}
+    peaks = {}
+    for policy in POLICIES:
+        (result,) = replay.under(policy).sessions
+        curves[policy.name] = spent(result.calls)
+        peaks[policy.name] = [call.tokens for call in result.calls]
+    known = [each for each in CALLS if each <= len(session.turns)]
+    rows = {
+        f"{calls:,} calls": {name: curve[calls - 1] for name, curve in curves.items()}
+        | {f"prompt of {name}": sizes[calls - 1] for name, sizes in peaks.items()}
+        for calls in known
+    }
+    plot = lines(curves, title="Spent on prompts so far", x="call", y="uncached tokens")
+    Experiment(Path(__file__).parent, "economy-growth").write(
+        rows, plot=plot, table=table(rows, list(next(iter(rows.values()))))
+    )
+
+
+if __name__ == "__main__":
+    main()
