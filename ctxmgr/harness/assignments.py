@@ -6,12 +6,15 @@ A chat holds what was answered. A task that was given and not answered yet is he
 that was killed in its first turn goes on like any other. No key is in it.
 """
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, Field, asdict, dataclass, fields, replace
 from typing import Any, Final, Self
 
 from ctxmgr import Chat, Corrupt, Incorrect
 
 KIND: Final = "run"
+
+PLAIN: Final = "plain"
+"""No policy: the four sections."""
 
 _ASKING: Final = frozenset({"toolcall", "contextcall"})
 
@@ -34,11 +37,14 @@ class Assignment:
     base_url: str | None
     started_here: bool
     """The session was made by a run: its system prompt is the run's."""
+    policy: str = PLAIN
+    """How prompts are rendered; orders of earlier versions have none."""
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Self:
         try:
-            return cls(**{each.name: document[each.name] for each in fields(cls)})
+            needed = [each for each in fields(cls) if each.name in document or not _may_lack(each)]
+            return cls(**{each.name: document[each.name] for each in needed})
         except KeyError as error:
             raise Corrupt(f"{document['xt/id']}: the field {error} is missing") from error
 
@@ -59,6 +65,10 @@ class Assignment:
         if _ASKING.isdisjoint(part["type"] for part in chat.turns[-1].assistant):
             raise Incorrect(f"session {self.session} has nothing left to do: give it a new task")
         return ""
+
+
+def _may_lack(field: Field[Any]) -> bool:
+    return field.default is not MISSING
 
 
 def document_id(session_id: str) -> str:

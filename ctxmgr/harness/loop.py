@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from ctxmgr import Economy
+from ctxmgr.core.assembly import Section
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.model import OUTPUT_TOKENS_MAX, Ended, Ledger, Model, Request, Stop
 from ctxmgr.core.tokens import TokenCounter
@@ -82,10 +84,12 @@ async def work(
     output_tokens_max: int = OUTPUT_TOKENS_MAX,
     hear: Callable[[Happening], None] = lambda _: None,
     counter: TokenCounter | None = None,
+    policy: str | Economy | None = None,
 ) -> Worked:
     """Take turns until the model is done; ``user`` is new before the first, and may be empty.
 
-    Every turn that was told as ``Finished`` is stored, whatever is raised afterwards.
+    ``policy`` is that of ``render``; without one prompts are the plain four sections. Every turn
+    that was told as ``Finished`` is stored, whatever is raised afterwards.
     """
     check_bounds(turns_max=turns_max, output_tokens_max=output_tokens_max)
     turns: list[Finished] = []
@@ -98,6 +102,7 @@ async def work(
             output_tokens_max=output_tokens_max,
             hear=hear,
             counter=counter,
+            policy=policy,
         )
         turns.append(turn)
         ledger, user, outcome = ledger.charged(turn.charge), "", _outcome(turn)
@@ -120,14 +125,15 @@ async def take_turn(
     output_tokens_max: int = OUTPUT_TOKENS_MAX,
     hear: Callable[[Happening], None] = lambda _: None,
     counter: TokenCounter,
+    policy: str | Economy | None = None,
 ) -> Finished:
     """Ask the model once and run what it asks for; the turn is stored when this returns.
 
     ``counter`` remembers what it has counted: give the same one to all turns.
     """
     tools = Tools(session)
-    prompt = await session.render(user, form=model.form)
-    sections = counter.count_sections(session.context(user).blocks())
+    sections = await _sections(session, user, counter=counter, policy=policy)
+    prompt = await session.render(user, form=model.form, policy=policy)
     hear(Began(turn=session.turn))
     request = Request(
         payload=prompt,
@@ -151,6 +157,18 @@ async def take_turn(
         )
         hear(finished)
     return finished
+
+
+async def _sections(
+    session: LiveSession, user: str, *, counter: TokenCounter, policy: str | Economy | None
+) -> dict[str, int]:
+    """Count the prompt by section; under a policy everything after the system prompt is one."""
+    plain = session.context(user)
+    if policy is None:
+        return counter.count_sections(plain.blocks())
+    text: str = await session.render(user, policy=policy)
+    system, chat = plain.system_prompt, text.removeprefix(plain.system_prompt)
+    return {Section.SYSTEM: counter.count(system), Section.CHAT: counter.count(chat)}
 
 
 async def _answered(model: Model, request: Request, hear: Callable[[Happening], None]) -> Ended:

@@ -12,28 +12,41 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from ctxmgr import CtxmgrError, NotFound, Put, SessionRecord, Store, connect
 from ctxmgr.core.client import Client
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.model import Ledger, Model
-from ctxmgr.harness.assignments import Assignment, document_id
+from ctxmgr.harness.assignments import PLAIN, Assignment, document_id
 from ctxmgr.harness.happenings import Finished, Happening, Lost, Opened
 from ctxmgr.harness.loop import check_bounds, work
 from ctxmgr.sandboxes.starting import start_sandbox
 
 INTERRUPTED: Final = "interrupted"
 
-SYSTEM_PROMPT: Final = """\
+TASK_PROMPT: Final = """\
 You work on the project in {directory}, with the tools you are given and no others.
 Look before you change something, and check afterwards that it works.
 When the task is done, say so in a few words and call no tool.
 
 Your context is kept for you.
+"""
+
+SYSTEM_PROMPT: Final = f"""\
+{TASK_PROMPT}\
 Every file and every tool output has an id and one line in a list.
 Its full text stands at the end as long as it is active; older outputs are folded to their line.
 activate(id) shows one again, deactivate(id) folds it, pin(id) keeps it from being folded.
+"""
+
+ECONOMY_PROMPT: Final = f"""\
+{TASK_PROMPT}\
+Every file and every tool output stands once, where it came, under a handle such as #7.
+Long and old ones are shortened: [#7 +1234 tok: names] ends what is left and tells what is hidden.
+activate(#7) shows all of it again, pin(#7) keeps it whole, deactivate(#7) puts it away.
+recall(query) finds what you have seen, whether it is shown or not.
 """
 
 
@@ -97,6 +110,7 @@ async def run(
                     turns_max=turns_max,
                     output_tokens_max=output_tokens_max,
                     hear=note,
+                    policy=None if assignment.policy == PLAIN else assignment.policy,
                 )
                 outcome = str(worked.outcome)
         except asyncio.CancelledError:
@@ -113,14 +127,21 @@ async def _opened(
         assignment.sandbox, folder=Path(assignment.workspace), network=assignment.network
     )
     try:
-        async with connect(store=store, sandbox=sandbox, directory=directory) as client:
-            yield client, await _session(client, assignment, directory)
+        with TemporaryDirectory(prefix="ctxmgr-run-") as folder:
+            # What a policy hides can be recalled; the index is made from the store, and of no
+            # use to anybody else.
+            search = None if assignment.policy == PLAIN else Path(folder) / "search.db"
+            async with connect(
+                store=store, sandbox=sandbox, directory=directory, search=search
+            ) as client:
+                yield client, await _session(client, assignment, directory)
     finally:
         await sandbox.close()
 
 
 async def _session(client: Client, assignment: Assignment, directory: str) -> LiveSession:
-    system_prompt = SYSTEM_PROMPT.format(directory=directory)
+    told = SYSTEM_PROMPT if assignment.policy == PLAIN else ECONOMY_PROMPT
+    system_prompt = told.format(directory=directory)
     try:
         session = await client.resume(assignment.session)
     except NotFound:

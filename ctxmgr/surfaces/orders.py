@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ctxmgr.errors import Incorrect
-from ctxmgr.harness.assignments import Assignment
+from ctxmgr.harness.assignments import PLAIN, Assignment
 from ctxmgr.models.choice import HttpModel, open_model
 from ctxmgr.settings import Loaded, settings_files
 
@@ -28,6 +28,7 @@ class Orders:
     base_url: str | None
     sandbox: str | None
     network: bool
+    policy: str | None
 
     def assignment(self, loaded: Loaded, known: Assignment | None) -> Assignment:
         """Join them with what the session was given before; ``Incorrect`` if something lacks."""
@@ -51,6 +52,7 @@ class Orders:
             model=model,
             api=api,
             base_url=self._base_url(loaded, known, api),
+            policy=self.policy or (known.policy if known else PLAIN),
         )
 
     def _base_url(self, loaded: Loaded, known: Assignment | None, api: str) -> str | None:

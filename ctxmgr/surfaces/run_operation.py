@@ -40,6 +40,10 @@ async def run(
         Param("Where commands run; default: the best there is. host isolates nothing."),
     ] = None,
     network: Annotated[bool, Param("Let commands in the sandbox use the network.")] = False,
+    policy: Annotated[
+        Literal["plain", "economy"] | None,
+        Param("How prompts are rendered; default: plain, or as the session was."),
+    ] = None,
     session: Annotated[
         str | None, Param("Go on with this session; it keeps its workspace and model.")
     ] = None,
@@ -70,6 +74,7 @@ async def run(
         base_url=base_url,
         sandbox=sandbox,
         network=network,
+        policy=policy,
     )
     known = None if session is None else await running.load_assignment(store, session)
     assignment = orders.assignment(app.loaded, known)

@@ -60,3 +60,11 @@ def test_orders_that_lack_something_are_damaged() -> None:
 
     with pytest.raises(Corrupt, match="run:run-1: the field 'workspace' is missing"):
         Assignment.from_document(document)
+
+
+def test_orders_of_an_earlier_version_are_plain() -> None:
+    """They were given before there were policies, and a run must be able to go on."""
+    document: dict[str, Any] = ORDERS.to_document()
+    del document["policy"]
+
+    assert Assignment.from_document(document) == ORDERS

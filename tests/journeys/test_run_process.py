@@ -219,3 +219,23 @@ def test_the_help_tells_the_bound() -> None:
     text = (ROOT / "tests" / "surfaces" / "help" / "run.txt").read_text(encoding="utf-8")
 
     assert f"default: {TURNS_MAX}." in text
+
+
+async def test_under_the_economy_policy_what_is_hidden_can_be_recalled(shell: Shell) -> None:
+    """A long output arrives short, and the model can search all of it; a session keeps its policy.
+
+    003-A39: recall is a tool of the policy.
+    """
+    count = Call("bash", {"command": "seq -f 'the count is at %g now' 4000"})
+    recall = Call("recall", {"query": "count 2345"})
+    shell.server.script(says(count), says(recall), DONE, DONE)
+
+    ended = await shell.run(*shell.new("Count."), "--policy", "economy")
+    await shell.run("Well?", "--session", ended.result["session"])
+
+    asked = [request.text for request in shell.server.requests]
+    assert ended.result["outcome"] == "done"
+    assert ["the count is at 2345 now" in each for each in asked[:3]] == [False, False, True]
+    assert "tok" in asked[1]
+    assert all("recall(query)" in each for each in asked)
+    assert [row["pool"] for row in ended.result["turns"]] == [0, 0, 0]

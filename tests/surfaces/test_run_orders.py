@@ -28,8 +28,8 @@ KNOWN = Assignment(
 
 
 def _orders(**given: object) -> Orders:
-    nothing = dict.fromkeys(("session", "task", "workspace", "model", "api", "base_url", "sandbox"))
-    return Orders(**{**nothing, "network": False, **given})
+    names = ("session", "task", "workspace", "model", "api", "base_url", "sandbox", "policy")
+    return Orders(**{**dict.fromkeys(names), "network": False, **given})
 
 
 def test_a_session_keeps_what_it_was_given(home: Path) -> None:
@@ -39,11 +39,14 @@ def test_a_session_keeps_what_it_was_given(home: Path) -> None:
 
 def test_flags_win_over_what_a_session_had(home: Path) -> None:
     """Another machine has the project elsewhere, another day another model."""
-    orders = _orders(session="run-1", workspace=home, model="large", sandbox="host")
+    orders = _orders(
+        session="run-1", workspace=home, model="large", sandbox="host", policy="economy"
+    )
 
     told = orders.assignment(load_settings(), KNOWN)
 
     assert (told.workspace, told.model, told.sandbox) == (str(home), "large", "host")
+    assert (KNOWN.policy, told.policy) == ("plain", "economy")
     assert (told.api, told.base_url, told.task) == ("openai", KNOWN.base_url, "Find it.")
 
 
