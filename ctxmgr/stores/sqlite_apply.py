@@ -29,6 +29,10 @@ from ctxmgr.stores.sqlite_timeline import Entry, added, sequence_of, wid_of
 _Values: TypeAlias = list[tuple[int, Any]]
 """What a document is found by: (fid, value)."""
 
+TOGETHER_MIN: Final = 16
+"""Changes from which a transaction is written table by table: no object is in it twice, so what
+one of them writes and reads is no other's."""
+
 STALE_HEADS_MAX: Final = 100
 """Heads renewed by one transaction because a version from the future has begun."""
 
@@ -42,7 +46,7 @@ class Applier:
         self._clock = context.clock
         self._sql = statements()
         self._store_name = context.store_name
-        self._script = Script(self._execute)
+        self._script = Script(connection)
         self._names = Names(self._execute)
         self._fields = Fields()
         self._bodies = Bodies(self._execute, url=context.url)
@@ -91,6 +95,9 @@ class Applier:
             return known
         sequence = self._last[0] + 1
         instant = max(self._clock(), self._last[1])
+        together = len(job.changes) >= TOGETHER_MIN
+        if together:
+            self._names.look_up({each.object_id for each in (*job.matches, *job.changes)})
         self._judge(job.matches, instant)
         self.wrote = True
         self._names.trim()
@@ -99,7 +106,8 @@ class Applier:
         self._script.add(self._sql["insert_tx"], (sequence, instant, job.key, mark))
         for place, change in enumerate(job.changes):
             self._write(wid_of(sequence, place), change, instant)
-            self._script.run()
+            if not together:
+                self._script.run()
         self._script.run()
         self._renew_heads(instant)
         self._last = (sequence, instant)
