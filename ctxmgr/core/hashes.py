@@ -62,8 +62,17 @@ def metadata_hash(fields: Mapping[str, Any]) -> str:
     return sha256(canonical({name: fields[name] for name in fields if name not in NOT_METADATA}))
 
 
+def file_metadata_hash(*, file_type: str, char_count: int) -> str:
+    """Hash the fields of a file's version, of which there are these two."""
+    counted = b'{"char_count":%d,"file_type":' % char_count
+    return sha256(counted + canonical(file_type) + b"}")
+
+
 def object_hash(*, file: str | None, content: str | None, metadata: str) -> str:
     """Hash the three hashes of one version into one."""
+    if type(file) is type(content) is str and f"{file}{content}{metadata}".isalnum():
+        text = f'{{"content_hash":"{content}","file_hash":"{file}","metadata_hash":"{metadata}"}}'
+        return sha256(text.encode())
     return sha256(
         *(b'{"content_hash":', canonical(content), b',"file_hash":', canonical(file)),
         *(b',"metadata_hash":', canonical(metadata), b"}"),

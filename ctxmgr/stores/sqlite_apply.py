@@ -97,7 +97,8 @@ class Applier:
         instant = max(self._clock(), self._last[1])
         together = len(job.changes) >= TOGETHER_MIN
         if together:
-            self._names.look_up({each.object_id for each in (*job.matches, *job.changes)})
+            matched = [each.object_id for each in job.matches]
+            self._names.look_up({*matched, *(each.object_id for each in job.changes)})
         self._judge(job.matches, instant)
         self.wrote = True
         self._names.trim()
@@ -226,14 +227,15 @@ class Applier:
         self._script.add(self._sql["save_head"], (nid, *head, fields))
         if (until := head[1]) is not None:
             self._next_until = min(until, self._next_until or until)
-        was = old[3] if old else "[]"
-        if was != fields:
-            self._save_present(nid, object_id, was, values)
+        if not old:
+            rows = _rows(nid, object_id, values)
+            self._script.add_rows(self._sql["insert_ever"], rows)
+            self._script.add_rows(self._sql["insert_present"], rows)
+        elif old[3] != fields:
+            self._save_present(nid, object_id, old[3], values)
 
     def _save_ever(self, nid: int, object_id: str, values: _Values) -> None:
-        place = text_order(object_id)
-        rows = [(fid, sort_key(value), place, nid) for fid, value in values]
-        self._script.add_rows(self._sql["insert_ever"], rows)
+        self._script.add_rows(self._sql["insert_ever"], _rows(nid, object_id, values))
 
     def _save_present(self, nid: int, object_id: str, old: str, values: _Values) -> None:
         """Let the object be found by what its head shows now; what it showed it has ever had."""
@@ -258,6 +260,12 @@ class Applier:
             fid = self._execute(self._sql["insert_field"], (kind, KIND_FIELD, KIND)).get
             self._fields.add(fid, kind, KIND_FIELD, KIND)
         return self._fields.values(document)
+
+
+def _rows(nid: int, object_id: str, values: _Values) -> list[tuple[Any, ...]]:
+    """What an object is found by, as it is written."""
+    place = text_order(object_id)
+    return [(fid, sort_key(value), place, nid) for fid, value in values]
 
 
 def _is_last(head: Any, start: Instant) -> bool:
