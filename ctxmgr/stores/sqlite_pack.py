@@ -137,7 +137,7 @@ class Packer:
         if prepared.plain is not None:
             return prepared.plain
         known = self._recall(nid, before)
-        if not known.fields and not any(map(_may_be_kept_apart, prepared.raws)):
+        if not known.fields and not _has_parts(prepared.raws):
             # Not remembered: if there ever is a next version, this one is read back as quickly.
             return join_fields(prepared.raws, exact=prepared.exact)
         cells = [
@@ -279,9 +279,10 @@ class Packer:
             self._size -= dropped.size
 
 
-def _may_be_kept_apart(field: tuple[str, bytes]) -> bool:
-    raw = field[1]
-    return len(raw) >= PIECE_MIN or (len(raw) >= LIST_MIN and raw[:1] == b"[")
+def _has_parts(raws: Raws) -> bool:
+    """Tell whether some value may be kept outside of the body."""
+    large = [raw for _, raw in raws if len(raw) >= LIST_MIN]
+    return any(len(raw) >= PIECE_MIN or raw[:1] == b"[" for raw in large)
 
 
 def _parse(raw: bytes, *, exact: bool) -> Any:
