@@ -28,6 +28,7 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None), list, dict})
 
 _NESTED: Final = frozenset({list, dict})
 _FLAT: Final = _PLAIN - _NESTED
+_SIMPLE: Final = _FLAT - {float}
 
 _MIDDLING: Final = (1e-4, 1e15)
 """Between these every writer of shortest floats gives plain digits with a point in them."""
@@ -59,6 +60,8 @@ def canonical(value: object) -> bytes:
 
 def _is_plain(value: object) -> bool:
     """Tell whether orjson may write it, one level of nesting at a time."""
+    if type(value) is dict and set(map(type, value.values())) <= _SIMPLE:
+        return _all_keys(value).isascii()
     level: list[Any] = [[value]]
     for _ in range(_NESTING_MAX):
         inner: list[Any] = []

@@ -23,7 +23,7 @@ from ctxmgr.core.envelopes import (
     seal_sourced,
     seal_unsourced,
 )
-from ctxmgr.core.hashes import file_hash, is_hash
+from ctxmgr.core.hashes import content_hash, file_hash, file_metadata_hash, is_hash
 from ctxmgr.core.sources import Source, file_type
 from ctxmgr.errors import Incorrect
 
@@ -59,7 +59,7 @@ class File(Sealed):
             raise Incorrect(f"file_hash is a SHA-256 in hex, not {self.file_hash!r:.80}")
         if self.file_hash is None and self.content is not None:
             raise Incorrect("a file with content has been read, so it has a file_hash")
-        seal_sourced(self, source=self.source, content=self.content, file_hash=self.file_hash)
+        self._seal(content_hash(self.content))
 
     @classmethod
     def stub(cls, source: Source) -> Self:
@@ -72,12 +72,35 @@ class File(Sealed):
 
         ``kept`` says what is stored of its text, if not all; ``file_hash`` is that of the bytes.
         """
+        hashed = file_hash(data)
         try:
             content = data.decode()
         except UnicodeDecodeError:
-            return cls(source=source, content=None, file_hash=file_hash(data))
+            return cls(source=source, content=None, file_hash=hashed)
         text = content if kept is None else kept(content)
-        return cls(source=source, content=text, file_hash=file_hash(data))
+        if text is not content:
+            return cls(source=source, content=text, file_hash=hashed)
+        return cls._of_text(source, content, hashed)
+
+    @classmethod
+    def _of_text(cls, source: Source, content: str, hashed: str) -> Self:
+        """A file whose bytes are this text: one hash is both, and nothing is left to be checked."""
+        file = object.__new__(cls)
+        object.__setattr__(file, "source", source)
+        object.__setattr__(file, "content", content)
+        object.__setattr__(file, "file_hash", hashed)
+        file._seal(hashed)
+        return file
+
+    def _seal(self, content: str | None) -> None:
+        metadata = file_metadata_hash(file_type=self.file_type, char_count=self.char_count)
+        seal_sourced(
+            self,
+            source=self.source,
+            file_hash=self.file_hash,
+            content=content,
+            metadata=metadata,
+        )
 
     def deleted(self) -> Self:
         """Return the version that says its source is gone."""

@@ -41,6 +41,8 @@ on its way to a server, which takes 64 MiB at once."""
 RESERVED_PREFIX: Final = "ctxmgr/"
 """Ids that begin so are a store's own bookkeeping."""
 
+_RESERVED: Final = f"ids that begin with {RESERVED_PREFIX!r} are the store's own"
+
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -85,10 +87,14 @@ def check_sizes(encoded_bytes: int) -> None:
 
 def check_object_id(object_id: object) -> None:
     """Raise ``Incorrect`` unless this can name an object."""
+    if type(object_id) is str and object_id.isascii() and 0 < len(object_id) <= OBJECT_ID_BYTES_MAX:
+        if object_id.startswith(RESERVED_PREFIX):
+            raise Incorrect(f"{object_id}: {_RESERVED}")
+        return
     if not isinstance(object_id, str) or not object_id:
         raise Incorrect(f"an object id is a non-empty text ({ID!r}), not {object_id!r}")
     if object_id.startswith(RESERVED_PREFIX):
-        raise Incorrect(f"{object_id}: ids that begin with {RESERVED_PREFIX!r} are the store's own")
+        raise Incorrect(f"{object_id}: {_RESERVED}")
     if not object_id.isascii():
         check_value(object_id, where="object id")
     if len(object_id) * 4 > OBJECT_ID_BYTES_MAX < len(object_id.encode()):

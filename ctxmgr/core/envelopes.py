@@ -70,13 +70,13 @@ class Sealed:
 
 
 def seal_sourced(
-    version: Sealed, *, source: Source, content: str | None, file_hash: str | None
+    version: Sealed, *, source: Source, file_hash: str | None, content: str | None, metadata: str
 ) -> None:
-    """Seal a version whose id follows from its source. Only ``__post_init__`` calls this."""
+    """Seal a version whose id follows from its source, with the hashes of its parts."""
     identity = sourced_id(version.kind, source)
     object.__setattr__(version, "object_id", identity)
     object.__setattr__(version, "identity_hash", identity)
-    _seal_hashes(version, content, file_hash, metadata_hash(version.metadata()))
+    _seal_hashes(version, file=file_hash, content=content, metadata=metadata)
 
 
 @lru_cache(IDENTITIES_MAX)
@@ -92,7 +92,8 @@ def seal_unsourced(
     check_object_id(object_id)
     object.__setattr__(version, "object_id", object_id)
     object.__setattr__(version, "identity_hash", identity_hash(version.kind, object_id=object_id))
-    _seal_hashes(version, content, None, metadata or metadata_hash(version.metadata()))
+    hashed = metadata or metadata_hash(version.metadata())
+    _seal_hashes(version, file=None, content=content_hash(content), metadata=hashed)
 
 
 def check_session_id(session_id: object) -> None:
@@ -140,9 +141,8 @@ def copied(value: Any) -> Any:
     return value
 
 
-def _seal_hashes(version: Sealed, content: str | None, file: str | None, metadata: str) -> None:
-    hashed = content_hash(content)
-    object.__setattr__(version, "content_hash", hashed)
+def _seal_hashes(version: Sealed, *, file: str | None, content: str | None, metadata: str) -> None:
+    object.__setattr__(version, "content_hash", content)
     object.__setattr__(version, "metadata_hash", metadata)
-    sealed = object_hash(file=file, content=hashed, metadata=metadata)
+    sealed = object_hash(file=file, content=content, metadata=metadata)
     object.__setattr__(version, "object_hash", sealed)

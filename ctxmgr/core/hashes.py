@@ -38,8 +38,10 @@ def identity_hash(
     assert (source is None) != (object_id is None)
     # Written out as canonical JSON writes them, whose keys are sorted: every object passes here.
     if source is not None:
-        return sha256(b'{"source":', canonical(dict(source)), b',"type":', canonical(kind), b"}")
-    return sha256(b'{"type":', canonical(kind), b',"xt/id":', canonical(object_id), b"}")
+        parts = (b'{"source":', canonical(dict(source)), b',"type":', canonical(kind), b"}")
+    else:
+        parts = (b'{"type":', canonical(kind), b',"xt/id":', canonical(object_id), b"}")
+    return sha256(b"".join(parts))
 
 
 def file_hash(data: bytes) -> str:
@@ -62,12 +64,16 @@ def metadata_hash(fields: Mapping[str, Any]) -> str:
     return sha256(canonical({name: fields[name] for name in fields if name not in NOT_METADATA}))
 
 
+def file_metadata_hash(*, file_type: str, char_count: int) -> str:
+    """Hash the fields of a file's version, of which there are these two."""
+    counted = b'{"char_count":%d,"file_type":' % char_count
+    return sha256(counted + canonical(file_type) + b"}")
+
+
 def object_hash(*, file: str | None, content: str | None, metadata: str) -> str:
     """Hash the three hashes of one version into one."""
-    return sha256(
-        *(b'{"content_hash":', canonical(content), b',"file_hash":', canonical(file)),
-        *(b',"metadata_hash":', canonical(metadata), b"}"),
-    )
+    hashed = b'{"content_hash":%b,"file_hash":%b,"metadata_hash":%b}'
+    return sha256(hashed % (_hash_text(content), _hash_text(file), _hash_text(metadata)))
 
 
 def sha256(*parts: bytes) -> str:
@@ -83,3 +89,9 @@ def sha256(*parts: bytes) -> str:
 def is_hash(value: object) -> bool:
     """Tell whether this could be one of the five."""
     return isinstance(value, str) and _HEX.fullmatch(value) is not None
+
+
+def _hash_text(value: str | None) -> bytes:
+    if type(value) is str and value.isalnum():
+        return b'"%b"' % value.encode()
+    return canonical(value)

@@ -52,6 +52,9 @@ INDEX_BATCH_BYTES_MAX: Final = FILE_BYTES_MAX
 at most, and a byte becomes six at most in a document. Two batches are in memory at once: one is
 read while the one before is committed."""
 
+READ_TOGETHER: Final = 50
+"""Files read before the first of them is hashed; so many that more gain nothing."""
+
 LOOKS_MAX: Final = 5_000
 """Files looked at in one go of a thread, so that closing waits for no more."""
 
@@ -210,12 +213,13 @@ class Indexing:
         """Read until a transaction is full. One thread: more of them only wait for each other."""
         observed: list[Observation] = []
         size = 0
-        for path in paths:
-            each = self._observing.read_at_once(path)
-            observed.append(each)
-            size += each.file.char_count if each.file else 0
-            if len(observed) >= INDEX_BATCH_FILES_MAX or size >= INDEX_BATCH_BYTES_MAX:
+        while len(observed) < INDEX_BATCH_FILES_MAX and size < INDEX_BATCH_BYTES_MAX:
+            next_ones = islice(paths, min(READ_TOGETHER, INDEX_BATCH_FILES_MAX - len(observed)))
+            some = self._observing.read_at_once(next_ones, bytes_max=INDEX_BATCH_BYTES_MAX - size)
+            if not some:
                 break
+            observed += some
+            size += sum(each.file.char_count for each in some if each.file)
         return observed
 
 

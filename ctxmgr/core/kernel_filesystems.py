@@ -30,7 +30,7 @@ MADE_UP: Final = frozenset(
 )
 """The numbers in <linux/magic.h>."""
 
-_STATFS_BYTES: Final = 256
+_Statfs: Final = ctypes.c_char * 256
 """More than struct statfs on any Linux; its first word is the filesystem's number."""
 
 _WORD_MASK: Final = 0xFFFF_FFFF
@@ -40,7 +40,7 @@ def is_made_up(fd: int) -> bool:
     """Tell whether an open file is one of these. Only Linux has them."""
     if sys.platform != "linux":
         return False
-    answer = ctypes.create_string_buffer(_STATFS_BYTES)
+    answer = _Statfs()
     if _libc().fstatfs(fd, answer) != 0:
         number = ctypes.get_errno()
         raise OSError(number, "fstatfs")

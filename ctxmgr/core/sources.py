@@ -103,8 +103,9 @@ def parse_source(value: object, *, types: Mapping[str, SourceType] = SOURCE_TYPE
 
 def file_type(source: Source) -> str:
     """Return the text after the last dot of the name, case kept; empty if none or it leads."""
-    dot = source.name.rfind(".")
-    return source.name[dot + 1 :] if dot > 0 else ""
+    name = source.name
+    dot = name.rfind(".")
+    return name[dot + 1 :] if dot > 0 else ""
 
 
 def _check_fields(value: dict[str, Any], source_type: SourceType) -> None:

@@ -29,6 +29,10 @@ from ctxmgr.stores.sqlite_timeline import Entry, added, sequence_of, wid_of
 _Values: TypeAlias = list[tuple[int, Any]]
 """What a document is found by: (fid, value)."""
 
+TOGETHER_MIN: Final = 16
+"""Changes from which a transaction is written table by table: no object is in it twice, so what
+one of them writes and reads is no other's."""
+
 STALE_HEADS_MAX: Final = 100
 """Heads renewed by one transaction because a version from the future has begun."""
 
@@ -42,7 +46,7 @@ class Applier:
         self._clock = context.clock
         self._sql = statements()
         self._store_name = context.store_name
-        self._script = Script(self._execute)
+        self._script = Script(connection)
         self._names = Names(self._execute)
         self._fields = Fields()
         self._bodies = Bodies(self._execute, url=context.url)
@@ -91,6 +95,10 @@ class Applier:
             return known
         sequence = self._last[0] + 1
         instant = max(self._clock(), self._last[1])
+        together = len(job.changes) >= TOGETHER_MIN
+        if together:
+            matched = [each.object_id for each in job.matches]
+            self._names.look_up({*matched, *(each.object_id for each in job.changes)})
         self._judge(job.matches, instant)
         self.wrote = True
         self._names.trim()
@@ -99,7 +107,8 @@ class Applier:
         self._script.add(self._sql["insert_tx"], (sequence, instant, job.key, mark))
         for place, change in enumerate(job.changes):
             self._write(wid_of(sequence, place), change, instant)
-            self._script.run()
+            if not together:
+                self._script.run()
         self._script.run()
         self._renew_heads(instant)
         self._last = (sequence, instant)
@@ -218,14 +227,15 @@ class Applier:
         self._script.add(self._sql["save_head"], (nid, *head, fields))
         if (until := head[1]) is not None:
             self._next_until = min(until, self._next_until or until)
-        was = old[3] if old else "[]"
-        if was != fields:
-            self._save_present(nid, object_id, was, values)
+        if not old:
+            rows = _rows(nid, object_id, values)
+            self._script.add_rows(self._sql["insert_ever"], rows)
+            self._script.add_rows(self._sql["insert_present"], rows)
+        elif old[3] != fields:
+            self._save_present(nid, object_id, old[3], values)
 
     def _save_ever(self, nid: int, object_id: str, values: _Values) -> None:
-        place = text_order(object_id)
-        rows = [(fid, sort_key(value), place, nid) for fid, value in values]
-        self._script.add_rows(self._sql["insert_ever"], rows)
+        self._script.add_rows(self._sql["insert_ever"], _rows(nid, object_id, values))
 
     def _save_present(self, nid: int, object_id: str, old: str, values: _Values) -> None:
         """Let the object be found by what its head shows now; what it showed it has ever had."""
@@ -250,6 +260,12 @@ class Applier:
             fid = self._execute(self._sql["insert_field"], (kind, KIND_FIELD, KIND)).get
             self._fields.add(fid, kind, KIND_FIELD, KIND)
         return self._fields.values(document)
+
+
+def _rows(nid: int, object_id: str, values: _Values) -> list[tuple[Any, ...]]:
+    """What an object is found by, as it is written."""
+    place = text_order(object_id)
+    return [(fid, sort_key(value), place, nid) for fid, value in values]
 
 
 def _is_last(head: Any, start: Instant) -> bool:

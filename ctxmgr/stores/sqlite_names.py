@@ -1,10 +1,11 @@
 """The numbers of texts, as the one who writes knows them. Touches the database.
 
 A number never changes once it is committed, so what is remembered stays true whatever others do;
-only which number comes next is asked again after they wrote.
+only which number comes next, and which texts have none, is asked again after they wrote.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from itertools import islice
 from typing import Any, Final
 
 from ctxmgr.stores.sqlite_reader import text_key
@@ -12,6 +13,9 @@ from ctxmgr.stores.sqlite_statements import statements
 
 NAMES_MAX: Final = 50_000
 """Numbers of texts kept in memory, some 10 MB; then they are asked for again."""
+
+LOOKED_UP_MAX: Final = 500
+"""Texts that one query asks for; SQLite binds 32,766 values at most."""
 
 
 class Names:
@@ -21,25 +25,40 @@ class Names:
         self._execute = execute
         self._sql = statements()
         self._known: dict[str, int] = {}
+        self._absent: set[str] = set()
+        """Of the texts that were looked up last, those without a number."""
         self._next = 1
 
     def begin(self) -> None:
         """Learn which number comes next; the write lock is held."""
+        self._absent.clear()
         self._next = (self._execute(self._sql["last_name"]).get or 0) + 1
 
     def forget(self) -> None:
         """Drop what may have been rolled back."""
         self._known.clear()
+        self._absent.clear()
 
     def trim(self) -> None:
         """Keep the bound. Between transactions: within one, some may not be written yet."""
         if len(self._known) > NAMES_MAX:
             self._known.clear()
 
+    def look_up(self, texts: Collection[str]) -> None:
+        """Ask for many numbers at once, so that ``find`` knows them, or that there is none."""
+        asked = {text_key(text): text for text in texts if text not in self._known}
+        self._absent = set(asked.values())
+        left = iter(asked)
+        while some := tuple(islice(left, LOOKED_UP_MAX)):
+            query = self._sql["find_names"].format(places=", ".join("?" * len(some)))
+            for key, nid in self._execute(query, some):
+                self._known[asked[key]] = nid
+                self._absent.discard(asked[key])
+
     def find(self, text: str) -> int | None:
         """The number of a text, if it has one."""
         nid = self._known.get(text)
-        if nid is None:
+        if nid is None and text not in self._absent:
             nid = self._execute(self._sql["find_name"], (text_key(text),)).get
             if nid is not None:
                 self._known[text] = nid
@@ -52,6 +71,7 @@ class Names:
     def add(self, text: str, write: Callable[[str, tuple[Any, ...]], object]) -> int:
         """Give a text that has none its number, written by ``write`` now or soon."""
         nid = self._known[text] = self._next
+        self._absent.discard(text)
         self._next += 1
         write(self._sql["insert_name"], (nid, text_key(text)))
         return nid

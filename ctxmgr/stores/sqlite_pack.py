@@ -96,7 +96,7 @@ def prepare(document: Document) -> Prepared:
         if len(plain) <= PLAIN_MAX:
             return Prepared(document.copy(), plain, [], plain[0] == SPACE, len(plain))
     exact, raws = raw_fields(document)
-    size = sum(len(raw) for _, raw in raws)
+    size = sum([len(raw) for _, raw in raws])
     check_size(document[ID], size)
     if size <= PLAIN_MAX:
         return Prepared(document.copy(), join_fields(raws, exact=exact), [], exact, size)
@@ -137,6 +137,9 @@ class Packer:
         if prepared.plain is not None:
             return prepared.plain
         known = self._recall(nid, before)
+        if not known.fields and not _has_parts(prepared.raws):
+            # Not remembered: if there ever is a next version, this one is read back as quickly.
+            return join_fields(prepared.raws, exact=prepared.exact)
         cells = [
             (name, self._cell(raw, known.fields.get(name), exact=prepared.exact))
             for name, raw in prepared.raws
@@ -274,6 +277,12 @@ class Packer:
         while self._size > REMEMBERED_BYTES and self._remembered:
             _, dropped = self._remembered.popitem(last=False)
             self._size -= dropped.size
+
+
+def _has_parts(raws: Raws) -> bool:
+    """Tell whether some value may be kept outside of the body."""
+    large = [raw for _, raw in raws if len(raw) >= LIST_MIN]
+    return any(len(raw) >= PIECE_MIN or raw[:1] == b"[" for raw in large)
 
 
 def _parse(raw: bytes, *, exact: bool) -> Any:

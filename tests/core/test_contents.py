@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 
 from ctxmgr.core.contents import File, FileState, ToolCall
+from ctxmgr.core.hashes import file_hash
 from ctxmgr.core.objects import to_document
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.errors import Incorrect
@@ -33,6 +34,14 @@ def test_a_text_file_keeps_its_text_and_counts_code_points(text: str) -> None:
     assert (file.content, file.char_count) == (text, len(text))
     assert file.file_hash == file.content_hash
     assert file.state() is FileState.LIVE
+
+
+@given(texts)
+def test_a_file_that_was_read_is_the_file_of_its_text(text: str) -> None:
+    """Its text is hashed once for both, and nothing else may come of that."""
+    file = File.read(SOURCE, data=text.encode())
+
+    assert file == File(source=SOURCE, content=text, file_hash=file_hash(text.encode()))
 
 
 def test_a_byte_order_mark_stays_in_the_text() -> None:

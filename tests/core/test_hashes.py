@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctxmgr.core.canonical import canonical
 from ctxmgr.core.hashes import (
     NOT_METADATA,
     content_hash,
     file_hash,
+    file_metadata_hash,
     identity_hash,
     is_hash,
     metadata_hash,
@@ -134,3 +136,22 @@ def test_what_is_no_hash_is_not_taken_for_one(value: object) -> None:
     """003-R045: SHA-256 in lower-case hex, nothing else."""
     assert not is_hash(value)
     assert is_hash("a" * 64)
+
+
+@given(texts, st.integers(0, 2**40))
+def test_a_files_metadata_hashes_as_any_other(file_type: str, char_count: int) -> None:
+    """Every file passes here, so its two fields are written out; the bytes are the canonical."""
+    hashed = file_metadata_hash(file_type=file_type, char_count=char_count)
+
+    assert hashed == metadata_hash({"file_type": file_type, "char_count": char_count})
+
+
+@given(st.none() | texts, st.none() | texts)
+def test_a_version_hashes_as_the_canonical_map_of_its_hashes(
+    file: str | None, content: str | None
+) -> None:
+    """What was stored as a hash may be any text, and is still told from the right one."""
+    hashed = object_hash(file=file, content=content, metadata="c" * 64)
+
+    expected = {"file_hash": file, "content_hash": content, "metadata_hash": "c" * 64}
+    assert hashed == hashlib.sha256(canonical(expected)).hexdigest()

@@ -34,6 +34,10 @@ INSERT INTO tx (seq, instant, key, digest) VALUES (?, ?, ?, ?);
 -- The number of a text.
 SELECT nid FROM name WHERE text = ?;
 
+-- name: find_names
+-- The numbers of several texts, as far as they have one.
+SELECT text, nid FROM name WHERE text IN ({places});
+
 -- name: last_name
 -- The number that was given last.
 SELECT max(nid) FROM name;

@@ -1,0 +1,88 @@
+"""Large transactions are written table by table, and leave the very rows that small ones do."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ctxmgr.core.store import Delete, FieldType, Kind, Operation, Put
+from ctxmgr.core.transactions import written_id
+from ctxmgr.stores import sqlite_apply, sqlite_script
+from ctxmgr.stores.sqlite import SqliteStore
+
+KINDS = {"note": Kind("note", {"rank": FieldType.INTEGER, "word": FieldType.TEXT})}
+TABLES = ("name", "write", "entry", "head", "field", "ever", "present", "piece", "list", "item")
+NOW = 1_000
+
+_ids = st.sampled_from([f"{n:064x}" for n in range(3)] + [f"id-{n}" for n in range(5)])
+_times = st.none() | st.integers(1, 2 * NOW)
+_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "rank": st.none() | st.integers(0, 3),
+        "word": st.sampled_from(["", "a", "é", "😀"]),
+        "content": st.sampled_from(["", "x" * 700, "y" * 5_000]),
+        "refs": st.lists(_ids, max_size=40),
+    },
+)
+_puts = st.builds(
+    lambda object_id, fields, time: Put(
+        {"xt/id": object_id, "type": "note", **fields}, valid_from=time
+    ),
+    _ids,
+    _fields,
+    _times,
+)
+_writes = _puts | st.builds(Delete, _ids, _times)
+_transactions = st.lists(st.lists(_writes, max_size=6, unique_by=written_id), max_size=4)
+
+
+def rows_after(transactions: list[list[Operation]], *, together: bool) -> dict[str, list[Any]]:
+    """Commit them in one way or the other, and read every table."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite_apply, "TOGETHER_MIN", 0 if together else 1_000)
+        patch.setattr(sqlite_script, "SCRIPT_ROWS_MAX", 0 if together else 1_000)
+        file = Path(folder) / "store.db"
+        asyncio.run(_commit(file, transactions))
+        connection = apsw.Connection(str(file))
+        try:
+            return {each: _rows(connection, each) for each in TABLES}
+        finally:
+            connection.close()
+
+
+async def _commit(file: Path, transactions: list[list[Operation]]) -> None:
+    async with await SqliteStore.open(file, kinds=KINDS, clock=lambda: NOW) as store:
+        for each in transactions:
+            await store.commit(each)
+
+
+def _rows(connection: apsw.Connection, table: str) -> list[Any]:
+    return sorted(connection.execute(f"SELECT * FROM {table}"), key=repr)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_transactions)
+def test_both_ways_of_writing_leave_the_same_rows(transactions: list[list[Operation]]) -> None:
+    """Which way is taken depends on the number of changes alone, and nobody should see which."""
+    one_by_one = rows_after(transactions, together=False)
+
+    assert rows_after(transactions, together=True) == one_by_one
+
+
+async def test_a_text_that_a_list_mentions_first_is_an_object_later(tmp_path: Path) -> None:
+    """It has a number before its own write comes, though it had none when all were looked up."""
+    refs = [f"later-{number}" for number in range(40)]
+    first = Put({"xt/id": "first", "type": "note", "refs": refs, "content": "x" * 2_000})
+    later = [Put({"xt/id": each, "type": "note"}) for each in refs]
+
+    async with await SqliteStore.open(tmp_path / "store.db", kinds=KINDS) as store:
+        await store.commit([first, *later])
+        found = await store.get_many(["first", *refs])
+
+    assert [each.document for each in found.values()] == [put.document for put in (first, *later)]
