@@ -134,6 +134,7 @@ def test_a_list_is_read_page_by_page(local: Worked) -> None:
         ("/get", {"object_id": "x", "sequence": 10**30}, 400, "incorrect"),
         ("/get", {"object_id": "\ud800"}, 400, "incorrect"),
         ("/get", {}, 400, "incorrect"),
+        ("/get", {"object_id": None}, 400, "incorrect"),
         ("/find", {"kind": "file", "limit": 0}, 400, "incorrect"),
         ("/nothing", {}, 405, "incorrect"),
         ("/vacuum", {}, 405, "incorrect"),
