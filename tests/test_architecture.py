@@ -115,7 +115,9 @@ MUST_BE_PURE: Final = (
     "errors",
 )
 DRIVERS: Final = frozenset({"apsw", "sqlite3", "psycopg"})
-HTTP: Final = frozenset({"httpx", "httpcore", "aiohttp", "requests", "urllib3"})
+HTTP: Final = frozenset(
+    {"httpx", "httpcore", "aiohttp", "requests", "urllib3", "starlette", "uvicorn"}
+)
 AUDIT_MAY_IMPORT: Final = frozenset({"errors", "core.hashes", "core.events"})
 HARNESS_MAY_IMPORT: Final = frozenset(
     {

@@ -81,21 +81,23 @@ class _Telling:
 
     async def _tell(self) -> None:
         last = await self._listener.last_handled()
-        async for event in _events(self._store, last):
-            await self._listener.handle(event)
+        async for events in told_after(self._store, last):
+            for event in events:
+                await self._listener.handle(event)
 
 
-async def _events(store: Store, last: EventId | None) -> AsyncIterator[Event]:
+async def told_after(store: Store, last: EventId | None) -> AsyncIterator[tuple[Event, ...]]:
+    """Tell what happened after an event, transaction by transaction, until there is no more."""
     # The last transaction is read once more: of its events only some may have been handled.
     after = None if last is None or last.sequence == 0 else last.sequence - 1
     while page := await store.feed(after=after, limit=FEED_PAGE):
         for transaction in page:
-            for event in unheard(await _derived(store, transaction), last=last):
-                yield event
+            yield tuple(unheard(await derived(store, transaction), last=last))
         after = page[-1].sequence
 
 
-async def _derived(store: Store, transaction: Transaction) -> tuple[Event, ...]:
+async def derived(store: Store, transaction: Transaction) -> tuple[Event, ...]:
+    """Tell what happened in one transaction; reads the versions that it replaced."""
     ids = compared(transaction)
     if not ids or transaction.sequence == 0:
         return derive(transaction, before={})

@@ -7,7 +7,7 @@ Whatever is wrong is ``Incorrect`` and names the parameter.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -48,11 +48,9 @@ def from_json(operation: Operation, given: object) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise Incorrect(f"{operation.name} takes a JSON object, not {given!r:.40}")
     known = _known(operation, given)
-    return {
-        parameter.name: _of_json(parameter, given[name])
-        for name, parameter in known.items()
-        if name in given and given[name] is not None
-    }
+    present = {name: value for name, value in given.items() if value is not None}
+    _check_required(operation, present)
+    return {known[name].name: _of_json(known[name], value) for name, value in present.items()}
 
 
 def from_query(operation: Operation, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -61,6 +59,7 @@ def from_query(operation: Operation, pairs: Iterable[tuple[str, str]]) -> dict[s
     for name, value in pairs:
         given.setdefault(name, []).append(value)
     known = _known(operation, given)
+    _check_required(operation, given)
     return {known[name].name: _of_query(known[name], values) for name, values in given.items()}
 
 
@@ -90,16 +89,20 @@ _INTEGER_SCHEMA: Final = {"type": "integer", "minimum": -INTEGER_MAX, "maximum":
 
 
 def _known(operation: Operation, given: Iterable[str]) -> dict[str, Parameter]:
-    """Return the parameters by name, if nothing unknown is given and nothing required lacks."""
+    """Return the parameters by name, if nothing unknown is given."""
     known = {each.shown_name: each for each in operation.parameters}
     unknown = [name for name in given if name not in known]
     if unknown:
         names = ", ".join(known) or "none"
         raise Incorrect(f"{operation.name} has no parameter {unknown[0]!r:.80}; it has {names}")
-    missing = [name for name, each in known.items() if each.required and name not in given]
+    return known
+
+
+def _check_required(operation: Operation, given: Container[str]) -> None:
+    required = [each.shown_name for each in operation.parameters if each.required]
+    missing = [name for name in required if name not in given]
     if missing:
         raise Incorrect(f"{operation.name} needs {', '.join(missing)}")
-    return known
 
 
 def _of_json(parameter: Parameter, value: Any) -> Any:

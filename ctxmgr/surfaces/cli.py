@@ -4,13 +4,14 @@ Only click is imported before a command runs, so that ``--help`` and completion 
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ctxmgr import __version__
+from ctxmgr.errors import Incorrect
+from ctxmgr.surfaces.arguments import read_instant
 from ctxmgr.surfaces.catalogue import Operation, Parameter
 from ctxmgr.surfaces.operations import OPERATIONS
 
@@ -26,15 +27,12 @@ class InstantType(click.ParamType[int]):
     name = "instant"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int) or value.isdigit():
-            return int(value)
+        if isinstance(value, int):
+            return value
         try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither milliseconds nor ISO 8601", param, ctx)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return int(moment.timestamp() * 1000)
+            return read_instant(value)
+        except Incorrect as error:
+            self.fail(str(error), param, ctx)
 
 
 def build(operations: tuple[Operation, ...]) -> click.Group:

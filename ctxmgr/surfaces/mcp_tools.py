@@ -40,6 +40,8 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "doctor": "is for a person who looks",
         "completion": "is for a shell",
         "mcp": "is this server",
+        "serve": "is another server",
+        "token": "makes what another server is guarded by",
         "xtdb up": "starts a process",
         "xtdb down": "ends a process",
         "xtdb status": "tells of a process",

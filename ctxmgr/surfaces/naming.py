@@ -38,7 +38,7 @@ CHUNK: Final = 200
 
 async def get_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> Session | None:
     """Return the session that a person means, as it is stored; None: there is none."""
-    ids = [session_object_id(name), *([name] if name.startswith(f"{SESSION}:") else [])]
+    ids = [*([name] if name.startswith(f"{SESSION}:") else []), session_object_id(name)]
     found = await store.get_many(ids, as_of=as_of)
     return next((read_session(version) for version in found.values()), None)
 

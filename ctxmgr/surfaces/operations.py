@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import ExtraMissing, Incorrect
 from ctxmgr.surfaces.catalogue import Operation, Param
 from ctxmgr.surfaces.completion_operation import completion
 from ctxmgr.surfaces.hook_operation import hook
@@ -39,6 +39,7 @@ from ctxmgr.surfaces.store_operations import (
     vacuum,
     verify,
 )
+from ctxmgr.surfaces.token_operation import token
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -89,6 +90,44 @@ async def bench(
         raise Incorrect(f"the benchmark of {name} takes no folder and draws no picture")
     report: Report = await module.run(quick=quick, histories=histories, say=app.say, **given)
     return replace(report, report_only=report_only)
+
+
+async def serve(
+    app: "App",
+    *,
+    host: Annotated[str, Param("The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Param("The port; 0 takes a free one.")] = 8321,
+    read_only: Annotated[bool, Param("Refuse whatever writes.")] = False,
+    require_token: Annotated[
+        bool, Param("Ask for a token on loopback too; elsewhere one is always needed.")
+    ] = False,
+    rate: Annotated[
+        int, Param("Requests a second of one client, on average.", metavar="NUMBER")
+    ] = 500,
+) -> None:
+    """Serve the store over HTTP until it is interrupted.
+
+    Prints where it listens. Beyond loopback a token is needed, which `ctxmgr token` makes; put a
+    proxy with TLS before it there. SIGTERM and Ctrl-C end the event streams, finish what was
+    begun and close the store.
+    """
+    try:
+        from ctxmgr.surfaces.serving import Address, serve_until_cancelled
+    except ModuleNotFoundError as error:
+        if error.name not in {"starlette", "uvicorn"}:
+            raise
+        raise ExtraMissing(error.name, extra="serve") from error
+
+    if rate < 1:
+        raise Incorrect(f"--rate is a number of requests, from 1, not {rate}")
+    await serve_until_cancelled(
+        app,
+        Address(host, port),
+        operations=OPERATIONS,
+        read_only=read_only,
+        require_token=require_token,
+        rate_per_second=rate,
+    )
 
 
 async def doctor(app: "App") -> "list[Finding]":
@@ -216,6 +255,16 @@ OPERATIONS: Final = (
         example="ctxmgr bench stores --quick",
         uses_store=False,
         succeeded=lambda report: report.report_only or not report.misses,
+    ),
+    Operation(
+        run=serve, name="serve", writes=False, example="ctxmgr serve --port 8321", streams=True
+    ),
+    Operation(
+        run=token,
+        name="token",
+        writes=True,
+        example="ctxmgr token --session s1 --days 7",
+        uses_store=False,
     ),
     Operation(run=doctor, name="doctor", writes=False, example="ctxmgr doctor"),
     Operation(

@@ -8,7 +8,8 @@ import pytest
 from tests.reference import HELP, help_texts
 
 HEAVY = (
-    *("apsw", "asyncio", "httpx", "mcp", "pydantic", "pydantic_settings", "rich", "uvicorn"),
+    *("apsw", "asyncio", "httpx", "mcp", "pydantic", "pydantic_settings", "rich"),
+    *("starlette", "uvicorn"),
     *("ctxmgr.app", "ctxmgr.core.assembly", "ctxmgr.core.secrets"),
 )
 
