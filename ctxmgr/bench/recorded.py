@@ -1,4 +1,4 @@
-"""A recorded session in the common form, as turns of calls with outputs. Pure.
+"""A recorded session, as turns of calls with outputs; mostly from the common form. Pure.
 
     {"id", "messages": [{"role": "system" | "user" | "assistant" | "tool", "text"}]}
 
@@ -11,6 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from ctxmgr.messages import recorded
+from ctxmgr.messages.recorded import RecordedPart, Recording
 
 _FENCE = re.compile(r"```(?:bash|sh|shell)\n(.*?)\n?```", re.DOTALL)
 
@@ -61,6 +64,30 @@ def read_session(value: Mapping[str, Any]) -> RecordedSession:
     return RecordedSession(
         session_id=str(value["id"]), system_prompt="\n\n".join(system), turns=tuple(turns)
     )
+
+
+def imported(recording: Recording, *, name: str) -> RecordedSession:
+    """Take over a session that was read from its harness's own file."""
+    turns = (_imported_turn(each.user, each.said) for each in recording.turns)
+    return RecordedSession(
+        session_id=recording.recorded_id or name,
+        system_prompt=recording.system_prompt,
+        turns=tuple(turns),
+    )
+
+
+def _imported_turn(user: str, parts: Iterable[RecordedPart]) -> RecordedTurn:
+    said = [each if isinstance(each, str) else _imported_call(each) for each in parts]
+    raw = (
+        each if isinstance(each, str) else json.dumps({"tool": each.tool, "args": each.args})
+        for each in said
+    )
+    return RecordedTurn(user=user, said=tuple(said), raw="\n".join(raw))
+
+
+def _imported_call(call: recorded.RecordedCall) -> RecordedCall:
+    args = call.args if isinstance(call.args, Mapping) else {"arguments": call.args}
+    return RecordedCall(tool=call.tool, args=args, output=call.output)
 
 
 def _outputs(following: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -1,5 +1,6 @@
 """Recorded sessions in the common form, read as turns."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,14 +47,45 @@ def test_a_fenced_command_is_a_call_where_an_output_follows() -> None:
     assert said.turns[0].said == (text,)
 
 
-def test_a_folder_is_read_file_by_file_and_other_formats_are_left(tmp_path: Path) -> None:
-    """A folder may hold the same session in its harness's own format, too."""
+def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
+    """A folder may hold the same session in its harness's own format, too: once is enough."""
     folder(tmp_path, ours=[session()], short=[session(calls=0)])
-    (tmp_path / "raw.jsonl").write_text('{"type": "session"}\n', encoding="utf-8")
+    (tmp_path / "ours.raw.jsonl").write_text('{"type": "session"}\n', encoding="utf-8")
 
     found = read_folder(tmp_path)
 
     assert {name: len(sessions) for name, sessions in found.items()} == {"ours": 1}
+
+
+def test_a_harnesss_own_file_is_replayed_too(tmp_path: Path) -> None:
+    """People have recordings of their harness, and nothing in our common form."""
+    asked = {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}}
+    given = {"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}
+    messages = [{"role": "user", "content": "go"}]
+    for _ in range(3):
+        messages.append(
+            {"role": "assistant", "content": [{"type": "text", "text": "I look."}, asked]}
+        )
+        messages.append({"role": "user", "content": [given]})
+    (tmp_path / "mine.json").write_text(json.dumps(messages), encoding="utf-8")
+
+    ((name, (found,)),) = read_folder(tmp_path).items()
+
+    assert name == "anthropic: mine"
+    assert len(found.turns) == 3
+    assert found.turns[0].said == (
+        "I look.",
+        RecordedCall(tool="ls", args={"path": "."}, output="a.py"),
+    )
+    assert found.turns[0].raw == 'I look.\n{"tool": "ls", "args": {"path": "."}}'
+
+
+def test_a_file_in_no_known_format_is_named(tmp_path: Path) -> None:
+    """Left out in silence it would look as if it had been replayed."""
+    (tmp_path / "odd.json").write_text('[{"kind": "nobody knows"}]', encoding="utf-8")
+
+    with pytest.raises(Incorrect, match=r"odd.json: this is no recording in a known format"):
+        read_folder(tmp_path)
 
 
 def test_a_line_that_is_no_session_is_named(tmp_path: Path) -> None:
