@@ -83,6 +83,10 @@ class Economizing:
             self._close(each, outputs, views=told.views)
         self._stream.open(told.notices.get(turn, ()), views=told.views)
 
+    def reported(self, tokens: int) -> None:
+        """Learn from what the provider counted of the last prompt."""
+        self._planning.reported(tokens)
+
     def touched(self, file_ids: Iterable[str]) -> None:
         """Note files that the agent has read or written by a tool call of its own."""
         self._touched.update(file_ids)

@@ -41,6 +41,7 @@ from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import Match, Put
 from ctxmgr.core.tool_traces import Trace, absolute, trace_of
 from ctxmgr.core.turn_saving import Sent, TurnSaving
+from ctxmgr.core.usage import read_usage
 from ctxmgr.errors import Conflict, Incorrect
 
 Answer = str | Sequence[Mapping[str, Any]]
@@ -370,9 +371,15 @@ class LiveSession:
         self._transcript = self._transcript.append(ShownTurn.of(turn, calls=known))
         self._activations = self._activations.still_active(state.session)
         self._pending = [each for each in self._pending if each not in turn.toolcall_ids]
+        self._calibrate(turn, sent)
         self._sent = None
         self._context_calls.clear()
         return n
+
+    def _calibrate(self, turn: Turn, sent: Sent) -> None:
+        usage = read_usage(turn.assistant_meta.usage)
+        if self._economy is not None and sent.told is not None and usage is not None:
+            self._economy.reported(usage.prompt_tokens)
 
     def _adopt(self, expected: Collection[str]) -> None:
         """Take what others activated for a choice of this turn."""

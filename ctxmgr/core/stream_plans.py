@@ -1,6 +1,7 @@
 """What becomes shorter before a call, and where a cached prefix should end. Pure.
 
 next_plan   folds what pays, what is cold anyway or what does not fit, once a turn
+reported    how many tokens the provider counted: the next prompt is held to the window by that
 marks       where an API that keeps only marked prefixes should keep them
 """
 
@@ -8,11 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from ctxmgr.core.calibration import Calibration
 from ctxmgr.core.folding import HANDLE_TOKENS, Limits
 from ctxmgr.core.pieces import Piece
 from ctxmgr.core.planner import Candidate, Plan, plan_folds, plan_window
 from ctxmgr.core.policies import STUB, idle_calls
 from ctxmgr.core.stream import Stream
+from ctxmgr.core.vocabularies import EXACT, vocabulary
 from ctxmgr.errors import WindowExceeded
 
 WINDOW_SLACK: Final = 0.8
@@ -27,6 +30,14 @@ class Planning:
         self._sent = 0
         """So many messages were in the last prompt."""
         self._planned: tuple[int, Plan | None] = (0, None)
+        self._counted = 0
+        """Tokens of the last prompt, by our count."""
+        self._model = stream.policy.model
+        self._calibration = _uncalibrated(self._model)
+
+    def reported(self, tokens: int) -> None:
+        """Learn from what the provider counted of the last prompt."""
+        self._calibration = self._calibration.observe(counted=self._counted, reported=tokens)
 
     def next_plan(
         self,
@@ -90,7 +101,7 @@ class Planning:
 
     def _fits(self, fixed: Callable[[], int], *, pinned: Collection[str]) -> Plan | None:
         stream, window = self._stream, self._stream.policy.window_tokens
-        tokens = fixed() + stream.tokens()
+        tokens = self._at_most(fixed)
         if tokens <= window:
             return None
         plan = None
@@ -101,10 +112,18 @@ class Planning:
                 excess=tokens - int(window * WINDOW_SLACK),
             )
             stream.fold([folds[at] for at in plan.folds])
-            tokens = fixed() + stream.tokens()
+            tokens = self._at_most(fixed)
             if tokens <= window:
                 return plan
         raise WindowExceeded(tokens, window=window, pinned=self._pinned_tokens(pinned))
+
+    def _at_most(self, fixed: Callable[[], int]) -> int:
+        """Count the prompt as its provider will, at most."""
+        policy = self._stream.policy
+        if policy.model != self._model:
+            self._model, self._calibration = policy.model, _uncalibrated(policy.model)
+        self._counted = fixed() + self._stream.tokens()
+        return self._calibration.at_most(self._counted)
 
     def _leaving(
         self, limits_of: Callable[[Piece], Limits], *, pinned: Collection[str]
@@ -137,6 +156,11 @@ class Planning:
 
     def _aged(self, piece: Piece) -> Limits:
         return self._stream.policy.aged(piece.place.kind, tokens=piece.text.tokens)
+
+
+def _uncalibrated(model: str | None) -> Calibration:
+    """A model that is named is known by its vocabulary's bound; of none, ours is all there is."""
+    return Calibration(EXACT if model is None else vocabulary(model).bound)
 
 
 def _stub(_piece: Piece) -> Limits:

@@ -45,7 +45,8 @@ def openai_usage(usage: Mapping[str, Any] | None) -> Usage | None:
     if not usage:
         return None
     prompt = _number(usage, "prompt_tokens") or _number(usage, "input_tokens")
-    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or usage
+    told = (usage.get(name) for name in ("prompt_tokens_details", "input_tokens_details"))
+    details = next((each for each in told if isinstance(each, Mapping)), usage)
     cached = _number(details, "cached_tokens") or _number(details, "cached_input_tokens")
     written = _number(usage, "cache_creation_input_tokens")
     written = written or _number(usage, "cache_write_input_tokens")

@@ -10,6 +10,7 @@ import pytest
 import ctxmgr
 from ctxmgr.core.assembly import Section
 from ctxmgr.core.client import Client
+from ctxmgr.core.infrastructure import AssistantMeta
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.core.parts import text_part, toolcall_part
 from ctxmgr.core.policies import Economy
@@ -235,6 +236,21 @@ async def test_a_pin_that_does_not_fit_says_what_to_unpin(session: LiveSession) 
 
     with pytest.raises(WindowExceeded, match="unpin s1-1"):
         await session.render("", policy=Economy(window_tokens=500))
+
+
+async def test_the_window_is_the_providers_by_what_it_reports(session: LiveSession) -> None:
+    """Its tokenizer is not ours: what fits by our count may be refused by the provider."""
+    said = "word " * 2_000
+    roomy, tight = Economy(window_tokens=100_000), Economy(window_tokens=3_500)
+    await session.render(said, policy=roomy)
+    await session.end_turn("yes")
+    fits = await session.render("next", policy=tight, form="context")
+
+    await session.end_turn("yes", meta=AssistantMeta(usage={"input_tokens": 4_000}))
+
+    assert said.strip() in fits.text()
+    with pytest.raises(WindowExceeded):
+        await session.render("next", policy=tight)
 
 
 async def test_a_pause_beyond_the_time_to_live_begins_an_epoch(
