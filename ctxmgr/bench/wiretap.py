@@ -19,15 +19,21 @@ class Wiretap:
     """What passed from client to server since it was last cleared."""
 
     port: int = 0
-    sent: bytearray = field(default_factory=bytearray)
+    lines: list[bytearray] = field(default_factory=list)
+    """By connection: requests of several at once are told apart by it alone."""
+
+    @property
+    def sent(self) -> bytes:
+        return b"".join(self.lines)
 
     def clear(self) -> None:
-        self.sent.clear()
+        for line in self.lines:
+            line.clear()
 
     def bodies(self, path: str) -> list[bytes]:
-        """Return the bodies of the requests to this path, in order."""
+        """Return the bodies of the requests to this path, in order on each connection."""
         found: list[bytes] = []
-        rest = bytes(self.sent)
+        rest = self.sent
         while rest:
             head, _, rest = rest.partition(b"\r\n\r\n")
             length = _content_length(head)
@@ -37,23 +43,25 @@ class Wiretap:
         return found
 
     def targets(self, path: str) -> list[str]:
-        """Return what the requests that were posted to this path asked for, in order."""
-        lines = re.findall(rb"^POST (\S+) HTTP/1.1\r$", bytes(self.sent), re.MULTILINE)
+        """Return what the requests that were posted to this path asked for, in that order."""
+        lines = re.findall(rb"POST (\S+) HTTP/1.1\r\n", self.sent)
         return [line.decode() for line in lines if path.encode() in line]
 
 
 @asynccontextmanager
 async def tapped(port: int) -> AsyncIterator[Wiretap]:
-    """Open a port of our own that leads to the server's, one connection at a time."""
+    """Open a port of our own that leads to the server's."""
     tap = Wiretap()
-    lines: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
+    serving: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        lines[writer] = asyncio.current_task()
+        serving[writer] = asyncio.current_task()
+        tap.lines.append(bytearray())
+        sent = tap.lines[-1]
         upstream, downstream = await asyncio.open_connection("127.0.0.1", port)
         try:
             async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(_pump(reader, downstream, tap.sent))
+                pumps.create_task(_pump(reader, downstream, sent))
                 pumps.create_task(_pump(upstream, writer, None))
         finally:
             downstream.close()
@@ -66,9 +74,9 @@ async def tapped(port: int) -> AsyncIterator[Wiretap]:
     finally:
         server.close()
         await asyncio.sleep(0)  # a connection that has just come has its task begun
-        for line in lines:
-            line.transport.abort()
-        await asyncio.gather(*filter(None, lines.values()), return_exceptions=True)
+        for writer in serving:
+            writer.transport.abort()
+        await asyncio.gather(*filter(None, serving.values()), return_exceptions=True)
 
 
 async def _pump(

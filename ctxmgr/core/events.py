@@ -171,6 +171,16 @@ class Listener(Protocol):
 Before: TypeAlias = Mapping[str, Document]
 """The versions that a transaction's documents replaced, by id; new objects are not in it."""
 
+_NEEDED: Final = {
+    "session": frozenset({"session_id", *SETS}),
+    "lifecycle": frozenset({"session", "state"}),
+    "toolcall": frozenset({"chat_ref", "tool", "status", "object_hash"}),
+    "turn": frozenset({"session", "n", "prompt_hash"}),
+    "system_prompt": frozenset({"content"}),
+    "file": frozenset({"source", "content", "file_hash", "object_hash"}),
+}
+"""What each kind of document is read for."""
+
 _Told: TypeAlias = tuple[type[Event], dict[str, Any]]
 
 
@@ -183,14 +193,27 @@ def compared(transaction: Transaction) -> tuple[str, ...]:
     return tuple(each[ID] for each in documents if each.get(KIND) in {FILE, SESSION})
 
 
+def _ours(document: Document | None) -> Document | None:
+    return document if _is_ours(document) else None
+
+
+def _is_ours(document: Document | None) -> bool:
+    needed = _NEEDED.get(document[KIND]) if document else None
+    return needed is not None and document is not None and needed <= document.keys()
+
+
 def derive(transaction: Transaction, *, before: Before) -> tuple[Event, ...]:
-    """Tell what happened in a transaction that was read with its documents."""
-    written = [(write, write.document) for write in transaction.writes if write.document]
+    """Tell what happened in a transaction that was read with its documents.
+
+    Another program may keep documents of its own under the same words; they tell nothing.
+    """
+    written = [(each, each.document) for each in transaction.writes if each.document]
     chats = {document[ID]: document for _, document in written if document[KIND] == CHAT}
     told = [
         each
         for write, document in written
-        for each in _told(document, write.valid_from, before.get(document[ID]), chats)
+        if _is_ours(document)
+        for each in _told(document, write.valid_from, _ours(before.get(document[ID])), chats)
     ]
     return tuple(
         event(id=EventId(transaction.sequence, place), system_time=transaction.system_time, **about)

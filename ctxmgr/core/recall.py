@@ -84,13 +84,21 @@ async def _joined(store: Store, index: SearchIndex, origin: str) -> Position | N
     return None
 
 
+_NEEDED: Final = {
+    FILE: frozenset({"content", "source"}),
+    TOOLCALL: frozenset({"content", "tool", "args"}),
+}
+"""What is read of each kind. Another program may keep documents of its own under these words."""
+_NOT_OURS: Final = frozenset({""})
+
+
 def entries(transactions: Iterable[Transaction]) -> list[Entry]:
     """Return what transactions say that can be searched for; of an object the newest only."""
     newest: dict[str, Entry] = {}
     for transaction in transactions:
         for write in transaction.writes:
             document = write.document
-            if document is not None and document[KIND] in {FILE, TOOLCALL}:
+            if document is not None and _NEEDED.get(document[KIND], _NOT_OURS) <= document.keys():
                 newest[document[ID]] = Entry(
                     object_id=document[ID],
                     sequence=transaction.sequence,

@@ -81,7 +81,8 @@ def test_the_report_has_every_column(runs: list[Behaviour], tmp_path: Path) -> N
 def test_every_experiment_has_its_report() -> None:
     """Scripts lie in experiments/, reports in docs/experiments/ (003-R191)."""
     names = {path.parent.name for path in (ROOT / "experiments").glob("*/run.py")}
-    reports = {path.stem: path for path in (ROOT / "docs" / "experiments").glob("*.md")}
+    pages = (ROOT / "docs" / "experiments").glob("*.md")
+    reports = {path.stem.replace("-", "_"): path for path in pages}
 
     assert "collapse" in names
     assert names <= reports.keys()
