@@ -31,6 +31,7 @@ from ctxmgr.core.events import (
 from ctxmgr.core.hashes import sha256
 from ctxmgr.core.infrastructure import Chat, SessionRecord, SystemPrompt, Turn
 from ctxmgr.core.objects import to_document
+from ctxmgr.core.recall import entries
 from ctxmgr.core.sessions import SETS, Session
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import Transaction, Write
@@ -201,3 +202,18 @@ def test_a_listener_goes_on_where_it_was() -> None:
     assert list(unheard(events, last=None)) == events
     assert list(unheard(events, last=EventId(7, 0))) == events[1:]
     assert list(unheard(events, last=EventId(8, 0))) == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["session", "lifecycle", "toolcall", "turn", "system_prompt", "file", "note"]
+)
+def test_another_programs_document_tells_nothing_and_hides_nothing(kind: str) -> None:
+    """One odd document must not end the stream of whoever listens."""
+    theirs = {"xt/id": "theirs", "type": kind}
+
+    (told,) = _derived(theirs, to_document(READ), before={READ.object_id: {**theirs, "x": 1}})
+
+    assert isinstance(told, FileIndexed)
+    assert [each.object_id for each in entries([_transaction(theirs, to_document(READ))])] == [
+        READ.object_id
+    ]
