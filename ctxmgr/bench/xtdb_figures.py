@@ -23,6 +23,7 @@ from ctxmgr.core.objects import KINDS
 from ctxmgr.core.store import Put
 from ctxmgr.stores.sqlite import SqliteStore
 from ctxmgr.stores.xtdb import XtdbStore
+from ctxmgr.stores.xtdb_reads import QUERIES_AT_ONCE
 
 BATCH: Final = 5_000
 CONNECTIONS: Final = 8
@@ -132,10 +133,16 @@ async def _batch_get(bench: OwnXtdb, *, rounds: int) -> Figure:
         async def ours() -> None:
             assert len(await store.get_many(ids)) == BATCH
 
-        async def raw() -> None:
-            for target, query in zip(targets, queries, strict=True):
+        places = asyncio.Semaphore(QUERIES_AT_ONCE)
+
+        async def read(target: str, query: bytes) -> int:
+            async with places:
                 reply = await bench.direct.post(target, content=query, headers=EDN)
-                assert len(reply.raise_for_status().content) > BATCH
+            return len(reply.raise_for_status().content)
+
+        async def raw() -> None:
+            asked = (read(*each) for each in zip(targets, queries, strict=True))
+            assert sum(await asyncio.gather(*asked)) > BATCH
 
         times = await alternate(ours, raw, rounds=rounds)
     note = f"{times.ours * 1e3:.0f} ms, raw {times.baseline * 1e3:.0f} ms, {len(queries)} queries"
