@@ -48,6 +48,9 @@ PAGE_BYTES: Final = 16_384
 CACHE_KIB: Final = 32_768
 """Page cache per connection."""
 
+FILE_BYTES_MIN: Final = 512
+"""SQLite's smallest file. It takes a smaller one for an empty database, and writes over it."""
+
 _SCHEME: Final = "sqlite://"
 _MEMORY: Final = ":memory:"
 _memory_names = itertools.count(1)
@@ -193,6 +196,8 @@ def _check_place(path: Path) -> None:
         raise Incorrect(f"{path}: is a folder, not a file")
     if not path.parent.is_dir():
         raise Incorrect(f"{path}: its folder does not exist")
+    if path.exists() and 0 < path.stat().st_size < FILE_BYTES_MIN:
+        raise Incorrect(f"{path}: a file of something else; it was not touched")
 
 
 def _enter_log_mode(connection: apsw.Connection) -> None:

@@ -277,3 +277,15 @@ def _tried(path: Path) -> list[str]:  # pragma: no cover
         return loop.run_until_complete(try_both())
     except Exception as error:  # noqa: BLE001
         return [repr(error)]
+
+
+@pytest.mark.parametrize("size", [1, 100, 511])
+async def test_a_short_file_of_something_else_is_not_written_over(tmp_path: Path, size: int):
+    """SQLite takes it for an empty database: a mistyped path would cost somebody's notes."""
+    path = tmp_path / "notes.txt"
+    path.write_bytes(b"n" * size)
+
+    with pytest.raises(Incorrect, match="it was not touched"):
+        await SqliteStore.open(path)
+
+    assert path.read_bytes() == b"n" * size
