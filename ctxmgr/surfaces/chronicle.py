@@ -13,12 +13,12 @@ from ctxmgr.core.documents import Document
 from ctxmgr.core.envelopes import chat_id, session_object_id, turn_id
 from ctxmgr.core.growing import OrderedIds
 from ctxmgr.core.infrastructure import Turn
+from ctxmgr.core.lineages import lineage, owner
 from ctxmgr.core.paging import check_limit
 from ctxmgr.core.parts import CONTEXTCALL
 from ctxmgr.core.sessions import SETS, Session
 from ctxmgr.core.store import AsOf, HistoryEntry, Instant, Store
 from ctxmgr.errors import Corrupt, Incorrect
-from ctxmgr.surfaces.known_turns import lineage, owner
 from ctxmgr.surfaces.naming import read_session
 from ctxmgr.surfaces.session_views import said, shortened
 

@@ -1,37 +1,23 @@
-"""What a session's turns say of it: how many there are, whose they are, what paths meant.
+"""What a session's turns say of it: how many there are, what the last showed, what paths meant.
 
-Reads the store, no more of it than a question needs, and this machine's id. Turns from before a
-fork are the parent's.
+Reads the store, no more of it than a question needs, and this machine's id.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from ctxmgr.core.contents import File
 from ctxmgr.core.envelopes import chat_id, turn_id
 from ctxmgr.core.filesystem_ids import host_filesystem_id
-from ctxmgr.core.forking import FORK
+from ctxmgr.core.lineages import lineage, owner
 from ctxmgr.core.mount_settings import read_mappings
 from ctxmgr.core.mounts import Mounts, Place
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import LATEST, AsOf, Store
 from ctxmgr.core.turns import TurnRecord
-from ctxmgr.errors import Corrupt, Unavailable
-
-ANCESTORS_MAX: Final = 1_000
-"""Forks of forks that are followed."""
+from ctxmgr.errors import Unavailable
 
 NOWHERE: Final = "nowhere"
 """Names the filesystem of a sandbox that only its own client knows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ancestor:
-    """Which session made a run of turns."""
-
-    session_id: str
-    turns_until: int | None
-    """The last turn that is its own in this line; None: no end."""
 
 
 async def turn_count(store: Store, session_id: str, *, as_of: AsOf = LATEST) -> int:
@@ -39,28 +25,6 @@ async def turn_count(store: Store, session_id: str, *, as_of: AsOf = LATEST) -> 
     named = chat_id(session_id)
     found = await store.get_many([named], as_of=as_of, without=("turns", "toolcall_refs"))
     return int(found[named].document["turn_count"]) if named in found else 0
-
-
-async def lineage(store: Store, session_id: str) -> list[Ancestor]:
-    """Return the session and those it was forked from, the youngest first."""
-    line = [Ancestor(session_id=session_id, turns_until=None)]
-    while len(line) < ANCESTORS_MAX:
-        fork = await store.get(f"{FORK}:{line[-1].session_id}")
-        if fork is None:
-            return line
-        parent, turn = str(fork.document["parent"]), int(fork.document["turn"])
-        line.append(Ancestor(session_id=parent, turns_until=turn))
-    raise Corrupt(f"session {session_id} is a fork of more than {ANCESTORS_MAX} others")
-
-
-def owner(line: list[Ancestor], turn: int) -> str:
-    """Name the session in whose records a turn is: the oldest that reaches so far."""
-    found = line[0].session_id
-    for each in line[1:]:
-        if each.turns_until is None or turn > each.turns_until:
-            break
-        found = each.session_id
-    return found
 
 
 async def last_record(store: Store, session_id: str) -> TurnRecord | None:

@@ -16,13 +16,14 @@ from ctxmgr.core.envelopes import SESSION, chat_id, session_object_id, system_pr
 from ctxmgr.core.events import ACTIVE, LIFECYCLE
 from ctxmgr.core.indexing import state_of
 from ctxmgr.core.infrastructure import Turn
+from ctxmgr.core.lineages import lineage
 from ctxmgr.core.mounts import Mounts
 from ctxmgr.core.objects import from_document
 from ctxmgr.core.parts import TEXT
 from ctxmgr.core.sessions import Level, Session
 from ctxmgr.core.store import LATEST, AsOf, Instant, Query, Store, Version
 from ctxmgr.errors import Corrupt
-from ctxmgr.surfaces.known_turns import display_path, last_record, lineage, mounts_of
+from ctxmgr.surfaces.known_turns import display_path, last_record, mounts_of
 from ctxmgr.surfaces.naming import read_session
 
 SHORT_LENGTH_MAX: Final = 200
