@@ -11,11 +11,13 @@ it costs is what had been sent and cached, and must be written again for reading
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
+
+from ctxmgr.core.prompt_parting import parted
+from ctxmgr.core.prompt_rows import Count, CountedBlock, Prompt
 
 READ_PRICE: Final = 0.1
 WRITE_PRICE: Final = 1.25
@@ -36,62 +38,13 @@ class Change(StrEnum):
     MOVED = "moved"
 
 
-class Piece(Protocol):
-    """A piece of a prompt, as ``assembly.Block`` is one."""
-
-    @property
-    def section(self) -> str: ...
-    @property
-    def object_id(self) -> str | None: ...
-    @property
-    def text(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """The text of a prompt, and which piece stands where."""
-
-    text: str = field(repr=False)
-    pieces: tuple[Piece, ...] = field(repr=False)
-    starts: tuple[int, ...] = field(repr=False)
-    """Of each piece, in characters."""
-
-    @classmethod
-    def of(cls, text: str, pieces: Iterable[Piece]) -> "Prompt":
-        """Find the pieces in the text: in their order, with at most line ends between them."""
-        known = tuple(pieces)
-        starts, at = [], 0
-        for piece in known:
-            while not text.startswith(piece.text, at) and text[at : at + 1] == "\n":
-                at += 1
-            assert text.startswith(piece.text, at), "the pieces are the text's own"
-            starts.append(at)
-            at += len(piece.text)
-        return cls(text, known, tuple(starts))
-
-    def at(self, position: int) -> tuple[Piece, int] | None:
-        """Return the piece at a character, and the place in it; None: beyond the last.
-
-        What stands between two pieces belongs to the second.
-        """
-        number = max(0, bisect_right(self.starts, position) - 1)
-        if number < len(self.pieces) and position >= self._end(number):
-            number += 1
-        if number >= len(self.pieces):
-            return None
-        return self.pieces[number], max(0, position - self.starts[number])
-
-    def _end(self, number: int) -> int:
-        return self.starts[number] + len(self.pieces[number].text)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
     """Where the prompt of a call parts from the one before."""
 
     change: Change
-    kept_chars: int
-    """Characters that both begin with."""
+    kept_tokens: int
+    """Of the beginning that both share."""
     first_byte: int | None = None
     """Of the UTF-8 text, from 0; None: nothing broke."""
     section: str | None = None
@@ -118,62 +71,47 @@ class CallCost:
     """Of writing instead of reading these, in uncached input tokens."""
 
 
-def compare(before: Prompt, now: Prompt) -> Break:
-    """Say where and why a prompt parts from the one before."""
-    kept = common_prefix(before.text, now.text)
-    if kept == len(before.text):
-        return Break(change=Change.APPENDED, kept_chars=kept)
-    old, new = before.at(kept), now.at(kept)
-    change = _change(before, now, old, new)
-    piece, place = new if new is not None and change is not Change.REMOVED else old or (None, 0)
-    assert piece is not None, "the prompt before was longer, so it has a piece there"
+def compare(before: Prompt, now: Prompt, *, count: Count) -> Break:
+    """Say where and why a prompt parts from the one before; ``count`` counts tokens."""
+    old, new = parted(before, now)
+    if old.piece is None:
+        return Break(change=Change.APPENDED, kept_tokens=before.tokens)
+    change = _change(before, now, old.piece, new.piece)
+    told = old if new.piece is None or change is Change.REMOVED else new
+    assert told.piece is not None, "the prompt before was longer, so it has a piece there"
     return Break(
         change=change,
-        kept_chars=kept,
-        first_byte=len(now.text[:kept].encode(errors="surrogatepass")),
-        section=piece.section,
-        object_id=_object_at(piece, place),
-        field=field_at(piece, place),
+        kept_tokens=new.tokens_before(before, count=count),
+        first_byte=new.bytes_before(before),
+        section=told.piece.section,
+        object_id=_object_at(told.piece, told.chars),
+        field=field_at(told.piece, told.chars),
     )
 
 
 def call_costs(
     prompts: Iterable[tuple[int, Prompt]],
     *,
-    count: Callable[[str], int],
+    count: Count,
     read: float = READ_PRICE,
     write: float = WRITE_PRICE,
-) -> list[CallCost]:
-    """Compare each prompt with the one before; ``count`` counts tokens."""
-    costs: list[CallCost] = []
+) -> Iterator[CallCost]:
+    """Compare each prompt with the one before."""
     before: Prompt | None = None
-    tokens_before = 0
     for n, now in prompts:
-        tokens = count(now.text)
+        tokens, again = now.tokens, 0
         if before is None:
-            broken, cached = Break(change=Change.FIRST, kept_chars=0), 0
+            broken = Break(change=Change.FIRST, kept_tokens=0)
         else:
-            broken = compare(before, now)
-            cached = min(count(now.text[: broken.kept_chars]), tokens)
-        again = max(0, min(tokens_before, tokens) - cached) if broken.first_byte is not None else 0
-        costs.append(_cost(n, tokens, cached, broken, again, price=write - read))
-        before, tokens_before = now, tokens
-    return costs
+            broken = compare(before, now, count=count)
+        cached = min(broken.kept_tokens, tokens)
+        if before is not None and broken.first_byte is not None:
+            again = max(0, min(before.tokens, tokens) - cached)
+        yield _cost(n, tokens, cached, broken, again, price=write - read)
+        before = now
 
 
-def common_prefix(one: str, two: str) -> int:
-    """Return how many characters both begin with, by halves: comparing parts is fast."""
-    low, high = 0, min(len(one), len(two))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == two[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def field_at(piece: Piece, place: int) -> str:
+def field_at(piece: CountedBlock, place: int) -> str:
     """Name the part of a piece that a character belongs to."""
     line_start = piece.text.rfind("\n", 0, place) + 1
     line_end = piece.text.find("\n", place)
@@ -200,7 +138,7 @@ def _named_at(line: str, place: int) -> str:
     return "state"
 
 
-def _object_at(piece: Piece, place: int) -> str | None:
+def _object_at(piece: CountedBlock, place: int) -> str | None:
     """Return whose text it is: inside a conversation, that of the nearest id above."""
     if str(piece.section) != "chat":
         return piece.object_id
@@ -210,21 +148,15 @@ def _object_at(piece: Piece, place: int) -> str | None:
     return found[-1] if found else piece.object_id
 
 
-def _change(
-    before: Prompt, now: Prompt, old: tuple[Piece, int] | None, new: tuple[Piece, int] | None
-) -> Change:
-    if new is None or old is None:
-        return Change.REMOVED if new is None else Change.NEW
-    if _key(old[0]) == _key(new[0]):
+def _change(before: Prompt, now: Prompt, old: CountedBlock, new: CountedBlock | None) -> Change:
+    if new is None:
+        return Change.REMOVED
+    if (old.section, old.object_id) == (new.section, new.object_id):
         return Change.CHANGED
-    if _key(new[0]) not in set(map(_key, before.pieces)):
+    if not before.row(new.section).has(new.object_id):
         return Change.NEW
-    gone = _key(old[0]) not in set(map(_key, now.pieces))
+    gone = not now.row(old.section).has(old.object_id)
     return Change.REMOVED if gone else Change.MOVED
-
-
-def _key(piece: Piece) -> tuple[str, str | None]:
-    return str(piece.section), piece.object_id
 
 
 def _cost(n: int, tokens: int, cached: int, broken: Break, again: int, *, price: float) -> CallCost:

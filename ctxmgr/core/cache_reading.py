@@ -1,24 +1,24 @@
 """The prompts of a stored session, made again and compared. Reads the store."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ctxmgr.core.assembly import Context
-from ctxmgr.core.cache_breaks import CallCost, Change, Prompt, call_costs
+from ctxmgr.core.cache_breaks import CallCost, Change, call_costs
 from ctxmgr.core.cache_usage import RecordedCost, ReportedCall, recorded_costs
-from ctxmgr.core.envelopes import chat_id
 from ctxmgr.core.infrastructure import Chat
 from ctxmgr.core.model import Usage
-from ctxmgr.core.objects import from_document
-from ctxmgr.core.past import prompt_as_of
+from ctxmgr.core.prompt_reading import ReadPrompts, read_chat, read_prompts
+from ctxmgr.core.prompt_rows import Count
 from ctxmgr.core.store import Store
+from ctxmgr.core.tokens import TokenCounter
 from ctxmgr.core.usage import read_usage
 from ctxmgr.core.vocabularies import vocabulary
 from ctxmgr.errors import Incorrect, NotFound
 
 Say = Callable[[str], None]
 
-_SAID_EVERY = 20
+UNBROKEN = frozenset({Change.FIRST, Change.APPENDED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +43,10 @@ async def cache_report(
     """Compare the prompts of the last calls of a session, each made again from its record."""
     chat = await _chat(store, session_id)
     first = max(1, chat.turn_count - last + 1)
-    numbers = range(first, chat.turn_count + 1)
-    prompts = []
-    for n in numbers:
-        if (n - first) % _SAID_EVERY == 0:
-            say(f"making prompts again: {n - first} of {len(numbers)}")
-        prompts.append((n, _prompt(await prompt_as_of(store, session_id, turn=n))))
-    count = vocabulary(_model(chat) or "").count
-    calls = tuple(call_costs(prompts, count=count))
-    broken = [each for each in calls if each.change not in {Change.FIRST, Change.APPENDED}]
+    say(f"making {chat.turn_count - first + 1} prompts again")
+    read = await read_prompts(store, chat, first=first, last=chat.turn_count)
+    calls = await asyncio.to_thread(_costs, read, counted_as(chat))
+    broken = [each for each in calls if each.change not in UNBROKEN]
     return _report(
         session_id,
         calls,
@@ -99,22 +94,21 @@ def _report(
 
 
 async def _chat(store: Store, session_id: str) -> Chat:
-    version = await store.get(chat_id(session_id))
-    if version is None:
-        raise NotFound(f"there is no session {session_id}")
-    chat = from_document(version.document)
-    assert isinstance(chat, Chat)
+    chat = await read_chat(store, session_id)
     if not chat.turn_count:
         raise NotFound(f"session {session_id} has no turn yet")
     return chat
 
 
-def _prompt(context: Context) -> Prompt:
-    return Prompt.of(context.text(), context.blocks())
+def counted_as(chat: Chat) -> Count:
+    """Return how a session's model counts tokens, each text once."""
+    model = chat.turns[-1].assistant_meta.model
+    return TokenCounter(vocabulary(model or "")).count
 
 
-def _model(chat: Chat) -> str | None:
-    return chat.turns[-1].assistant_meta.model
+def _costs(read: ReadPrompts, count: Count) -> tuple[CallCost, ...]:
+    prompts = ((record.n, prompt) for record, prompt in read.prompts(count=count))
+    return tuple(call_costs(prompts, count=count))
 
 
 def _answered(chat: Chat) -> list[ReportedCall]:

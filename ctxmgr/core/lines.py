@@ -15,9 +15,9 @@ was said are text, and stand as they are.
 """
 
 import re
-from typing import Final
+from typing import Final, Protocol
 
-from ctxmgr.core.contents import File, FileState, ToolCall
+from ctxmgr.core.contents import FileState, ToolCall
 from ctxmgr.core.parts import CallRef, Shown, ShownCall, ShownText
 
 MARKERS: Final = {
@@ -32,7 +32,20 @@ _FORGING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _LONGEST_BYTE: Final = 0xFF
 
 
-def file_line(file: File, *, display_path: str, state: FileState) -> str:
+class ShownFile(Protocol):
+    """What is shown of a version of a file."""
+
+    @property
+    def object_id(self) -> str: ...
+    @property
+    def file_type(self) -> str: ...
+    @property
+    def char_count(self) -> int: ...
+    @property
+    def content(self) -> str | None: ...
+
+
+def file_line(file: ShownFile, *, display_path: str, state: FileState) -> str:
     """Return a file's line in the pool. Only its history tells deleted from binary: ``state``."""
     told = MARKERS.get(state) or f"char_count={file.char_count}"
     path, file_type = escaped(display_path), escaped(file.file_type)
@@ -55,7 +68,7 @@ def active_heading(object_id: str) -> str:
     return f"ACTIVE_CONTENT id={escaped(object_id)}\n"
 
 
-def file_content(file: File, *, state: FileState) -> str:
+def file_content(file: ShownFile, *, state: FileState) -> str:
     """Return what stands below an active file's heading."""
     return MARKERS.get(state) or file.content or ""
 

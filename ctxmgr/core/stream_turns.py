@@ -223,12 +223,30 @@ def held_turns(
     """Give stored turns with their outputs and handles, as the stream had them."""
     handles: set[str] = set()
     for number, turn in enumerate(turns, start=1):
-        told = notices.get(number, ())
-        handles.update(notice.handle for notice in told)
-        parts = tuple(shown_parts(turn, calls=calls))
-        parts = numbered(parts, first=len(handles) + 1, outputs=outputs)
-        handles.update(part.handle for part in parts if isinstance(part, ShownCall))
-        yield HeldTurn(number=number, notices=told, user=turn.user, parts=parts)
+        yield held_turn(
+            turn,
+            number=number,
+            calls=calls,
+            outputs=outputs,
+            notices=notices.get(number, ()),
+            handles=handles,
+        )
+
+
+def held_turn(
+    turn: Turn,
+    *,
+    number: int,
+    calls: Mapping[str, CallRef],
+    outputs: Mapping[str, str],
+    notices: tuple[Notice, ...],
+    handles: set[str],
+) -> HeldTurn:
+    """Give one of them; ``handles`` are those of the turns before, and take in its own."""
+    handles.update(notice.handle for notice in notices)
+    parts = numbered(tuple(shown_parts(turn, calls=calls)), first=len(handles) + 1, outputs=outputs)
+    handles.update(part.handle for part in parts if isinstance(part, ShownCall))
+    return HeldTurn(number=number, notices=notices, user=turn.user, parts=parts)
 
 
 def messages_of(turn: ShownTurn) -> Iterator[str]:

@@ -16,12 +16,13 @@ from ctxmgr.core.assembly import (
     ShownTurn,
     Transcript,
 )
-from ctxmgr.core.cache_breaks import Break, Change, Prompt, call_costs, common_prefix, compare
+from ctxmgr.core.cache_breaks import Break, Change, call_costs, compare
 from ctxmgr.core.parts import ShownText
+from ctxmgr.core.prompt_rows import Prompt, common_length
 
 
 def prompt(context: Context) -> Prompt:
-    return Prompt.of(context.text(), context.blocks())
+    return Prompt.of(context.blocks(), count=len)
 
 
 def file_entry(name: str, chars: int) -> PoolEntry:
@@ -40,7 +41,7 @@ CONTEXT = Context(
 
 
 def against(changed: Context) -> Break:
-    return compare(prompt(CONTEXT), prompt(changed))
+    return compare(prompt(CONTEXT), prompt(changed), count=len)
 
 
 def test_a_prompt_that_only_grew_did_not_break() -> None:
@@ -51,7 +52,7 @@ def test_a_prompt_that_only_grew_did_not_break() -> None:
 
     assert broken.change is Change.APPENDED
     assert broken.first_byte is None
-    assert broken.kept_chars == len(CONTEXT.text())
+    assert broken.kept_tokens == prompt(CONTEXT).tokens
 
 
 def test_a_changed_file_is_named_with_its_field() -> None:
@@ -132,9 +133,9 @@ def test_in_a_conversation_the_nearest_object_is_named() -> None:
         )
     ]
 
-    one, two = (Prompt.of(blocks[0].text, blocks) for blocks in pieces)
+    one, two = (Prompt.of(blocks, count=len) for blocks in pieces)
 
-    assert compare(one, two).object_id == "c1"
+    assert compare(one, two, count=len).object_id == "c1"
 
 
 def test_a_break_costs_what_is_written_again() -> None:
@@ -145,7 +146,7 @@ def test_a_break_costs_what_is_written_again() -> None:
 
     assert (first.change, first.cost) == ("first", 0)
     assert second.cached_tokens == len("Be ")
-    assert second.rewritten_tokens == len(two.text) - len("Be ")
+    assert second.rewritten_tokens == two.tokens - len("Be ")
     assert second.cost == round(1.15 * second.rewritten_tokens)
 
 
@@ -156,22 +157,19 @@ def test_what_is_appended_costs_nothing_extra() -> None:
     _, second = call_costs([(1, prompt(CONTEXT)), (2, prompt(longer))], count=len)
 
     assert (second.rewritten_tokens, second.cost) == (0, 0)
-    assert second.cached_tokens == len(CONTEXT.text())
+    assert second.cached_tokens == prompt(CONTEXT).tokens
 
 
 @given(st.text("ab", max_size=50), st.text("ab", max_size=50))
 def test_the_common_prefix_is_the_longest(one: str, two: str) -> None:
     """By halves it must find what a walk would."""
-    length = common_prefix(one, two)
+    length = common_length(one, two)
 
     assert one[:length] == two[:length]
     assert one[length : length + 1] != two[length : length + 1] or length == min(len(one), len(two))
 
 
 @pytest.mark.parametrize("context", [CONTEXT, Context(session_id="s1", system_prompt="")])
-def test_every_piece_is_found_in_the_text(context: Context) -> None:
-    """A byte is named by the piece it stands in, so the pieces must be where they are said."""
-    made = prompt(context)
-
-    for piece, start in zip(made.pieces, made.starts, strict=True):
-        assert made.text[start : start + len(piece.text)] == piece.text
+def test_the_rows_hold_the_whole_text(context: Context) -> None:
+    """A byte is named by the piece it stands in, so the pieces must be all there is."""
+    assert prompt(context).text() == context.text()

@@ -1,0 +1,123 @@
+"""Prompts made one from the other, against the same prompts each made again by itself."""
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, TypeAlias
+
+from hypothesis import HealthCheck, given, settings
+
+import ctxmgr
+from ctxmgr.core.assembly import Block, Context
+from ctxmgr.core.cache_breaks import CallCost, call_costs
+from ctxmgr.core.past import prompt_as_of
+from ctxmgr.core.prompt_reading import read_chat, read_prompts
+from ctxmgr.core.store import Put, Store
+from ctxmgr.core.vocabularies import vocabulary
+from tests.core.random_sessions import Volatile, Worker, steps
+
+JOINT_TOKENS: Final = 1
+"""By which counts may differ where two paragraphs meet (docs/tokens.md)."""
+
+COUNT: Final = vocabulary("gpt-4o").count
+
+
+def _common(one: str, two: str) -> str:
+    """Return what both begin with, the plain way."""
+    pairs = enumerate(zip(one, two, strict=False))
+    return one[: next((at for at, (a, b) in pairs if a != b), min(len(one), len(two)))]
+
+
+def _block_at(context: Context, position: int) -> Block | None:
+    """Return the block at a character; what stands before a block belongs to it."""
+    text, at = context.text(), 0
+    for block in context.blocks():
+        at = text.index(block.text, at) + len(block.text)
+        if position < at:
+            return block
+    return None
+
+
+def _keys(context: Context) -> set[tuple[str, str | None]]:
+    return {(str(block.section), block.object_id) for block in context.blocks()}
+
+
+Told: TypeAlias = tuple[str, int | None, str | None, str | None]
+"""Change, first byte, section, object; of a conversation the object is left out."""
+
+
+def _told(before: Context, now: Context) -> Told:
+    """Say by their texts alone how two prompts differ."""
+    kept = _common(before.text(), now.text())
+    if kept == before.text():
+        return "appended", None, None, None
+    old, new = _block_at(before, len(kept)), _block_at(now, len(kept))
+    assert old is not None
+    change = _change(before, now, old, new)
+    told = new if new is not None and change != "removed" else old
+    return change, len(kept.encode()), str(told.section), _object(told.section, told.object_id)
+
+
+def _change(before: Context, now: Context, old: Block, new: Block | None) -> str:
+    if new is None:
+        return "removed"
+    one, other = (old.section, old.object_id), (new.section, new.object_id)
+    if one == other:
+        return "changed"
+    if other not in _keys(before):
+        return "new"
+    return "moved" if one in _keys(now) else "removed"
+
+
+def _object(section: str | None, object_id: str | None) -> str | None:
+    return None if section == "chat" else object_id
+
+
+async def _alone(store: Store, session_id: str, turns: int) -> list[Context]:
+    return [await prompt_as_of(store, session_id, turn=n) for n in range(1, turns + 1)]
+
+
+async def _costs(store: Store, session_id: str, *, first: int = 1) -> list[CallCost]:
+    chat = await read_chat(store, session_id)
+    read = await read_prompts(store, chat, first=first, last=chat.turn_count)
+    made = ((record.n, prompt) for record, prompt in read.prompts(count=COUNT))
+    return list(call_costs(made, count=COUNT))
+
+
+def _agree(counted: int, text: str) -> bool:
+    """Tell whether a sum over pieces is the count of the whole, up to the joints."""
+    return abs(counted - COUNT(text)) <= JOINT_TOKENS * (1 + text.count("\n\n"))
+
+
+async def _compare(store: Store, session_id: str) -> None:
+    costs = await _costs(store, session_id)
+    alone = await _alone(store, session_id, len(costs))
+    for cost, context in zip(costs, alone, strict=True):
+        assert _agree(cost.prompt_tokens, context.text())
+    for cost, (before, now) in zip(costs[1:], pairwise(alone), strict=True):
+        told = (cost.change, cost.first_byte, cost.section, _object(cost.section, cost.object_id))
+        assert told == _told(before, now)
+        assert _agree(cost.cached_tokens, _common(before.text(), now.text()))
+
+
+async def _work(done: list[tuple[str, int]], folder: Path) -> None:
+    url = f"sqlite:///{folder}/s.db"
+    async with ctxmgr.connect(url, tracking=False, contributors=[Volatile()]) as client:
+        name = await Worker(client, folder).work(done)
+        await _compare(client.store, name)
+        last = (await read_chat(client.store, name)).turn_count
+        assert (await _costs(client.store, name, first=last))[0].change == "first"
+        await client.export_session(name, path=folder / "s.bundle")
+        async with ctxmgr.connect(f"sqlite:///{folder}/other.db", tracking=False) as other:
+            await other.store.commit([Put({"xt/id": "x", "type": "x"})])
+            await other.import_session(folder / "s.bundle")
+            assert await _costs(other.store, name) == await _costs(client.store, name)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps)
+def test_a_walk_makes_every_prompt_as_it_was_sent(done: list[tuple[str, int]]) -> None:
+    """In both layouts and mixed ones, over forks, resumes and deletions, here and imported."""
+    with TemporaryDirectory() as folder:
+        asyncio.run(_work(done, Path(folder)))
