@@ -27,6 +27,7 @@ from ctxmgr.surfaces.session_operations import (
     objects,
     pin,
     sessions,
+    timeline,
     unpin,
 )
 from ctxmgr.surfaces.store_operations import (
@@ -167,6 +168,7 @@ OPERATIONS: Final = (
         run=objects, name="objects", writes=False, example="ctxmgr objects s1 --level active"
     ),
     Operation(run=log, name="log", writes=False, example="ctxmgr log s1 --limit 5"),
+    Operation(run=timeline, name="timeline", writes=False, example="ctxmgr timeline s1 --limit 20"),
     Operation(run=diff, name="diff", writes=False, example="ctxmgr diff s1 --from-turn 3"),
     Operation(
         run=as_of,

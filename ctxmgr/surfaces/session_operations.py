@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ctxmgr.surfaces.prompt_views import PromptView
     from ctxmgr.surfaces.session_views import SessionPage
     from ctxmgr.surfaces.set_changes import Membership
+    from ctxmgr.surfaces.timelines import Timeline
 
 SessionName = Annotated[
     str, Param("The session's id, with or without session: before it.", metavar="SESSION")
@@ -90,6 +91,27 @@ async def log(
     store = await app.store()
     found = await require_session(store, session)
     return await tell(store, found, before=before, limit=limit, full=full)
+
+
+async def timeline(
+    app: "App",
+    session: SessionName,
+    *,
+    before: Annotated[int | None, Param("Only turns before this one.", metavar="TURN")] = None,
+    limit: Limit = 50,
+) -> "Timeline":
+    """Tell what every prompt was made of, and what became of its cached prefix.
+
+    Tokens by section, as the session's model counts them as far as that is public, and what the
+    prompt shares with the one before it: so much a provider's cache could give. Where it broke, it
+    is told why. The last turns are told, in the order they happened; 10,000 at most.
+    """
+    from ctxmgr.surfaces.naming import require_session
+    from ctxmgr.surfaces.timelines import tell_timeline
+
+    store = await app.store()
+    found = await require_session(store, session)
+    return await tell_timeline(store, found.session_id, before=before, limit=limit)
 
 
 async def context(

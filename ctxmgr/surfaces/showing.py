@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ctxmgr.surfaces.bars import bars
 from ctxmgr.surfaces.chronicle import Call, Entry, Log, SetChanges
 from ctxmgr.surfaces.consoles import print_visibly
 from ctxmgr.surfaces.object_pages import ObjectPage
@@ -22,6 +23,7 @@ from ctxmgr.surfaces.prompt_views import PromptView
 from ctxmgr.surfaces.session_views import ObjectLine, SessionOverview
 from ctxmgr.surfaces.tables import iso, json_bytes, render, short_id
 from ctxmgr.surfaces.tables import show as show_table
+from ctxmgr.surfaces.timelines import Timeline
 
 _WORDS = {"activated": "green", "deactivated": "yellow", "pinned": "green", "unpinned": "yellow"}
 
@@ -33,6 +35,8 @@ def show(result: Any) -> None:
             _show_prompt(result)
         case Log():
             print_visibly(_told(result))
+        case Timeline():
+            print_visibly(bars(result))
         case ObjectPage() | SessionOverview() | SessionAsOf():
             show_table(replace(result, objects=_short(result.objects)))
         case ObjectView():
