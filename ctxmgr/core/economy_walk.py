@@ -16,7 +16,7 @@ from ctxmgr.core.economy_records import Masks, masked
 from ctxmgr.core.envelopes import chat_id
 from ctxmgr.core.folding import View
 from ctxmgr.core.infrastructure import Turn
-from ctxmgr.core.lines import user_message
+from ctxmgr.core.lines import line_id, user_message
 from ctxmgr.core.parts import CallRef, ShownCall
 from ctxmgr.core.prompt_rows import Count, CountedBlock
 from ctxmgr.core.seen_versions import Versions, seen
@@ -71,10 +71,9 @@ class EconomyWalk:
     ) -> dict[Section, Sequence[CountedBlock]]:
         """Return the pieces of the prompt whose record was taken last."""
         if record.session != self._session:  # a fork's own chat has another id
-            self._session, self._lines, self._shown = record.session, [], []
+            self._session, self._shown = record.session, []
         if not self._lines:
-            session = record.session
-            self._lines = [self._counted(Section.POOL, session, each) for each in self._pool]
+            self._lines = [self._counted(Section.POOL, line_id(each), each) for each in self._pool]
         self._hold(record.n - 1, shown)
         return {Section.POOL: self._lines, Section.CHAT: self._chat(record)}
 

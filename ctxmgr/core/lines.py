@@ -58,6 +58,11 @@ def toolcall_line(toolcall: ToolCall | CallRef) -> str:
     return f"id={object_id} type=toolcall tool={tool} status={toolcall.status}\n"
 
 
+def line_id(line: str) -> str:
+    """Return the id that a line of the pool begins with."""
+    return line.removeprefix("id=").partition(" ")[0]
+
+
 def reference(call: CallRef) -> str:
     """Return what the conversation shows of a tool call, without the newline."""
     object_id, tool = escaped(call.object_id), escaped(call.tool)

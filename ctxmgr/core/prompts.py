@@ -22,6 +22,7 @@ from ctxmgr.core.contents import File, FileState, ToolCall
 from ctxmgr.core.economy_records import Told, masked
 from ctxmgr.core.envelopes import Sealed, chat_id, system_prompt_id
 from ctxmgr.core.infrastructure import Chat, SystemPrompt
+from ctxmgr.core.lines import line_id
 from ctxmgr.core.parts import CallRef
 from ctxmgr.core.stream_turns import ECONOMY_RENDERER, HeldTurn, held_turns
 from ctxmgr.core.turns import ShownVersion, TurnRecord
@@ -103,7 +104,7 @@ def rebuild_economy(
     context = Context(
         session_id=record.session,
         system_prompt=_of(SystemPrompt, system_prompt).content,
-        pool=Pool(PoolEntry(object_id=record.session, line=line) for line in told.pool),
+        pool=Pool(PoolEntry(object_id=line_id(line), line=line) for line in told.pool),
         transcript=Transcript(turn.shown(told.views) for turn in held),
         user=last.shown_user(told.views),
         contributions=record.contributions,

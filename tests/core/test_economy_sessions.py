@@ -286,3 +286,16 @@ async def test_after_a_lost_race_the_prompt_is_made_from_what_is_stored(
     prompt = await session.render("mine", policy="economy")
     assert "value_run2_0" in prompt
     assert "value_run1_0" in prompt
+
+
+async def test_a_prompt_made_again_names_the_files_of_its_pool(
+    client: Client, session: LiveSession, tmp_path: Path
+) -> None:
+    """Whoever asks what a line of the pool costs is told the file, as while it was live."""
+    (tmp_path / "a.py").write_text(TEXT, encoding="utf-8")
+    file = await session.read(str(tmp_path / "a.py"))
+    await turn(session)
+
+    again = await client.prompt_as_of("s1", turn=1)
+
+    assert [each.object_id for each in again.section(Section.POOL)] == [file.object_id]
