@@ -28,6 +28,7 @@ from ctxmgr.surfaces.session_operations import (
     pin,
     sessions,
     timeline,
+    turn,
     unpin,
 )
 from ctxmgr.surfaces.store_operations import (
@@ -169,6 +170,7 @@ OPERATIONS: Final = (
     ),
     Operation(run=log, name="log", writes=False, example="ctxmgr log s1 --limit 5"),
     Operation(run=timeline, name="timeline", writes=False, example="ctxmgr timeline s1 --limit 20"),
+    Operation(run=turn, name="turn", writes=False, example="ctxmgr turn s1 7"),
     Operation(run=diff, name="diff", writes=False, example="ctxmgr diff s1 --from-turn 3"),
     Operation(
         run=as_of,

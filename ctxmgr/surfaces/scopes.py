@@ -94,6 +94,7 @@ CONFINED: Final[Mapping[str, _Confine]] = MappingProxyType(
         "objects": _by_session,
         "log": _by_session,
         "timeline": _by_session,
+        "turn": _by_session,
         "context": _by_session,
         "cache": _by_session,
         "recall": _by_session,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ctxmgr.surfaces.session_views import SessionPage
     from ctxmgr.surfaces.set_changes import Membership
     from ctxmgr.surfaces.timelines import Timeline
+    from ctxmgr.surfaces.turn_views import TurnView
 
 SessionName = Annotated[
     str, Param("The session's id, with or without session: before it.", metavar="SESSION")
@@ -112,6 +113,26 @@ async def timeline(
     store = await app.store()
     found = await require_session(store, session)
     return await tell_timeline(store, found.session_id, before=before, limit=limit)
+
+
+async def turn(
+    app: "App",
+    session: SessionName,
+    turn: Annotated[int | None, Param("Which turn; default: the last.", metavar="TURN")] = None,
+    *,
+    full: Annotated[bool, Param("Show the texts too.")] = False,
+) -> "TurnView":
+    """Take the prompt of a turn apart: its blocks, what each costs, and what changed.
+
+    Blocks are compared with those of the prompt before: same, new, changed or moved, and which are
+    gone. On a terminal, many blocks in a row that are the same are told in one line.
+    """
+    from ctxmgr.surfaces.naming import require_session
+    from ctxmgr.surfaces.turn_views import view_turn
+
+    store = await app.store()
+    found = await require_session(store, session)
+    return await view_turn(store, found.session_id, turn=turn, full=full)
 
 
 async def context(

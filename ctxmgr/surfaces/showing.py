@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctxmgr.surfaces.bars import bars
+from ctxmgr.surfaces.block_tables import taken_apart
 from ctxmgr.surfaces.chronicle import Call, Entry, Log, SetChanges
 from ctxmgr.surfaces.consoles import print_visibly
 from ctxmgr.surfaces.object_pages import ObjectPage
@@ -24,6 +25,7 @@ from ctxmgr.surfaces.session_views import ObjectLine, SessionOverview
 from ctxmgr.surfaces.tables import iso, json_bytes, render, short_id
 from ctxmgr.surfaces.tables import show as show_table
 from ctxmgr.surfaces.timelines import Timeline
+from ctxmgr.surfaces.turn_views import TurnView
 
 _WORDS = {"activated": "green", "deactivated": "yellow", "pinned": "green", "unpinned": "yellow"}
 
@@ -37,6 +39,8 @@ def show(result: Any) -> None:
             print_visibly(_told(result))
         case Timeline():
             print_visibly(bars(result))
+        case TurnView():
+            print_visibly(taken_apart(result))
         case ObjectPage() | SessionOverview() | SessionAsOf():
             show_table(replace(result, objects=_short(result.objects)))
         case ObjectView():

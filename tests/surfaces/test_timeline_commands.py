@@ -90,6 +90,90 @@ def test_the_timeline_of_a_fork_begins_with_its_parents(ctxmgr: Run, worked: Wor
     assert told["entries"][0]["reported"] is None
 
 
+def test_a_prompt_is_taken_apart_into_its_blocks(ctxmgr: Run, worked: Worked) -> None:
+    """Click a turn: all of it is there, piece by piece, and proven (003-R005)."""
+    told = json_of(ctxmgr("turn", worked.sid, "2", "--store", worked.url, "--json"))
+
+    texts = [each["text"] for each in told["blocks"]]
+    assert "".join(texts).split() == worked.sent[1].split()
+    assert (told["turn"], told["proven"], told["policy"]) == (2, True, None)
+    assert (told["user"], told["answer"]) == ("Are you sure?", "It is 9090 now.")
+    assert [each["section"] for each in told["sections"]] == SECTIONS
+    for section in told["sections"]:
+        own = [each for each in told["blocks"] if each["section"] == section["section"]]
+        assert sum(each["tokens"] for each in own) == section["tokens"]
+        assert sum(len(each["text"]) for each in own) == section["chars"]
+
+
+def test_what_changed_since_the_turn_before_is_told(ctxmgr: Run, worked: Worked) -> None:
+    """A file with another text is changed, a call that was made is new, the rest is the same."""
+    told = json_of(ctxmgr("turn", worked.sid, "--store", worked.url, "--json"))
+
+    changes = [(each["section"], each["name"], each["change"]) for each in told["blocks"]]
+    assert changes == [
+        ("system_prompt", "", "same"),
+        ("metadata_pool", "/workspace/notes.md", "same"),
+        ("metadata_pool", "/workspace/src/main.py", "same"),
+        ("metadata_pool", "ls", "same"),
+        ("metadata_pool", "t", "new"),
+        ("chat", "", "same"),
+        ("chat", "", "new"),
+        ("chat", "", "new"),
+        ("active_content", "/workspace/notes.md", "changed"),
+        ("active_content", "ls", "same"),
+        ("active_content", "t", "new"),
+    ]
+    assert [each["kind"] for each in told["blocks"]][1:6] == [
+        "file",
+        "file",
+        "toolcall",
+        "toolcall",
+        "chat",
+    ]
+    before, now = worked.sent[1:]
+    assert before[: told["common_chars"]] == now[: told["common_chars"]]
+    assert before[told["common_chars"]] != now[told["common_chars"]]
+
+
+async def _fold(worked: Worked) -> None:
+    where = mounts(worked.project)
+    async with library.connect(worked.url, mounts=where, tracking=False) as client:
+        session = await client.resume(worked.sid)
+        await session.deactivate(worked.notes)
+        await session.render("And now?")
+        await session.end_turn("It is folded.")
+
+
+def test_what_is_gone_is_shown_with_what_it_said(ctxmgr: Run, worked: Worked) -> None:
+    """What the model no longer sees explains an answer as well as what it does see."""
+    asyncio.run(_fold(worked))
+
+    told = json_of(ctxmgr("turn", worked.sid, "--store", worked.url, "--json"))
+
+    (gone,) = told["gone"]
+    assert (gone["section"], gone["object_id"]) == ("active_content", worked.notes)
+    assert "port = 9090" in gone["text"]
+
+
+@pytest.mark.parametrize("turn", ["0", "4", "-1"])
+def test_a_turn_that_is_not_there_is_not_found(ctxmgr: Run, worked: Worked, turn: str) -> None:
+    """Whoever asks beyond the end is told how many there are."""
+    told = ctxmgr("turn", worked.sid, "--store", worked.url, "--", turn)
+
+    assert told.exit_code == 3
+    assert "has 3 turns" in told.stderr
+
+
+def test_people_see_the_blocks_and_their_texts_on_demand(ctxmgr: Run, worked: Worked) -> None:
+    """A table of sizes first; the texts are an option away."""
+    table = ctxmgr("turn", worked.sid, "2", "--store", worked.url).stdout
+    texts = ctxmgr("turn", worked.sid, "2", "--full", "--store", worked.url).stdout
+
+    assert "/workspace/notes.md" in table
+    assert "port = 8080" not in table
+    assert "port = 8080" in texts
+
+
 @pytest.mark.parametrize("colour", ["0", "1"])
 def test_people_see_a_bar_for_every_prompt(
     ctxmgr: Run, worked: Worked, monkeypatch: pytest.MonkeyPatch, colour: str
