@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 from ctxmgr.core.cache_breaks import CallCost, Change, call_costs
 from ctxmgr.core.cache_usage import RecordedCost, ReportedCall, recorded_costs
@@ -13,7 +14,7 @@ from ctxmgr.core.prompt_rows import Count
 from ctxmgr.core.store import Store
 from ctxmgr.core.tokens import TokenCounter
 from ctxmgr.core.usage import read_usage
-from ctxmgr.core.vocabularies import vocabulary
+from ctxmgr.core.vocabularies import named_vocabulary, vocabulary
 from ctxmgr.errors import Incorrect, NotFound
 
 Say = Callable[[str], None]
@@ -101,9 +102,15 @@ async def _chat(store: Store, session_id: str) -> Chat:
 
 
 def counted_as(chat: Chat) -> Count:
-    """Return how a session's model counts tokens, each text once."""
+    """Return how a session's model counts tokens, each text once in a process."""
     model = chat.turns[-1].assistant_meta.model
-    return TokenCounter(vocabulary(model or "")).count
+    return _counter(vocabulary(model or "").name).count
+
+
+@cache
+def _counter(name: str) -> TokenCounter:
+    # Threads may use it at once: a count that two of them make is made twice, and no harm done.
+    return TokenCounter(named_vocabulary(name))
 
 
 def _costs(read: ReadPrompts, count: Count) -> tuple[CallCost, ...]:

@@ -23,7 +23,8 @@ class PlainWalk:
         self._turns = turns
         self._versions = versions
         self._count = count
-        self._lines: dict[ShownVersion, CountedBlock] = {}
+        self._lines: dict[str, tuple[ShownVersion, CountedBlock]] = {}
+        """Object → what was shown of it last, and its line."""
         self._texts: dict[ShownVersion, CountedBlock] = {}
         self._pool: dict[str, CountedBlock] = {}
         self._said: list[CountedBlock] = []
@@ -49,11 +50,9 @@ class PlainWalk:
         self, record: TurnRecord, shown: Mapping[str, ShownVersion], *, whole: bool
     ) -> list[CountedBlock]:
         own = (chat_id(record.session), system_prompt_id(record.session))
-        if whole:
-            self._pool = {}
-        for each in shown.values() if whole else record.shown:
-            if each.object_id not in own:
-                self._pool[each.object_id] = self._line(each)
+        listed = shown.values() if whole else record.shown
+        lines = {each.object_id: self._line(each) for each in listed if each.object_id not in own}
+        self._pool = lines if whole else self._pool | lines
         return list(self._pool.values())
 
     def _chat_pieces(
@@ -74,12 +73,16 @@ class PlainWalk:
         return {call.object_id: call for call in known if call is not None}
 
     def _line(self, shown: ShownVersion) -> CountedBlock:
-        known = self._lines.get(shown)
-        if known is None:
-            version = seen(self._versions, shown)
-            line = _line(version, shown)
-            known = self._lines[shown] = self._counted(Section.POOL, version.object_id, line)
-        return known
+        before = self._lines.get(shown.object_id)
+        if before is not None and before[0] is shown:
+            return before[1]
+        line = _line(seen(self._versions, shown), shown)
+        if before is not None and before[1].text == line:
+            piece = before[1]  # another version of which the line says the same
+        else:
+            piece = self._counted(Section.POOL, shown.object_id, line)
+        self._lines[shown.object_id] = (shown, piece)
+        return piece
 
     def _text(self, object_id: str, shown: Mapping[str, ShownVersion]) -> CountedBlock:
         if object_id not in shown:

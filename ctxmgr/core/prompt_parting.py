@@ -4,6 +4,8 @@ What both begin with is passed over piece by piece, since the same piece is the 
 where the pieces differ are characters looked at.
 """
 
+from typing import Self
+
 from ctxmgr.core.prompt_rows import JOINED, Count, CountedBlock, Prompt, Row, common_length
 
 
@@ -12,10 +14,9 @@ class Place:
 
     __slots__ = ("_index", "_offset", "_prompt", "_row")
 
-    def __init__(self, prompt: Prompt, row: int, index: int) -> None:
+    def __init__(self, prompt: Prompt) -> None:
         self._prompt = prompt
-        self._row, self._index, self._offset = row, index, 0
-        self._settle()
+        self._row = self._index = self._offset = 0
 
     @property
     def piece(self) -> CountedBlock | None:
@@ -38,8 +39,25 @@ class Place:
         assert self.piece is not None
         self._offset += chars
         if self._offset == len(self._gap()) + len(self.piece.text):
-            self._index, self._offset = self._index + 1, 0
-            self._settle()
+            self._offset = 0
+            self._pass(1)
+
+    def skip_same(self, other: Self) -> None:
+        """Go on, with the other, over the pieces that are the same in both from here."""
+        while self.piece is not None and other.piece is not None:
+            mine, theirs = self._prompt.rows[self._row], other._prompt.rows[other._row]
+            if self._offset or other._offset or not self._stands_like(other):
+                return
+            if self._index == other._index == 0:
+                kept = theirs.shared(mine)
+            else:
+                kept = common_length(mine.pieces[self._index :], theirs.pieces[other._index :])
+            whole = self._index + kept == len(mine.pieces)
+            whole = whole and other._index + kept == len(theirs.pieces)
+            self._pass(kept)
+            other._pass(kept)
+            if not whole:
+                return
 
     def tokens_before(self, other: Prompt, *, count: Count) -> int:
         """Count what stands before here; ``other`` is a prompt that is alike so far."""
@@ -65,44 +83,38 @@ class Place:
         """Return the pieces of this row before here: mostly all that the other prompt's row has."""
         row = self._prompt.rows[self._row]
         known = other.row(row.section)
-        passed = row.pieces[: self._index]
-        return known if known.pieces == passed else Row(row.section).become(passed)
+        if self._index == len(known.pieces) == row.shared(known):
+            return known
+        return Row(row.section).become(row.pieces[: self._index])
+
+    def _stands_like(self, other: Self) -> bool:
+        """Tell whether the same piece here and there would be the same text."""
+        mine, theirs = self._prompt.rows[self._row], other._prompt.rows[other._row]
+        return mine.section is theirs.section and self._gap() == other._gap()
 
     def _gap(self) -> str:
         first = self._row == self._index == 0
         opens = self._row < len(self._prompt.rows) and self._prompt.rows[self._row].opens
         return "\n" if opens and opens(self._index) and not first else ""
 
-    def _settle(self) -> None:
-        rows = self._prompt.rows
-        while self._row < len(rows) and self._index >= len(rows[self._row].pieces):
+    def _pass(self, pieces: int) -> None:
+        self._index += pieces
+        if self._index == len(self._prompt.rows[self._row].pieces):
             self._row, self._index = self._row + 1, 0
 
 
 def parted(before: Prompt, now: Prompt) -> tuple[Place, Place]:
     """Go through both prompts as far as they are alike."""
-    row, index = _alike(before, now)
-    old, new = Place(before, row, index), Place(now, row, index)
+    old, new = Place(before), Place(now)
+    old.skip_same(new)
     while old.piece is not None and new.piece is not None:
         common = common_length(old.rest(), new.rest())
         if not common:
             break
         old.skip(common)
         new.skip(common)
+        old.skip_same(new)
     return old, new
-
-
-def _alike(before: Prompt, now: Prompt) -> tuple[int, int]:
-    """Return the first row in which the prompts have other pieces, and the first such piece."""
-    for at, (old, new) in enumerate(zip(before.rows, now.rows, strict=False)):
-        if old is new:
-            continue
-        if old.section is not new.section:
-            return at, 0
-        kept = common_length(old.pieces, new.pieces)
-        if not kept == len(old.pieces) == len(new.pieces):
-            return at, kept
-    return min(len(before.rows), len(now.rows)), 0
 
 
 def _paragraphs(row: Row, pieces: int) -> int:

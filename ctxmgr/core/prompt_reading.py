@@ -21,7 +21,7 @@ from ctxmgr.core.prompt_rows import Count, Prompt
 from ctxmgr.core.prompt_walk import PromptWalk
 from ctxmgr.core.seen_versions import SeenVersion, Versions
 from ctxmgr.core.store import Instant, Store, Version
-from ctxmgr.core.turns import TurnRecord
+from ctxmgr.core.turns import ShownReader, TurnRecord
 from ctxmgr.errors import Corrupt, NotFound
 
 BATCH: Final = 500
@@ -99,18 +99,22 @@ class _Needed:
 
 async def _read_records(store: Store, ids: Sequence[str]) -> dict[int, _ReadRecord]:
     read: dict[int, _ReadRecord] = {}
+    shown = ShownReader()
     for some in _batches(ids):
         found = await store.get_many(some)
         lost = next((each for each in some if each not in found), None)
         if lost is not None:
             raise NotFound(f"there is no record {lost}")
-        read |= await asyncio.to_thread(_records, found.values())
+        read |= await asyncio.to_thread(_records, found.values(), shown)
     return read
 
 
-def _records(versions: Iterable[Version]) -> dict[int, _ReadRecord]:
-    read = (_ReadRecord(TurnRecord.from_document(v.document), v.valid_time) for v in versions)
-    return {each.record.n: each for each in read}
+def _records(versions: Iterable[Version], shown: ShownReader) -> dict[int, _ReadRecord]:
+    read = {}
+    for each in versions:
+        record = TurnRecord.from_document(each.document, shown=shown)
+        read[record.n] = _ReadRecord(record, each.valid_time)
+    return read
 
 
 def _needed(records: Sequence[TurnRecord], chat: Chat, first: int) -> _Needed:

@@ -48,27 +48,58 @@ class CountedBlock:
         return cls(section, object_id, text, count(text), size, hashed)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """The pieces of one section."""
+    """The pieces of one section. A value: nothing that was read from it ever changes."""
 
-    section: Section
-    pieces: tuple[CountedBlock, ...] = field(default=(), repr=False)
-    tokens: int = 0
-    size_bytes: int = 0
+    __slots__ = (
+        "_before",
+        "_kept",
+        "_mark",
+        "_places",
+        "pieces",
+        "section",
+        "size_bytes",
+        "tokens",
+    )
 
-    def become(self, pieces: Sequence[CountedBlock]) -> Self:
+    def __init__(self, section: Section) -> None:
+        self.section = section
+        self.pieces: tuple[CountedBlock, ...] = ()
+        self.tokens = 0
+        self.size_bytes = 0
+        self._places = _Places()
+        # The row before is known by a mark: to hold it would hold every row of a session.
+        self._mark = object()
+        self._before: object = None
+        self._kept = 0
+
+    def become(self, pieces: Sequence[CountedBlock]) -> "Row":
         """Return the row with these pieces; with its own it is the same value."""
         given = tuple(pieces)
         kept = common_length(self.pieces, given)
         old, new = self.pieces[kept:], given[kept:]
         if not old and not new:
             return self
-        return type(self)(
-            self.section,
-            given,
-            self.tokens + _tokens(new) - _tokens(old),
-            self.size_bytes + _bytes(new) - _bytes(old),
+        ending = common_length(old[::-1], new[::-1])
+        gone, come = old[: len(old) - ending], new[: len(new) - ending]
+        row = Row(self.section)
+        row.pieces = given
+        row._before, row._kept = self._mark, kept
+        row.tokens = self.tokens + _tokens(come) - _tokens(gone)
+        row.size_bytes = self.size_bytes + _bytes(come) - _bytes(gone)
+        if not old and self._places.longest == kept:
+            row._places = self._places
+        row._places.longest = len(given)
+        return row
+
+    def shared(self, before: Self) -> int:
+        """Return how many pieces both rows begin with; of the row before, that is known."""
+        if self is before:
+            return len(self.pieces)
+        return (
+            self._kept
+            if self._before is before._mark
+            else common_length(before.pieces, self.pieces)
         )
 
     def opens(self, index: int) -> bool:
@@ -76,7 +107,8 @@ class Row:
         return index == 0 or self.section not in JOINED
 
     def has(self, object_id: str | None) -> bool:
-        return any(each.object_id == object_id for each in self.pieces)
+        """Tell whether one of the pieces is of an object."""
+        return self._places.first(object_id, self.pieces) < len(self.pieces)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +142,28 @@ class Prompt:
             for at, row in enumerate(self.rows)
             for index, piece in enumerate(row.pieces)
         )
+
+
+class _Places:
+    """Where the objects of a row stand first, noted when somebody asks.
+
+    A row that has only grown shares it with the one before, as ``Growing`` does its items: a place
+    beyond a row's length is not one of its own.
+    """
+
+    __slots__ = ("_first", "_noted", "longest")
+
+    def __init__(self) -> None:
+        self._first: dict[str | None, int] = {}
+        self._noted = 0
+        self.longest = 0
+        """Pieces of the longest row that shares it."""
+
+    def first(self, object_id: str | None, pieces: Sequence[CountedBlock]) -> int:
+        for at in range(self._noted, len(pieces)):
+            self._first.setdefault(pieces[at].object_id, at)
+        self._noted = max(self._noted, len(pieces))
+        return self._first.get(object_id, self._noted)
 
 
 def common_length(one: Sequence[Any], two: Sequence[Any]) -> int:

@@ -19,7 +19,7 @@ from ctxmgr.core.hashes import sha256
 from ctxmgr.core.infrastructure import Turn
 from ctxmgr.core.lines import ended
 from ctxmgr.core.plain_walk import PlainWalk
-from ctxmgr.core.prompt_rows import JOINED, Count, CountedBlock, Prompt, Row, common_length
+from ctxmgr.core.prompt_rows import JOINED, Count, CountedBlock, Prompt, Row
 from ctxmgr.core.seen_versions import Versions, seen
 from ctxmgr.core.stream_turns import ECONOMY_RENDERER
 from ctxmgr.core.turns import ShownVersion, TurnRecord
@@ -46,7 +46,7 @@ class PromptWalk:
         self._shown: dict[str, ShownVersion] = {}
         self._paragraphs: dict[tuple[Section, str | None, str], CountedBlock] = {}
         self._rows = {section: Row(section) for section in Section}
-        self._hashes = {section: RunningHash() for section in JOINED}
+        self._hashes = {section: RunningHash(section) for section in JOINED}
 
     def join(self, record: TurnRecord) -> None:
         """Take in the record of the next turn."""
@@ -110,23 +110,23 @@ class PromptWalk:
         hashed = {section: _hashes(pieces) for section, pieces in given.items()}
         hashed[Section.ACTIVE] = _hashes(self._rows[Section.ACTIVE].pieces)
         for section in JOINED:
-            hashed[section] = [self._hashes[section].of(self._rows[section].pieces)]
+            hashed[section] = [self._hashes[section].of(self._rows[section])]
         return sha256(canonical({str(section): each for section, each in hashed.items()}))
 
 
 class RunningHash:
-    """SHA-256 of pieces joined, for lists that mostly grow at their end."""
+    """SHA-256 of a row's pieces joined, for rows that mostly grow at their end."""
 
-    def __init__(self) -> None:
-        self._pieces: Sequence[CountedBlock] = ()
+    def __init__(self, section: Section) -> None:
+        self._row = Row(section)
         self._states: list[_Hash] = [hashlib.sha256()]
         """After every ``HASHED_PIECES`` pieces."""
 
-    def of(self, pieces: Sequence[CountedBlock]) -> str:
+    def of(self, row: Row) -> str:
         """Return the hash of these; what was there the last time is not hashed again."""
-        kept = common_length(self._pieces, pieces) // HASHED_PIECES
+        kept, pieces = row.shared(self._row) // HASHED_PIECES, row.pieces
         del self._states[kept + 1 :]
-        self._pieces = pieces
+        self._row = row
         for at in range(kept * HASHED_PIECES, len(pieces), HASHED_PIECES):
             some = pieces[at : at + HASHED_PIECES]
             state = self._states[-1].copy()

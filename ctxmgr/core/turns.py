@@ -126,6 +126,9 @@ class TurnRecord:
         return tuple(turn_id(self.session, number=number) for number in numbers)
 
     def to_document(self) -> Document:
+        return self._document([version.to_value() for version in self.shown])
+
+    def _document(self, shown: list[Document]) -> Document:
         return {
             ID: self.object_id,
             KIND: TURN,
@@ -138,22 +141,47 @@ class TurnRecord:
             "mounts": [dict(mount) for mount in self.mounts],
             "sequence": self.sequence,
             "snapshot": self.snapshot,
-            "shown": [version.to_value() for version in self.shown],
+            "shown": shown,
             "active": list(self.active),
             "activations": dict(self.activations.turns),
             "contributions": [_contribution_value(each) for each in self.contributions],
         }
 
     @classmethod
-    def from_document(cls, document: Document) -> Self:
-        """Read a record back; ``Corrupt`` unless it is exactly what ``to_document`` gave."""
+    def from_document(cls, document: Document, *, shown: "ShownReader | None" = None) -> Self:
+        """Read a record back; ``Corrupt`` unless it is exactly what ``to_document`` gave.
+
+        Whoever reads many gives all of them the same ``shown``.
+        """
+        reader = shown or ShownReader()
         try:
-            record = cls(**{each.name: _read(each.name, document) for each in fields(cls)})
+            values = {each.name: _read(each.name, document, reader) for each in fields(cls)}
+            record = cls(**values)
         except (KeyError, TypeError, AttributeError, ValueError, Incorrect) as error:
             raise Corrupt(f"{document.get(ID)!r:.80}: no turn record: {error}") from error
-        if record.to_document() != document:
+        if record._document(document["shown"]) != document:
             raise Corrupt(f"{document.get(ID)!r:.80}: not as a turn record is written")
         return record
+
+
+class ShownReader:
+    """Reads what records show. What one shows as another did is the same value, and read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Document, ShownVersion]] = {}
+
+    def read(self, values: Sequence[Document]) -> tuple[ShownVersion, ...]:
+        return tuple(map(self._read, values))
+
+    def _read(self, value: Document) -> ShownVersion:
+        known = self._known.get(value["id"])
+        if known is not None and known[0] == value:
+            return known[1]
+        version = ShownVersion.from_value(value)
+        if version.to_value() != value:
+            raise Incorrect(f"{version.object_id}: not as a shown version is written")
+        self._known[version.object_id] = (value, version)
+        return version
 
 
 def shown_at(records: Iterable[TurnRecord]) -> dict[str, ShownVersion]:
@@ -188,11 +216,11 @@ def _differs(now: ShownVersion, before: ShownVersion | None) -> bool:
     return now is not before and now != before  # most of a long pool is the same value
 
 
-def _read(name: str, document: Document) -> Any:
+def _read(name: str, document: Document, reader: ShownReader) -> Any:
     value = document[name]
     match name:
         case "shown":
-            return tuple(map(ShownVersion.from_value, value))
+            return reader.read(value)
         case "active" | "mounts":
             return tuple(value)
         case "activations":
