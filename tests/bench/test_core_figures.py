@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from ctxmgr.app import connect
 from ctxmgr.bench import core, files_figures, render_figures, resume_figures
+from ctxmgr.bench.long_session import LongPlan, build_long_session
 from ctxmgr.bench.own_xtdb import tapped_xtdb
 from ctxmgr.bench.report import Figure
+from ctxmgr.core.prompt_reading import read_chat, read_prompts
 from ctxmgr.errors import Incorrect
 
 
@@ -81,3 +84,20 @@ async def test_histories_are_for_the_other_benchmark() -> None:
     """A flag that would be ignored is a mistake, and says where it belongs."""
     with pytest.raises(Incorrect, match="bench stores"):
         await core.run(quick=True, histories=5, say=quiet)
+
+
+async def test_a_long_session_proves_every_prompt_and_is_resumed(tmp_path: Path) -> None:
+    """What a page is measured with is what a client would have stored."""
+    plan = LongPlan(turns=30, pool=150, objects=200, turns_per_commit=8)
+    async with connect(f"sqlite:///{tmp_path}/s.db", tracking=False) as client:
+        record = await build_long_session(client.store, plan)
+        chat = await read_chat(client.store, plan.session_id)
+        read = await read_prompts(client.store, chat, first=1, last=plan.turns)
+        made = [prompt.text() for _, prompt in read.prompts(count=len)]
+        again = await client.prompt_as_of(plan.session_id, turn=30)
+        session = await client.resume(plan.session_id)
+
+        assert made[-1] == again.text()
+        assert (len(made), len(record.session_index), len(record.metadata_pool)) == (30, 200, 150)
+        assert list(session.sets.active_set) == list(record.active_set)
+        assert session.turn == 31
