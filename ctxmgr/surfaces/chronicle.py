@@ -1,13 +1,14 @@
 """A session told turn by turn: what was asked and answered, run, and changed in the sets.
 
-Reads the store: the chat once, and of each turn on the page its tool calls and the session's
-document as it was stored with that turn. A page costs what it shows, however long the session is.
+Reads the store: the chat once, and of each turn on the page its tool calls and the session's sets
+as they were stored with that turn, without the index: that names ten thousand objects in every
+version. So what an earlier version says is shown and not proven; `ctxmgr verify` proves it.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from ctxmgr.core.documents import Document
 from ctxmgr.core.envelopes import chat_id, session_object_id, turn_id
@@ -16,14 +17,12 @@ from ctxmgr.core.infrastructure import Turn
 from ctxmgr.core.lineages import lineage, owner
 from ctxmgr.core.paging import check_limit
 from ctxmgr.core.parts import CONTEXTCALL
-from ctxmgr.core.sessions import SETS, Session
+from ctxmgr.core.sessions import NONE, Session
 from ctxmgr.core.store import AsOf, HistoryEntry, Instant, Store
 from ctxmgr.errors import Corrupt, Incorrect
-from ctxmgr.surfaces.naming import read_session
 from ctxmgr.surfaces.session_views import said, shortened
 
-NOTHING: Final = Session(session_id="nothing")
-"""What a session was before it began."""
+_INDEX: Final = "session_index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +37,25 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sets:
+    """What a log compares of a session's sets."""
+
+    pool: int = 0
+    active: OrderedIds = NONE
+    pinned: OrderedIds = NONE
+
+    @classmethod
+    def of(cls, session: Session) -> Self:
+        pool = len(session.metadata_pool)
+        return cls(pool=pool, active=session.active_set, pinned=session.pinned_set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetChanges:
     """What became of a session's sets, from the end of one turn to the end of the next."""
 
     met: int
-    """Objects that are new in the index."""
+    """Objects that are new in the pool: what is met is shown there, in one line at least."""
     activated: tuple[str, ...]
     deactivated: tuple[str, ...]
     """Folded, by whomever: the agent, a person, or automatic collapse."""
@@ -97,7 +110,7 @@ async def tell(
         for at, (number, turn) in enumerate(zip(numbers, known, strict=True), start=1)
     ]
     if before is None:
-        entries += _since(len(turns) + 1, changes(sets[-1], session))
+        entries += _since(len(turns) + 1, changes(sets[-1], Sets.of(session)))
     return Log(
         session_id=session.session_id,
         turns=len(turns),
@@ -106,15 +119,14 @@ async def tell(
     )
 
 
-def changes(before: Session, after: Session) -> SetChanges:
+def changes(before: Sets, after: Sets) -> SetChanges:
     """Compare a session's sets at two moments. Pure."""
-    index, _, active, pinned = ((getattr(before, name), getattr(after, name)) for name in SETS)
     return SetChanges(
-        met=len(index[1]) - len(index[0]),
-        activated=_added(*active),
-        deactivated=_added(*reversed(active)),
-        pinned=_added(*pinned),
-        unpinned=_added(*reversed(pinned)),
+        met=after.pool - before.pool,
+        activated=_added(before.active, after.active),
+        deactivated=_added(after.active, before.active),
+        pinned=_added(before.pinned, after.pinned),
+        unpinned=_added(after.pinned, before.pinned),
     )
 
 
@@ -134,13 +146,20 @@ async def _ends(store: Store, session_id: str, numbers: Sequence[int]) -> list[H
     return [page.entries[0] if page.entries else None for page in pages]
 
 
-async def _sets(store: Store, end: HistoryEntry | None) -> Session:
+async def _sets(store: Store, end: HistoryEntry | None) -> Sets:
     if end is None:
-        return NOTHING
-    session_id = end.object_id.removeprefix("turn:").rpartition(":")[0]
+        return Sets()
+    object_id = session_object_id(end.object_id.removeprefix("turn:").rpartition(":")[0])
     as_of = AsOf(sequence=end.sequence)
-    version = await store.get(session_object_id(session_id), as_of=as_of)
-    return NOTHING if version is None else read_session(version)
+    found = await store.get_many([object_id], as_of=as_of, without=(_INDEX,))
+    if object_id not in found:
+        return Sets()
+    document = found[object_id].document
+    return Sets(
+        pool=len(document["metadata_pool"]),
+        active=OrderedIds(document["active_set"]),
+        pinned=OrderedIds(document["pinned_set"]),
+    )
 
 
 async def _calls(store: Store, ids: Sequence[str]) -> dict[str, Call]:

@@ -7,6 +7,7 @@
 A list reads what its page needs: of a chat its stored fields, never its turns as values.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -101,8 +102,10 @@ async def list_sessions(store: Store, *, limit: int, cursor: str | None) -> Sess
     """Return one page of all sessions, by id."""
     page = await store.find(Query(SESSION), limit=limit, cursor=cursor)
     ids = [each.object_id.removeprefix(f"{SESSION}:") for each in page.versions]
-    found = await store.get_many([*map(chat_id, ids), *map(_lifecycle_id, ids)])
-    lines = (_line(version, found) for version in page.versions)
+    besides = [*map(chat_id, ids), *map(_lifecycle_id, ids)]
+    found = await store.get_many(besides, without=("turns", "toolcall_refs"))
+    # Ten thousand ids a session are proven here: other tasks have their turns meanwhile.
+    lines = await asyncio.to_thread(lambda: [_line(each, found) for each in page.versions])
     return SessionPage(sessions=tuple(lines), cursor=page.cursor)
 
 
