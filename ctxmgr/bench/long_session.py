@@ -11,9 +11,9 @@ proves itself, and the session can be resumed. Only the transactions hold more t
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from random import Random
 from typing import Final
 
+from ctxmgr.bench.built_session import Filler
 from ctxmgr.core.assembly import ActiveBlock, Context, Pool, PoolEntry, ShownTurn, Transcript
 from ctxmgr.core.collapse import PER_TURN, TURNS_BACK, Activations
 from ctxmgr.core.contents import File, FileState, ToolCall
@@ -31,7 +31,6 @@ MODEL: Final = "claude-sonnet-4-5"
 USER_CHARS: Final = 248
 ANSWER_CHARS: Final = 1_800
 """With the user's they make 2 KB a turn."""
-OUTPUT_CHARS: Final = 1_000
 FILE_CHARS: Final = 4_000
 
 EDITED_EVERY: Final = 4
@@ -70,11 +69,11 @@ class LongPlan:
         return self.pool - self.turns * self.calls_per_turn
 
 
-class Words:
+class Words(Filler):
     """Text of words in lines, the same every time: a tokenizer meets words again, as in life."""
 
     def __init__(self, seed: str) -> None:
-        self._random = Random(seed)  # noqa: S311 - filler, no secret
+        super().__init__(seed)
         letters = "abcdefghijklmnopqrstuvwxyz"
         self._words = [
             "".join(self._random.choices(letters, k=self._random.randint(2, 9)))
@@ -134,7 +133,7 @@ class _Built:
         self._calls: list[tuple[str, ...]] = []
 
     def unseen(self) -> Iterator[ToolCall]:
-        return (self._toolcall(each, chat_ref="chat:another") for each in self._unseen)
+        return (self._words.toolcall(each, chat_ref="chat:another") for each in self._unseen)
 
     def session(self) -> SessionRecord:
         pool = tuple(each.object_id for each in self._pool.entries)
@@ -152,7 +151,7 @@ class _Built:
         record = self._saving.record(sent, session_id=self._plan.session_id, n=n)
         self._saving.saved(record, sent)
         names = [f"{self._plan.session_id}-{n}-{at}" for at in range(self._plan.calls_per_turn)]
-        calls = [self._toolcall(each, chat_ref=self.chat.object_id) for each in names]
+        calls = [self._words.toolcall(each, chat_ref=self.chat.object_id) for each in names]
         edited = [self._edit(n // EDITED_EVERY)] if n % EDITED_EVERY == 0 else []
         self._answer(user, calls, tokens=sum(map(len, sent.context.chunks())) // 4)
         self._collapse()
@@ -223,16 +222,6 @@ class _Built:
         if at >= READ_FILES:
             return File.stub(source)
         return File.read(source, data=self._words.text(FILE_CHARS).encode())
-
-    def _toolcall(self, toolcall_id: str, *, chat_ref: str) -> ToolCall:
-        return ToolCall(
-            toolcall_id=toolcall_id,
-            tool="bash",
-            args={"command": f"make test TARGET={toolcall_id}"},
-            status="ok",
-            chat_ref=chat_ref,
-            content=self._words.text(OUTPUT_CHARS),
-        )
 
 
 def _entry(file: File) -> PoolEntry:

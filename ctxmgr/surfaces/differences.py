@@ -8,7 +8,7 @@ Prompts are long and mostly alike: what both begin and end with is not compared 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, Final
@@ -16,6 +16,7 @@ from typing import Any, Final
 from ctxmgr.core.assembly import Context, Section
 from ctxmgr.core.canonical import canonical
 from ctxmgr.core.documents import Document
+from ctxmgr.core.prompt_rows import common_length
 from ctxmgr.core.store import Instant
 
 CONTEXT_LINES: Final = 3
@@ -114,7 +115,7 @@ def compare_prompts(before: Context, after: Context, *, turns: tuple[int, int]) 
         from_turn=turns[0],
         to_turn=turns[1],
         same=old == new,
-        common_chars=_common(old, new),
+        common_chars=common_length(old, new),
         sections=tuple(
             SectionChange(
                 section=str(section),
@@ -134,9 +135,9 @@ def unified(before: str, after: str, *, names: tuple[str, str] = ("before", "aft
     if before == after:
         return ""
     old, new = _lines(before), _lines(after)
-    start = max(0, _common(old, new) - CONTEXT_LINES)
+    start = max(0, common_length(old, new) - CONTEXT_LINES)
     old, new = old[start:], new[start:]
-    end = max(0, _common(old[::-1], new[::-1]) - CONTEXT_LINES)
+    end = max(0, common_length(old[::-1], new[::-1]) - CONTEXT_LINES)
     old, new = old[: len(old) - end], new[: len(new) - end]
     if len(old) + len(new) > COMPARED_LINES_MAX:
         body = _replaced(old, new, names)
@@ -165,18 +166,6 @@ def _lines(text: str) -> list[str]:
     """Split at newlines only: other characters at which Python would are part of a line."""
     *lines, rest = text.split("\n")
     return [line + "\n" for line in lines] + ([rest] if rest else [])
-
-
-def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """Return how many items both begin with, by halving: slices compare fast."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _text(context: Context, section: Section) -> str:
