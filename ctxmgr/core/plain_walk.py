@@ -48,12 +48,15 @@ class PlainWalk:
 
     def _pool_pieces(
         self, record: TurnRecord, shown: Mapping[str, ShownVersion], *, whole: bool
-    ) -> list[CountedBlock]:
+    ) -> tuple[CountedBlock, ...]:
         own = (chat_id(record.session), system_prompt_id(record.session))
         listed = shown.values() if whole else record.shown
         lines = {each.object_id: self._line(each) for each in listed if each.object_id not in own}
-        self._pool = lines if whole else self._pool | lines
-        return list(self._pool.values())
+        if whole:
+            self._pool = lines
+        else:
+            self._pool.update(lines)
+        return tuple(self._pool.values())
 
     def _chat_pieces(
         self, record: TurnRecord, shown: Mapping[str, ShownVersion]

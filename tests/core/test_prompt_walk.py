@@ -1,20 +1,24 @@
 """Prompts made one from the other, against the same prompts each made again by itself."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, TypeAlias
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 import ctxmgr
 from ctxmgr.core.assembly import Block, Context
 from ctxmgr.core.cache_breaks import CallCost, call_costs
+from ctxmgr.core.client import Client
 from ctxmgr.core.past import prompt_as_of
 from ctxmgr.core.prompt_reading import read_chat, read_prompts
-from ctxmgr.core.store import Put, Store
+from ctxmgr.core.store import Delete, Put, Store
 from ctxmgr.core.vocabularies import vocabulary
+from ctxmgr.errors import Corrupt, NotFound
 from tests.core.random_sessions import Volatile, Worker, steps
 
 JOINT_TOKENS: Final = 1
@@ -121,3 +125,58 @@ def test_a_walk_makes_every_prompt_as_it_was_sent(done: list[tuple[str, int]]) -
     """In both layouts and mixed ones, over forks, resumes and deletions, here and imported."""
     with TemporaryDirectory() as folder:
         asyncio.run(_work(done, Path(folder)))
+
+
+async def _worked(client: Client, folder: Path) -> str:
+    done = [("plain", 1), ("write", 1), ("plain", 2), ("economy", 1), ("economy", 2)]
+    return await Worker(client, folder).work(done)
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
+    async with ctxmgr.connect(f"sqlite:///{tmp_path}/s.db", tracking=False) as client:
+        yield client
+
+
+@pytest.mark.parametrize("field", ["active", "contributions", "policy"])
+async def test_a_record_that_was_altered_proves_nothing(
+    client: Client, tmp_path: Path, field: str
+) -> None:
+    """A timeline of prompts that were never sent would be worse than none (003-R005)."""
+    name = await _worked(client, tmp_path)
+    number = 3 if field == "policy" else 2
+    version = await client.store.get(f"turn:{name}:{number}")
+    assert version is not None
+    forged = {
+        "active": [],
+        "contributions": [{"slot": "stable", "name": "x", "text": "x"}],
+        "policy": {**(version.document["policy"] or {}), "pool": ["id=x type=file\n"]},
+    }
+    await client.store.commit([Put({**version.document, field: forged[field]})])
+
+    with pytest.raises(Corrupt):
+        await _costs(client.store, name)
+
+
+@pytest.mark.parametrize("lost", ["views", "notices", "masks", "pool"])
+async def test_a_policy_that_lacks_something_is_noticed(
+    client: Client, tmp_path: Path, lost: str
+) -> None:
+    """What cannot be read is said, not guessed."""
+    name = await _worked(client, tmp_path)
+    version = await client.store.get(f"turn:{name}:3")
+    assert version is not None
+    policy = {key: value for key, value in version.document["policy"].items() if key != lost}
+    await client.store.commit([Put({**version.document, "policy": policy})])
+
+    with pytest.raises(Corrupt, match="does not say how its prompt was made"):
+        await _costs(client.store, name)
+
+
+async def test_a_turn_without_a_record_is_named(client: Client, tmp_path: Path) -> None:
+    """A gap in the middle is no shorter session."""
+    name = await _worked(client, tmp_path)
+    await client.store.commit([Delete(f"turn:{name}:2")])
+
+    with pytest.raises(NotFound, match=f"turn:{name}:2"):
+        await _costs(client.store, name)
