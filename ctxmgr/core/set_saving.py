@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from ctxmgr.core.envelopes import session_object_id
 from ctxmgr.core.objects import to_document
+from ctxmgr.core.proven_sessions import proven_sessions
 from ctxmgr.core.session_state import ATTEMPTS_MAX
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import Match, Put, Store
-from ctxmgr.core.stored_sessions import read_sets
 from ctxmgr.core.surroundings import commit_once
-from ctxmgr.errors import Conflict
+from ctxmgr.errors import Conflict, Corrupt
 
 
 async def save_sets(
@@ -23,17 +23,20 @@ async def save_sets(
 
     A change that changes nothing writes nothing.
     """
-    object_id = session_object_id(session_id)
+    object_id, proven = session_object_id(session_id), proven_sessions(store)
     for _ in range(ATTEMPTS_MAX):
-        read = await read_sets(store, session_id)
-        changed = change(read.session)
-        if changed == read.session:
-            return read.session, changed
+        stored = await store.get(object_id)
+        if stored is None:
+            raise Corrupt(f"{object_id} has vanished from its store")
+        session = await proven.prove(stored.document)
+        changed = change(session)
+        if changed == session:
+            return session, changed
+        document = to_document(changed.to_record())
         try:
-            await commit_once(
-                store, [Match(object_id, read.token), Put(to_document(changed.to_record()))]
-            )
+            await commit_once(store, [Match(object_id, stored.token), Put(document)])
         except Conflict:
             continue
-        return read.session, changed
+        proven.keep(document, changed)
+        return session, changed
     raise Conflict((object_id,))

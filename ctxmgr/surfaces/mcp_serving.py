@@ -26,7 +26,6 @@ async def serve_mcp(
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise Incorrect(f"{missing[0]} is not installed; `pip install 'ctxmgr[mcp]'` brings it")
-    from ctxmgr.core.secrets import Masker
     from ctxmgr.surfaces.mcp_resources import Resources
     from ctxmgr.surfaces.mcp_server import build_server
     from ctxmgr.surfaces.mcp_tools import choose_tools
@@ -35,7 +34,7 @@ async def serve_mcp(
 
     bound = None if session is None else scope_named(session)
     chosen = choose_tools(operations, tools, session_id=bound)
-    resources = Resources(store=await app.store(), session_id=bound, masker=Masker())
+    resources = Resources(store=await app.store(), session_id=bound, masker=app.masker)
     server = build_server(app, chosen, resources)
     if port is None:
         await serve_stdio(server)

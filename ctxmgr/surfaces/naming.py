@@ -14,13 +14,13 @@ from ctxmgr.core.contents import File
 from ctxmgr.core.documents import check_object_id
 from ctxmgr.core.envelopes import SESSION, session_object_id
 from ctxmgr.core.hashes import is_hash
-from ctxmgr.core.infrastructure import SessionRecord
 from ctxmgr.core.mounts import Mounts
 from ctxmgr.core.objects import from_document
+from ctxmgr.core.proven_sessions import proven_sessions, whole_session
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import LATEST, PAGE_MAX, AsOf, HistoryEntry, Store, Version
-from ctxmgr.errors import Corrupt, Incorrect, NotFound
+from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.surfaces.known_turns import display_path, last_record, mounts_of
 
 PREFIX_LENGTH_MIN: Final = 4
@@ -38,9 +38,11 @@ CHUNK: Final = 200
 
 async def get_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> Session | None:
     """Return the session that a person means, as it is stored; None: there is none."""
-    ids = [*([name] if name.startswith(f"{SESSION}:") else []), session_object_id(name)]
-    found = await store.get_many(ids, as_of=as_of)
-    return next((read_session(version) for version in found.values()), None)
+    for object_id in (*([name] if name.startswith(f"{SESSION}:") else []), session_object_id(name)):
+        version = await store.get(object_id, as_of=as_of)
+        if version is not None:
+            return await proven_sessions(store).prove(version.document)
+    return None
 
 
 async def require_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> Session:
@@ -54,10 +56,7 @@ async def require_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> S
 
 def read_session(version: Version) -> Session:
     """Read a session's sets from its document."""
-    record = from_document(version.document)
-    if not isinstance(record, SessionRecord):
-        raise Corrupt(f"{version.object_id} is a {record.kind} where a session is expected")
-    return Session.from_record(record)
+    return whole_session(version.document)
 
 
 async def member_named(store: Store, session: Session, text: str) -> str:

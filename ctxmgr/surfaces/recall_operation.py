@@ -1,10 +1,11 @@
-"""Search what a session has met. Keeps a search index beside the store, and opens it to search.
+"""Search what a session has met. Keeps a search index beside the store.
 
 An SQLite store has its index in a file of the same name with ``.search`` after it; any other store
 in the cache folder, under a name made of its URL. Both are derived, and may be deleted.
 """
 
 import hashlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -34,8 +35,9 @@ async def recall(
     Files are found by path and text, tool calls by tool, arguments and output. The answer has the
     best lines of each, and its id to activate. Secrets in it are masked.
     """
+    from ctxmgr.core.recall import Recall
+    from ctxmgr.surfaces.known_turns import display_path, last_record, mounts_of
     from ctxmgr.surfaces.naming import require_session
-    from ctxmgr.surfaces.set_changes import visiting_client
 
     if not query.strip() or len(query) > QUERY_CHARS_MAX:
         raise Incorrect(f"the query has 1 to {QUERY_CHARS_MAX} characters")
@@ -43,12 +45,16 @@ async def recall(
         raise Incorrect(f"the limit is 1 to {OBJECTS_MAX}, not {limit}")
     store = await app.store()
     found = await require_session(store, session)
-    index = index_file(app.loaded.settings.store)
-    index.parent.mkdir(parents=True, exist_ok=True)
-    async with visiting_client(store, found.session_id, search=index) as client:
-        search = client.surroundings.recall
-        assert search is not None, "the client was opened with an index"
-        return await search(query, found, limit)
+    mounts = mounts_of(await last_record(store, found.session_id))
+    path = index_file(app.loaded.settings.store)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    recall = Recall(
+        store=store,
+        index=await app.search_index(path),
+        masker=app.masker,
+        display_path=partial(display_path, mounts=mounts),
+    )
+    return await recall.search(query, found, limit)
 
 
 def index_file(url: str) -> Path:

@@ -8,7 +8,6 @@ inside those mounts, and refused otherwise.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from ctxmgr.app import connect
@@ -74,9 +73,7 @@ async def _read_and_show(store: Store, session: Session, object_id: str) -> tupl
 
 
 @asynccontextmanager
-async def visiting_client(
-    store: Store, session_id: str, *, search: Path | None = None
-) -> AsyncIterator[Client]:
+async def visiting_client(store: Store, session_id: str) -> AsyncIterator[Client]:
     """Open a client that reads what the agent's mounts show of this machine, and nothing else.
 
     A mount of another machine's filesystem would be read from this one's disk, as if it were the
@@ -86,9 +83,7 @@ async def visiting_client(
     mounts: tuple[Mapping[str, str], ...] = record.mounts if record else ()
     here = [each for each in mounts if each["filesystemId"] == host_filesystem_id()]
     own = NOWHERE if mounts else None
-    async with connect(
-        store=store, mounts=here, filesystem_id=own, search=search, tracking=False
-    ) as client:
+    async with connect(store=store, mounts=here, filesystem_id=own, tracking=False) as client:
         yield client
 
 
