@@ -1,6 +1,7 @@
 """The MCP server as an agent's client meets it, over both transports and on both stores."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -221,11 +222,12 @@ def test_a_server_ends_with_its_input_and_prints_nothing(worked: Worked) -> None
         assert (process.returncode, printed) == (0, b"")
 
 
-def test_without_the_package_the_extra_is_named() -> None:
-    """Nobody installs what they do not use, and whoever needs it is told how."""
+@pytest.mark.parametrize("package", ["mcp", "uvicorn"])
+def test_without_the_package_the_extra_is_named(package: str) -> None:
+    """Nobody installs what they do not use, and whoever needs it is told how, as by serve."""
     script = (
-        "import sys\nsys.modules['mcp'] = None\n"
-        "from ctxmgr.surfaces.cli import main\nsys.argv[1:] = ['mcp']\nmain()"
+        f"import sys\nsys.modules[{package!r}] = None\n"
+        "from ctxmgr.surfaces.cli import main\nsys.argv[1:] = ['mcp', '--json']\nmain()"
     )
 
     done = subprocess.run(
@@ -233,4 +235,5 @@ def test_without_the_package_the_extra_is_named() -> None:
     )
 
     assert done.returncode == 2
+    assert json.loads(done.stderr)["error"]["code"] == "extra_missing"
     assert b"pip install 'ctxmgr[mcp]'" in done.stderr
