@@ -1,23 +1,26 @@
-"""Sets of sessions, proven by their hashes once for every version that is met. Touches nothing.
+"""Sets of sessions as they are now, proven by their hashes once for every version. Reads the store.
 
-A request names its session more than once on its way, and each time the document is read anew, for
-only the store says what is true now. The proof takes ten times as long as that, and need not be
-made again: a document that equals one that was proven is proven.
+A request names its session more than once on its way, and each time the store is asked anew, for
+only it says what is true now. But reading a long session takes longer than asking which version
+there is, and proving it ten times as long: a version that was proven, or written by ourselves, is
+neither read nor proven again. Versions never change, and their tokens tell them apart.
 
 Sessions are remembered for each store apart. They share what they grow from, and what shares must
 stay on the event loop of its store.
 """
 
 import asyncio
+from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from ctxmgr.core.documents import ID, Document
+from ctxmgr.core.documents import Document
+from ctxmgr.core.envelopes import session_object_id
 from ctxmgr.core.generations import Generations
 from ctxmgr.core.infrastructure import SessionRecord
 from ctxmgr.core.objects import from_document
-from ctxmgr.core.sessions import Session
-from ctxmgr.core.store import Store
+from ctxmgr.core.sessions import SETS, Session
+from ctxmgr.core.store import LATEST, AsOf, Store
 from ctxmgr.errors import Corrupt
 
 SESSIONS_MAX: Final = 4
@@ -27,32 +30,40 @@ IDS_AT_ONCE_MAX: Final = 1_000
 """Ids that are proven on the event loop: some milliseconds. More are proven in a thread."""
 
 
-class ProvenSessions:
-    """The last proven version of some sessions."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSets:
+    """The sets of one version of a session."""
 
-    def __init__(self) -> None:
-        self._known: Generations[str, tuple[Document, Session]] = Generations(SESSIONS_MAX)
-
-    async def prove(self, document: Document) -> Session:
-        """Read the sets of a document; ``Corrupt`` unless its hashes are right."""
-        known = self._known.get(str(document.get(ID)))
-        if known is not None and known[0] == document:
-            return known[1]
-        if len(document.get("session_index", ())) > IDS_AT_ONCE_MAX:
-            session = await asyncio.to_thread(whole_session, document)
-        else:
-            session = whole_session(document)
-        self.keep(document, session)
-        return session
-
-    def keep(self, document: Document, session: Session) -> None:
-        """Remember a document with the session that it was made of, or that was read from it."""
-        self._known.keep(str(document[ID]), (document, session))
+    session: Session
+    token: str | None
+    """As the store gives it; None: this version cannot be told from others by one."""
 
 
-def proven_sessions(store: Store) -> ProvenSessions:
-    """Return what is remembered for a store."""
-    return _STORES.setdefault(store, ProvenSessions())
+_Known = Generations[str, StoredSets]
+_STORES: Final[WeakKeyDictionary[Store, _Known]] = WeakKeyDictionary()
+
+
+async def stored_sets(store: Store, object_id: str, *, as_of: AsOf = LATEST) -> StoredSets | None:
+    """Return the sets of a session's object; None: there is none. ``Corrupt`` unless proven."""
+    known = _known(store).get(object_id)
+    if known is not None:
+        there = await store.get_many([object_id], as_of=as_of, without=SETS)
+        if object_id not in there:
+            return None
+        if there[object_id].token == known.token:
+            return known
+    version = await store.get(object_id, as_of=as_of)
+    if version is None:
+        return None
+    read = StoredSets(session=await _proven(version.document), token=version.token)
+    remember(store, read)
+    return read
+
+
+def remember(store: Store, proven: StoredSets) -> None:
+    """Take the sets of a version for proven: it was read so, or just written."""
+    if proven.token is not None:
+        _known(store).keep(session_object_id(proven.session.session_id), proven)
 
 
 def whole_session(document: Document) -> Session:
@@ -63,4 +74,11 @@ def whole_session(document: Document) -> Session:
     return Session.from_record(record)
 
 
-_STORES: Final[WeakKeyDictionary[Store, ProvenSessions]] = WeakKeyDictionary()
+async def _proven(document: Document) -> Session:
+    if len(document.get("session_index", ())) > IDS_AT_ONCE_MAX:
+        return await asyncio.to_thread(whole_session, document)
+    return whole_session(document)
+
+
+def _known(store: Store) -> _Known:
+    return _STORES.setdefault(store, Generations(SESSIONS_MAX))

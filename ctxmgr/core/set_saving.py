@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ctxmgr.core.envelopes import session_object_id
 from ctxmgr.core.objects import to_document
-from ctxmgr.core.proven_sessions import proven_sessions
+from ctxmgr.core.proven_sessions import StoredSets, remember, stored_sets
 from ctxmgr.core.session_state import ATTEMPTS_MAX
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import Match, Put, Store
@@ -17,26 +17,30 @@ from ctxmgr.errors import Conflict, Corrupt
 
 
 async def save_sets(
-    store: Store, session_id: str, change: Callable[[Session], Session]
+    store: Store, read: StoredSets, change: Callable[[Session], Session]
 ) -> tuple[Session, Session]:
-    """Change the sets of a session that is there; return them as they were and as they are.
+    """Change sets that were just read; return them as they were and as they are.
 
     A change that changes nothing writes nothing.
     """
-    object_id, proven = session_object_id(session_id), proven_sessions(store)
+    object_id = session_object_id(read.session.session_id)
     for _ in range(ATTEMPTS_MAX):
-        stored = await store.get(object_id)
-        if stored is None:
-            raise Corrupt(f"{object_id} has vanished from its store")
-        session = await proven.prove(stored.document)
-        changed = change(session)
-        if changed == session:
-            return session, changed
+        changed = change(read.session)
+        if changed == read.session:
+            return read.session, changed
         document = to_document(changed.to_record())
         try:
-            await commit_once(store, [Match(object_id, stored.token), Put(document)])
+            commit = await commit_once(store, [Match(object_id, read.token), Put(document)])
         except Conflict:
+            read = await _read_again(store, object_id)
             continue
-        proven.keep(document, changed)
-        return session, changed
+        remember(store, StoredSets(session=changed, token=commit.token))
+        return read.session, changed
     raise Conflict((object_id,))
+
+
+async def _read_again(store: Store, object_id: str) -> StoredSets:
+    read = await stored_sets(store, object_id)
+    if read is None:
+        raise Corrupt(f"{object_id} has vanished from its store")
+    return read

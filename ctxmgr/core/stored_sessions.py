@@ -16,20 +16,12 @@ from ctxmgr.core.documents import Document
 from ctxmgr.core.envelopes import chat_id, read_list, session_object_id, system_prompt_id
 from ctxmgr.core.infrastructure import Chat, SessionRecord, SystemPrompt
 from ctxmgr.core.objects import from_document
-from ctxmgr.core.proven_sessions import whole_session
+from ctxmgr.core.proven_sessions import StoredSets, whole_session
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import Store, Version
 from ctxmgr.errors import Corrupt, Incorrect, NotFound
 
 _INDEX: Final = "session_index"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSets:
-    """The sets of one version of a session."""
-
-    session: Session
-    token: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import Store
 from ctxmgr.errors import Unavailable
 from ctxmgr.surfaces.known_turns import NOWHERE, last_record
-from ctxmgr.surfaces.naming import member_named, require_session
+from ctxmgr.surfaces.naming import member_named, require_sets
 
 Change = Literal["activate", "deactivate", "pin", "unpin"]
 
@@ -40,14 +40,13 @@ class Membership:
 
 async def change_sets(store: Store, name: str, text: str, *, change: Change) -> Membership:
     """Change one object's place in a session; return where it stands then."""
-    session = await require_session(store, name)
+    read = await require_sets(store, name)
+    session = read.session
     object_id = await member_named(store, session, text)
     if change == "activate" and await _is_unread(store, object_id):
         before, after = await _read_and_show(store, session, object_id)
     else:
-        before, after = await save_sets(
-            store, session.session_id, lambda sets: getattr(sets, change)(object_id)
-        )
+        before, after = await save_sets(store, read, lambda sets: getattr(sets, change)(object_id))
     return Membership(
         session_id=session.session_id,
         object_id=object_id,

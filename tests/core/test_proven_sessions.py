@@ -8,13 +8,14 @@ import pytest
 
 from ctxmgr.app import open_store
 from ctxmgr.core.objects import to_document
-from ctxmgr.core.proven_sessions import IDS_AT_ONCE_MAX, ProvenSessions, proven_sessions
+from ctxmgr.core.proven_sessions import IDS_AT_ONCE_MAX, StoredSets, stored_sets
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.set_saving import save_sets
-from ctxmgr.core.store import Put, Store
+from ctxmgr.core.store import AsOf, Put, Store
 from ctxmgr.errors import Corrupt, HashMismatch
 
 MET = Session(session_id="s1").meet_all(["a", "b"])
+ID = "session:s1"
 
 
 @pytest.fixture
@@ -23,60 +24,102 @@ async def store() -> AsyncIterator[Store]:
         yield opened
 
 
-async def test_a_document_that_was_proven_gives_the_same_session() -> None:
-    """The proof is what takes time; the document was read anew, and is equal."""
-    proven = ProvenSessions()
-
-    first = await proven.prove(to_document(MET.to_record()))
-    again = await proven.prove(to_document(MET.to_record()))
-
-    assert first == MET
-    assert again is first
+async def put(store: Store, session: Session) -> int:
+    return (await store.commit([Put(to_document(session.to_record()))])).sequence
 
 
-async def test_one_altered_id_is_found_out_beside_a_proven_version() -> None:
-    """What was proven vouches for nothing but its equal."""
-    proven = ProvenSessions()
+async def read(store: Store) -> StoredSets:
+    found = await stored_sets(store, ID)
+    assert found is not None
+    return found
+
+
+async def test_a_version_that_was_proven_gives_the_same_session(store: Store) -> None:
+    """The store is asked which version there is; reading and proving it takes ten times as long."""
+    await put(store, MET)
+
+    first, again = await read(store), await read(store)
+
+    assert first.session == MET
+    assert again == first
+    assert again.session is first.session
+
+
+async def test_every_version_is_asked_for_anew(store: Store) -> None:
+    """Remembered is the proof, never the state: now and then are the store's to say."""
+    first = await put(store, MET)
+    await read(store)
+    await put(store, MET.activate("a"))
+
+    now = await read(store)
+    then = await stored_sets(store, ID, as_of=AsOf(sequence=first))
+
+    assert list(now.session.active_set) == ["a"]
+    assert then is not None
+    assert then.session == MET
+    assert await read(store) == now
+
+
+async def test_one_altered_id_is_found_out_beside_a_proven_version(store: Store) -> None:
+    """What was proven vouches for nothing but itself."""
+    await put(store, MET)
+    await read(store)
     document = to_document(MET.to_record())
-    await proven.prove(document)
+    await store.commit([Put({**document, "session_index": ["a", "b", "c"]})])
 
     with pytest.raises(HashMismatch):
-        await proven.prove({**document, "session_index": ["a", "b", "c"]})
+        await read(store)
 
 
-async def test_what_is_no_session_is_refused() -> None:
+async def test_what_is_no_session_is_refused(store: Store) -> None:
     """An id that begins with session: says nothing about what lies under it."""
+    await store.commit([Put({"xt/id": ID, "type": "note"})])
+
     with pytest.raises(Corrupt):
-        await ProvenSessions().prove({"xt/id": "session:s1", "type": "note"})
+        await read(store)
 
 
-async def test_a_long_index_is_proven_too() -> None:
+async def test_a_long_index_is_proven_too(store: Store) -> None:
     """In a thread, so that others have their turns."""
     long = Session(session_id="s1").meet_all(f"call-{n}" for n in range(IDS_AT_ONCE_MAX + 1))
+    await put(store, long)
 
-    assert await ProvenSessions().prove(to_document(long.to_record())) == long
+    assert (await read(store)).session == long
 
 
 async def test_a_change_is_made_on_what_somebody_else_wrote_meanwhile(store: Store) -> None:
-    """Remembered is the proof, never the state: that is the store's to say."""
-    await store.commit([Put(to_document(MET.to_record()))])
-    await save_sets(store, "s1", lambda sets: sets.activate("a"))
-    await store.commit([Put(to_document(MET.meet_all(["c"]).to_record()))])
+    """Compare and set: who was slower reads again (003-A21)."""
+    await put(store, MET)
+    before = await read(store)
+    await put(store, MET.meet_all(["c"]))
 
-    before, after = await save_sets(store, "s1", lambda sets: sets.activate("c"))
+    _, after = await save_sets(store, before, lambda sets: sets.activate("a"))
 
-    assert list(before.session_index) == ["a", "b", "c"]
-    assert list(after.active_set) == ["c"]
+    assert list(after.session_index) == ["a", "b", "c"]
+    assert (await read(store)).session == after
+
+
+async def test_what_was_just_written_is_read_back_as_it_is(store: Store) -> None:
+    """The next request of the same agent finds its own change, and whatever came after it."""
+    await put(store, MET)
+    await save_sets(store, await read(store), lambda sets: sets.activate("a"))
+    own = await read(store)
+    await save_sets(store, own, lambda sets: sets.pin("b"))
+    await put(store, MET)
+
+    assert list(own.session.active_set) == ["a"]
+    assert (await read(store)).session == MET
 
 
 async def test_nothing_is_remembered_for_a_store_that_is_gone() -> None:
     """A process that opens many stores keeps the sessions of none of them."""
     store = await open_store("sqlite://:memory:")
-    known = ref(proven_sessions(store))
-    assert proven_sessions(store) is known()
+    await put(store, MET)
+    await read(store)
+    opened = ref(store)
 
     await store.close()
     del store
     gc.collect()
 
-    assert known() is None
+    assert opened() is None
