@@ -43,24 +43,37 @@ class Recall:
 
     async def search(self, query: str, session: Session, limit: int) -> str:
         """Return what the agent is told, with secrets masked as its policy says."""
-        await follow(self.store, self.index)
-        hits = await self.index.search(
-            query, limit=min(limit, OBJECTS_MAX), wanted=session.session_index.__contains__
-        )
-        found = await self.store.get_many([hit.object_id for hit in hits])
-        shown = [self._recalled(found[hit.object_id]) for hit in hits if hit.object_id in found]
-        return told(query, shown)
+        found = await recalled(self.store, self.index, query, session=session, limit=limit)
+        return tell(query, found, masker=self.masker, display_path=self.display_path)
 
-    def _recalled(self, version: Version) -> Recalled:
-        stored = from_document(version.document)
-        text = self.masker.shown(stored.content or "")
-        if isinstance(stored, File):
-            path = self.display_path(stored)
-            line = file_line(stored, display_path=path, state=stored.state())
-        else:
-            assert isinstance(stored, ToolCall)
-            line = toolcall_line(stored)
-        return Recalled(heading=line.rstrip("\n"), text=text)
+
+async def recalled(
+    store: Store, index: SearchIndex, query: str, *, session: Session, limit: int
+) -> list[Version]:
+    """Return what a session has met and holds the words best, in its newest version."""
+    await follow(store, index)
+    hits = await index.search(
+        query, limit=min(limit, OBJECTS_MAX), wanted=session.session_index.__contains__
+    )
+    found = await store.get_many([hit.object_id for hit in hits])
+    return [found[hit.object_id] for hit in hits if hit.object_id in found]
+
+
+def tell(
+    query: str, found: Iterable[Version], *, masker: Masker, display_path: Callable[[File], str]
+) -> str:
+    """Return what the agent is told of what was found."""
+    return told(query, [_shown(each, masker, display_path) for each in found])
+
+
+def _shown(version: Version, masker: Masker, display_path: Callable[[File], str]) -> Recalled:
+    stored = from_document(version.document)
+    if isinstance(stored, File):
+        line = file_line(stored, display_path=display_path(stored), state=stored.state())
+    else:
+        assert isinstance(stored, ToolCall)
+        line = toolcall_line(stored)
+    return Recalled(heading=line.rstrip("\n"), text=masker.shown(stored.content or ""))
 
 
 async def follow(store: Store, index: SearchIndex) -> int:

@@ -35,7 +35,9 @@ async def recall(
     Files are found by path and text, tool calls by tool, arguments and output. The answer has the
     best lines of each, and its id to activate. Secrets in it are masked.
     """
-    from ctxmgr.core.recall import Recall
+    from ctxmgr.core.documents import KIND
+    from ctxmgr.core.envelopes import FILE
+    from ctxmgr.core.recall import recalled, tell
     from ctxmgr.surfaces.known_turns import display_path, last_record, mounts_of
     from ctxmgr.surfaces.naming import require_session
 
@@ -44,17 +46,15 @@ async def recall(
     if not 1 <= limit <= OBJECTS_MAX:
         raise Incorrect(f"the limit is 1 to {OBJECTS_MAX}, not {limit}")
     store = await app.store()
-    found = await require_session(store, session)
-    mounts = mounts_of(await last_record(store, found.session_id))
+    asking = await require_session(store, session)
     path = index_file(app.loaded.settings.store)
     path.parent.mkdir(parents=True, exist_ok=True)
-    recall = Recall(
-        store=store,
-        index=await app.search_index(path),
-        masker=app.masker,
-        display_path=partial(display_path, mounts=mounts),
-    )
-    return await recall.search(query, found, limit)
+    index = await app.search_index(path)
+    found = await recalled(store, index, query, session=asking, limit=limit)
+    has_file = any(each.document[KIND] == FILE for each in found)  # only those have a path
+    mounts = mounts_of(await last_record(store, asking.session_id) if has_file else None)
+    shown = partial(display_path, mounts=mounts)
+    return tell(query, found, masker=app.masker, display_path=shown)
 
 
 def index_file(url: str) -> Path:
