@@ -5,22 +5,12 @@ The XTDB server is shared by all tests, so whatever a framework lets us name is 
 
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from ctxmgr import Store, connect, open_store
 from ctxmgr.core.client import Client
 from ctxmgr.integrations.kinds import KINDS
-
-
-@pytest.fixture(params=["sqlite", pytest.param("xtdb", marks=pytest.mark.xtdb)])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the store is; every shim works on both."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/shims.db"
-    url: str = request.getfixturevalue("xtdb_url")
-    return url
 
 
 @pytest.fixture
