@@ -7,6 +7,7 @@ Importing this is cheap and does nothing. Drivers and settings are imported by t
 them, so that whoever uses one store never loads the other, and ``--help`` answers at once.
 """
 
+import asyncio
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.surroundings import Recall as RecallTool
     from ctxmgr.core.surroundings import Surroundings
     from ctxmgr.settings import Loaded
+    from ctxmgr.stores.fts5 import Fts5Index
 
 URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -129,7 +131,12 @@ class App:
     """Shows text as it comes, for an operation that streams; nowhere where nobody looks."""
     create: bool = True
     """Make a store that is not there yet; not for reading: a mistyped path would leave one."""
+    masker: Masker = field(default_factory=Masker)
+    """What agents and their providers are told passes here; it remembers what it has masked."""
     _store: Store | None = field(default=None, init=False)
+    _indexes: "list[Fts5Index]" = field(default_factory=list, init=False)
+    """The last is in use; those before it may still be, by a search that began earlier."""
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def store(self) -> Store:
         """The store of the settings."""
@@ -137,7 +144,18 @@ class App:
             self._store = await _open_loaded(self.loaded, KINDS, create=self.create)
         return self._store
 
+    async def search_index(self, path: Path) -> "Fts5Index":
+        """The search index in that file, which stays open; anew if somebody has deleted it."""
+        from ctxmgr.stores.fts5 import Fts5Index
+
+        async with self._opening:
+            if not self._indexes or not self._indexes[-1].is_at(path):
+                self._indexes.append(await Fts5Index.open(path))
+            return self._indexes[-1]
+
     async def close(self) -> None:
+        while self._indexes:
+            await self._indexes.pop().close()
         if self._store is not None:
             await self._store.close()
             self._store = None
@@ -209,7 +227,10 @@ async def _recall(around: "Surroundings", path: Path, closing: AsyncExitStack) -
 
     index = await Fts5Index.open(path)
     closing.push_async_callback(index.close)
-    return Recall(around, index).search
+    recall = Recall(
+        store=around.store, index=index, masker=around.masker, display_path=around.display_path
+    )
+    return recall.search
 
 
 async def _open_loaded(

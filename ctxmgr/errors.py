@@ -14,7 +14,8 @@ CtxmgrError
 │   └── ModelUnavailable the model's server cannot be reached, or is too busy
 │       └── AnswerLost   an answer began and did not end; none of it counts
 └── Corrupt              stored data fails its own check; never retried, never hidden
-    └── HashMismatch     a stored hash is not the hash of what it stands for
+    ├── HashMismatch     a stored hash is not the hash of what it stands for
+    └── BundleDamaged    a bundle is not as it was exported; the store is untouched
 """
 
 from collections.abc import Mapping
@@ -161,3 +162,9 @@ class HashMismatch(Corrupt):
         self.field = field
         self.stored = stored
         self.computed = computed
+
+
+class BundleDamaged(Corrupt):
+    """A bundle fails its own check. Nothing of it was imported."""
+
+    code = "bundle_damaged"

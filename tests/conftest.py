@@ -1,8 +1,9 @@
-"""What all tests share: one XTDB server in memory, hypothesis settings, no silent skips on CI."""
+"""What all tests share: an XTDB server in memory, a store of either kind, no silent skips on CI."""
 
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -29,6 +30,15 @@ def xtdb_url(request: pytest.FixtureRequest) -> str:
     """Where stores find that server, or the one that ``CTXMGR_TEST_XTDB_URL`` names."""
     running = os.environ.get("CTXMGR_TEST_XTDB_URL")
     return f"xtdb+{running or request.getfixturevalue('xtdb_server').url}"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("xtdb", marks=pytest.mark.xtdb)])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where the store is, of either technology: every journey and every shim goes on both."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    url: str = request.getfixturevalue("xtdb_url")
+    return url
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

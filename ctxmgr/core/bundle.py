@@ -8,7 +8,8 @@ A line is a transaction, in the order they were committed. ``hash`` is the SHA-2
 document in canonical JSON. ``fields`` gives those that differ from the object's version before it,
 as ``{"=": value}``, or ``{"+": items}`` for a list that grew: so a chat costs what its text costs.
 
-Nothing is believed: a bundle with one altered byte is ``Corrupt``.
+Nothing is believed: a bundle with one altered byte is ``BundleDamaged``. What never was a bundle is
+``Incorrect``: its giver took one file for another.
 """
 
 import json
@@ -23,9 +24,11 @@ from ctxmgr.core.documents import ID, KIND, Document, check_document
 from ctxmgr.core.hashes import sha256
 from ctxmgr.core.objects import verify_document
 from ctxmgr.core.store import Instant
-from ctxmgr.errors import Corrupt, CtxmgrError, NewerFormat
+from ctxmgr.errors import BundleDamaged, CtxmgrError, Incorrect, NewerFormat
 
 BUNDLE_FORMAT: Final = 1
+
+NO_BUNDLE: Final = "this is no bundle: give a file that `ctxmgr export` wrote"
 
 _GROWN, _SET = "+", "="
 
@@ -115,15 +118,13 @@ class Bundle:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Bundle":
-        """Check a bundle; ``Corrupt`` unless it is as it was made."""
+        """Check a bundle; ``BundleDamaged`` unless it is as it was made."""
         heading, _, lines = data.partition(b"\n")
-        known = _object(heading)
-        if not isinstance(known.get("ctxmgr_bundle"), int):
-            raise Corrupt("this is no bundle")
+        known = _heading(heading)
         if known["ctxmgr_bundle"] > BUNDLE_FORMAT:
             raise NewerFormat("the bundle", known["ctxmgr_bundle"], BUNDLE_FORMAT)
         if known.get("root") != sha256(lines):
-            raise Corrupt("the bundle's root hash is not that of what it holds")
+            raise BundleDamaged("the bundle's root hash is not that of what it holds")
         return cls(str(known.get("session")), known["root"], lines)
 
     def transactions(self) -> Iterator[BundledTransaction]:
@@ -142,19 +143,19 @@ class Bundle:
                 writes = tuple(read(each, before) for each in known["writes"])
                 yield BundledTransaction(sequence=known["sequence"], writes=writes)
             except (KeyError, TypeError, AttributeError) as error:
-                raise Corrupt(f"the bundle's line is no transaction: {error!r}") from error
+                raise BundleDamaged(f"the bundle's line is no transaction: {error!r}") from error
 
 
 def _checked_write(packed: Any, before: dict[str, Document]) -> BundledWrite:
     write = _write(packed, before)
     document = write.document
     if document.get(ID) != packed["id"] or sha256(canonical(document)) != packed["hash"]:
-        raise Corrupt(f"{packed['id']!r:.80}: the bundled document is not that of its hash")
+        raise BundleDamaged(f"{packed['id']!r:.80}: the bundled document is not that of its hash")
     try:
         check_document(_new_in(document, packed["fields"]))
+        verify_document(document)
     except CtxmgrError as error:
-        raise Corrupt(f"{packed['id']!r:.80}: {error}") from error
-    verify_document(document)
+        raise BundleDamaged(f"{packed['id']!r:.80}: {error}") from error
     return write
 
 
@@ -223,11 +224,21 @@ def _line(value: Document) -> bytes:
     return text.encode() + b"\n"
 
 
+def _heading(line: bytes) -> dict[str, Any]:
+    try:
+        known = _object(line)
+    except BundleDamaged as error:
+        raise Incorrect(f"{NO_BUNDLE} (its first line is not a bundle's)") from error
+    if not isinstance(known.get("ctxmgr_bundle"), int):
+        raise Incorrect(f"{NO_BUNDLE} (its first line is not a bundle's)")
+    return known
+
+
 def _object(line: bytes) -> dict[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError as error:
-        raise Corrupt(f"the bundle holds a line that is no JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise BundleDamaged(f"the bundle holds a line that is no JSON: {error}") from error
     if not isinstance(value, dict):
-        raise Corrupt("the bundle holds a line that is no object")
+        raise BundleDamaged("the bundle holds a line that is no object")
     return value

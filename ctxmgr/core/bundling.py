@@ -14,7 +14,14 @@ import zlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from ctxmgr.core.bundle import Bundle, BundledTransaction, BundledWrite, Packing, Versions
+from ctxmgr.core.bundle import (
+    NO_BUNDLE,
+    Bundle,
+    BundledTransaction,
+    BundledWrite,
+    Packing,
+    Versions,
+)
 from ctxmgr.core.canonical import canonical
 from ctxmgr.core.documents import ID, KIND
 from ctxmgr.core.envelopes import (
@@ -28,13 +35,16 @@ from ctxmgr.core.events import LIFECYCLE
 from ctxmgr.core.forking import FORK
 from ctxmgr.core.hashes import sha256
 from ctxmgr.core.store import Put, Store
-from ctxmgr.errors import Corrupt, Incorrect, NotFound
+from ctxmgr.errors import BundleDamaged, Incorrect, NotFound
 
 ANCESTORS_MAX: Final = 1_000
 """Forks of forks that are followed."""
 
 BUNDLE_BYTES_MAX: Final = 1024**3
 """Of an unpacked bundle: it is read into memory, and a small file could unpack to any size."""
+
+_GZIP: Final = b"\x1f\x8b"
+"""The first bytes of every gzip file."""
 
 HISTORY_PAGE: Final = 50
 """Versions read at once: those of a long chat are large."""
@@ -56,7 +66,8 @@ async def export_session(store: Store, session_id: str) -> tuple[bytes, str]:
 async def import_session(store: Store, data: bytes) -> str:
     """Store what a bundle holds; return the session's id.
 
-    All of it is checked before the first write.
+    All of it is checked before the first write. ``Incorrect`` if it is no bundle, ``BundleDamaged``
+    if it is not as it was exported.
     """
     bundle = Bundle.from_bytes(_unpacked(data))
     bundled, own = _bundled(bundle)
@@ -160,7 +171,9 @@ def _unpacked(data: bytes) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             unpacked = file.read(BUNDLE_BYTES_MAX + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise Corrupt(f"the bundle cannot be unpacked: {error}") from error
+        if not data.startswith(_GZIP):
+            raise Incorrect(f"{NO_BUNDLE} (it is no gzip file)") from error
+        raise BundleDamaged(f"the bundle cannot be unpacked: {error}") from error
     if len(unpacked) > BUNDLE_BYTES_MAX:
-        raise Corrupt(f"the bundle unpacks to more than {BUNDLE_BYTES_MAX:,} bytes")
+        raise Incorrect(f"the bundle unpacks to more than {BUNDLE_BYTES_MAX:,} bytes")
     return unpacked

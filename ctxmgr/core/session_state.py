@@ -21,9 +21,10 @@ from ctxmgr.core.index_plans import Outcome, Plan
 from ctxmgr.core.infrastructure import Chat, SessionRecord, SystemPrompt
 from ctxmgr.core.metadata_cache import MetadataCache
 from ctxmgr.core.objects import from_document, to_document
+from ctxmgr.core.proven_sessions import StoredSets
 from ctxmgr.core.sessions import Session, merge
 from ctxmgr.core.store import Commit, Match, Operation, Put, Version
-from ctxmgr.core.stored_sessions import StoredSets, read_session, read_sets
+from ctxmgr.core.stored_sessions import read_session, read_sets
 from ctxmgr.core.surroundings import Surroundings
 from ctxmgr.errors import Conflict, Corrupt, Incorrect
 

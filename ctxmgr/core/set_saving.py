@@ -8,32 +8,39 @@ from collections.abc import Callable
 
 from ctxmgr.core.envelopes import session_object_id
 from ctxmgr.core.objects import to_document
+from ctxmgr.core.proven_sessions import StoredSets, remember, stored_sets
 from ctxmgr.core.session_state import ATTEMPTS_MAX
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import Match, Put, Store
-from ctxmgr.core.stored_sessions import read_sets
 from ctxmgr.core.surroundings import commit_once
-from ctxmgr.errors import Conflict
+from ctxmgr.errors import Conflict, Corrupt
 
 
 async def save_sets(
-    store: Store, session_id: str, change: Callable[[Session], Session]
+    store: Store, read: StoredSets, change: Callable[[Session], Session]
 ) -> tuple[Session, Session]:
-    """Change the sets of a session that is there; return them as they were and as they are.
+    """Change sets that were just read; return them as they were and as they are.
 
     A change that changes nothing writes nothing.
     """
-    object_id = session_object_id(session_id)
+    object_id = session_object_id(read.session.session_id)
     for _ in range(ATTEMPTS_MAX):
-        read = await read_sets(store, session_id)
         changed = change(read.session)
         if changed == read.session:
             return read.session, changed
+        document = to_document(changed.to_record())
         try:
-            await commit_once(
-                store, [Match(object_id, read.token), Put(to_document(changed.to_record()))]
-            )
+            commit = await commit_once(store, [Match(object_id, read.token), Put(document)])
         except Conflict:
+            read = await _read_again(store, object_id)
             continue
+        remember(store, StoredSets(session=changed, token=commit.token))
         return read.session, changed
     raise Conflict((object_id,))
+
+
+async def _read_again(store: Store, object_id: str) -> StoredSets:
+    read = await stored_sets(store, object_id)
+    if read is None:
+        raise Corrupt(f"{object_id} has vanished from its store")
+    return read

@@ -16,19 +16,12 @@ from ctxmgr.core.documents import Document
 from ctxmgr.core.envelopes import chat_id, read_list, session_object_id, system_prompt_id
 from ctxmgr.core.infrastructure import Chat, SessionRecord, SystemPrompt
 from ctxmgr.core.objects import from_document
+from ctxmgr.core.proven_sessions import StoredSets, whole_session
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import Store, Version
 from ctxmgr.errors import Corrupt, Incorrect, NotFound
 
 _INDEX: Final = "session_index"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSets:
-    """The sets of one version of a session."""
-
-    session: Session
-    token: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +45,7 @@ async def read_session(store: Store, session_id: str, *, whole: bool = True) -> 
     chat, prompt = (from_document(found[each].document) for each in ids[1:])
     assert isinstance(chat, Chat)
     assert isinstance(prompt, SystemPrompt)
-    read = _whole if whole else _shown
+    read = whole_session if whole else _shown
     return StoredSession(
         session=read(found[ids[0]].document),
         chat=chat,
@@ -68,14 +61,8 @@ async def read_sets(store: Store, session_id: str) -> StoredSets:
     if stored is None:
         raise Corrupt(f"{object_id} has vanished from its store")
     # A hundred thousand ids take a while: other tasks have their turns meanwhile.
-    session = await asyncio.to_thread(_whole, stored.document)
+    session = await asyncio.to_thread(whole_session, stored.document)
     return StoredSets(session=session, token=stored.token)
-
-
-def _whole(document: Document) -> Session:
-    record = from_document(document)
-    assert isinstance(record, SessionRecord)
-    return Session.from_record(record)
 
 
 def _shown(document: Document) -> Session:

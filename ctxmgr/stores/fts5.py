@@ -50,6 +50,7 @@ class Fts5Index:
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
+        self._file = _identity(path)
         self._sql = statements("fts5.sql")
         self._lock = Lock()
 
@@ -60,6 +61,10 @@ class Fts5Index:
             raise Incorrect(f"{path}: its folder does not exist")
         connection = await asyncio.to_thread(_opened, path)
         return cls(connection, path)
+
+    def is_at(self, path: Path) -> bool:
+        """Tell whether this is the index that lies there now: its file may have been replaced."""
+        return self._file is not None and self._file == _identity(path)
 
     async def position(self) -> Position | None:
         return await self._run(self._position)
@@ -129,6 +134,15 @@ class Fts5Index:
                 return do(self._connection)
             except apsw.Error as error:
                 raise _ours(error, self._path) from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Name the file of a path; None: there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _opened(path: Path) -> apsw.Connection:

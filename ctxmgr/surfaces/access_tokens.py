@@ -2,8 +2,9 @@
 
     ctxmgr_PAYLOAD.SIGNATURE     both base64url; the payload is JSON, readable by anybody
 
-Nothing is stored of a token. It holds until it expires, or until the secret's file is removed and
-the server started again, which ends all tokens.
+Nothing is stored of a token that holds. It does until it expires, until it is revoked by its id
+(``revoked_tokens``), or until the secret's file is removed and the server started again, which ends
+all tokens.
 """
 
 import base64
@@ -13,6 +14,7 @@ import hmac
 import json
 import os
 import secrets
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,6 +26,9 @@ PREFIX: Final = "ctxmgr_"
 
 TOKEN_LENGTH_MAX: Final = 4_096
 """Characters: nothing longer is looked at."""
+
+TOKEN_ID_BYTES: Final = 8
+"""Of which a token's id is made: so many that no two tokens get the same."""
 
 SECRET_BYTES: Final = 32
 SECRET_FILE: Final = "serve.secret"  # noqa: S105 (a file's name)
@@ -41,32 +46,62 @@ class Grant:
     writes: bool
     expires: int | None
     """Seconds since 1970; None: never."""
+    token_id: str | None
+    """Of the token that says so; None: no token was asked for."""
 
 
-EVERYTHING: Final = Grant(session_id=None, writes=True, expires=None)
+EVERYTHING: Final = Grant(session_id=None, writes=True, expires=None, token_id=None)
 
 
 def mint(secret: bytes, grant: Grant) -> str:
     """Make a token."""
-    fields = {"session": grant.session_id, "writes": grant.writes, "expires": grant.expires}
+    fields = {
+        "id": grant.token_id,
+        "session": grant.session_id,
+        "writes": grant.writes,
+        "expires": grant.expires,
+    }
     payload = json.dumps(fields, separators=(",", ":")).encode()
     return f"{PREFIX}{_encoded(payload)}.{_encoded(_signature(secret, payload))}"
 
 
-def read_token(secret: bytes, token: str, *, now: float) -> Grant:
-    """Return what a token grants; ``Denied`` if we did not sign it, or it has expired."""
-    unknown = Denied("this token is not one of this server's; `ctxmgr token` makes them")
-    if not token.startswith(PREFIX) or len(token) > TOKEN_LENGTH_MAX:
-        raise unknown
-    payload_text, _, signature_text = token.removeprefix(PREFIX).partition(".")
-    payload, signature = _decoded(payload_text, unknown), _decoded(signature_text, unknown)
-    if not hmac.compare_digest(signature, _signature(secret, payload)):
-        raise unknown
-    fields = json.loads(payload)
-    grant = Grant(session_id=fields["session"], writes=fields["writes"], expires=fields["expires"])
-    if grant.expires is not None and now >= grant.expires:
-        raise Denied("this token has expired; `ctxmgr token` makes another")
-    return grant
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What tokens are checked with."""
+
+    secret: bytes
+    revoked: Container[str]
+    """Ids of tokens that were ended."""
+
+    def read(self, token: str, *, now: float) -> Grant:
+        """Return what a token grants; ``Denied`` if we did not sign it, or it has ended."""
+        grant = self.signed(token)
+        self.check(grant, now=now)
+        return grant
+
+    def check(self, grant: Grant, *, now: float) -> None:
+        """Raise ``Denied`` if the token of a grant has ended meanwhile."""
+        if grant.expires is not None and now >= grant.expires:
+            raise Denied("this token has expired; `ctxmgr token` makes another")
+        if grant.token_id is not None and grant.token_id in self.revoked:
+            raise Denied("this token was revoked; `ctxmgr token` makes another")
+
+    def signed(self, token: str) -> Grant:
+        """Return what a token granted when we signed it; ``Denied`` if we did not."""
+        unknown = Denied("this token is not one of this server's; `ctxmgr token` makes them")
+        if not token.startswith(PREFIX) or len(token) > TOKEN_LENGTH_MAX:
+            raise unknown
+        payload_text, _, signature_text = token.removeprefix(PREFIX).partition(".")
+        payload, signature = _decoded(payload_text, unknown), _decoded(signature_text, unknown)
+        if not hmac.compare_digest(signature, _signature(self.secret, payload)):
+            raise unknown
+        fields = json.loads(payload)
+        return Grant(
+            session_id=fields["session"],
+            writes=fields["writes"],
+            expires=fields["expires"],
+            token_id=fields["id"],
+        )
 
 
 def load_secret(folder: Path) -> bytes:

@@ -12,6 +12,7 @@ path, one of some words (``Literal``), or a tuple of texts for any number of the
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
@@ -50,8 +51,7 @@ class Operation:
     @property
     def parameters(self) -> tuple["Parameter", ...]:
         """What the caller gives, in the order of the signature."""
-        given = list(inspect.signature(self.run).parameters.values())[1:]
-        return tuple(_parameter(each) for each in given)
+        return _parameters(self.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,13 @@ class Parameter:
     def shown_name(self) -> str:
         """As surfaces name it: a word that Python keeps for itself ends with ``_`` in ``run``."""
         return self.name.rstrip("_")
+
+
+@cache
+def _parameters(run: Callable[..., Awaitable[Any]]) -> tuple[Parameter, ...]:
+    """Read a signature, which never changes: a server asks for it several times in every call."""
+    given = list(inspect.signature(run).parameters.values())[1:]
+    return tuple(_parameter(each) for each in given)
 
 
 def _parameter(given: inspect.Parameter) -> Parameter:

@@ -71,9 +71,11 @@ class OfSession:
 class Listener:
     """A queue of what one connection has not been sent."""
 
-    def __init__(self, *, joined: int | None, pick: OfSession | None) -> None:
+    def __init__(self, *, joined: int | None, last: EventId | None, pick: OfSession | None) -> None:
         self.joined = joined
         """The last transaction before those of the queue; None: it begins with the first."""
+        self._known = last
+        """The last it had when it joined, which the reader may not have reached; None: it has."""
         self._pick = pick
         self._queue: asyncio.Queue[bytes] = asyncio.Queue(QUEUE_PAGES_MAX)
         self._last: bytes | None = None
@@ -82,6 +84,10 @@ class Listener:
         """Take a page, encoded as a whole; one that finds the queue full ends it."""
         if self._last is not None:
             return
+        if self._known is not None:
+            page = [[each for each in events if each.id > self._known] for events in page]
+            encoded = b"".join(frame(each) for events in page for each in events)
+            self._known = None if any(page) else self._known
         if self._pick is not None:
             encoded = b"".join(frame(each) for events in page for each in self._pick(events))
         if not encoded:
@@ -150,7 +156,7 @@ class Hub:
                 yield b"".join(map(frame, events if pick is None else pick(events)))
         if not follow:
             return
-        listener = await self._join(pick)
+        listener = await self._join(last, pick)
         try:
             yield GREETING
             async for chunk in self._rest(listener, last, pick):
@@ -184,14 +190,14 @@ class Hub:
                 return
             yield b"".join(map(frame, events if pick is None else pick(events)))
 
-    async def _join(self, pick: OfSession | None) -> Listener:
+    async def _join(self, last: EventId | None, pick: OfSession | None) -> Listener:
         if self._closed or len(self._listeners) >= LISTENERS_MAX:
             raise Unavailable(f"this server ends, or has {LISTENERS_MAX} listeners already")
         async with self._starting:
             if self._task is None:
                 self._position = (await self._store.status()).sequence
                 self._task = asyncio.create_task(self._read())
-            listener = Listener(joined=self._position, pick=pick)
+            listener = Listener(joined=self._position, last=last, pick=pick)
             self._listeners.add(listener)
         return listener
 

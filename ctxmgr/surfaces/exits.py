@@ -59,6 +59,9 @@ ANSWERS: Final = MappingProxyType(
         "hash_mismatch": Answer(
             8, "the stored data is damaged", "keep the file as it is and restore a backup"
         ),
+        "bundle_damaged": Answer(
+            8, "the bundle is damaged", "nothing was imported; copy it again, or export it again"
+        ),
     }
 )
 """One entry for every ``code`` in ``ctxmgr.errors``."""

@@ -36,7 +36,7 @@ from ctxmgr.surfaces.openapi import EVENTS_PATH, OPENAPI_PATH, description, path
 from ctxmgr.surfaces.scopes import confined
 
 if TYPE_CHECKING:
-    from ctxmgr.surfaces.access_tokens import Grant
+    from ctxmgr.surfaces.access_tokens import Grant, Keys
 
 LEFT_OUT: Final = MappingProxyType(
     {
@@ -88,7 +88,7 @@ def build(
     *,
     operations: Iterable[Operation],
     loopback: bool,
-    secret: bytes | None,
+    keys: "Keys | None",
     token_required: bool,
     read_only: bool,
     rate_per_second: int,
@@ -100,7 +100,7 @@ def build(
     refused = {path_of(each): _ReadOnly() for each in known if each not in usable}
     rules = Rules(
         loopback=loopback,
-        secret=secret,
+        keys=keys,
         token_required=token_required,
         guarded={*paths, *refused, EVENTS_PATH},
         rate_per_second=rate_per_second,
@@ -108,7 +108,7 @@ def build(
     return Starlette(
         routes=[
             *(Route(path, endpoint) for path, endpoint in {**paths, **refused}.items()),
-            Route(EVENTS_PATH, Events(hub)),
+            Route(EVENTS_PATH, Events(hub, keys)),
             Route(OPENAPI_PATH, _Described(description(usable))),
             Mount("/", _Files(directory=INSPECTOR, html=True)),
         ],

@@ -21,7 +21,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ctxmgr.errors import CtxmgrError, Denied
-from ctxmgr.surfaces.access_tokens import EVERYTHING, Grant, read_token
+from ctxmgr.surfaces.access_tokens import EVERYTHING, Grant, Keys
 from ctxmgr.surfaces.http_answers import Refused, error_answer
 from ctxmgr.surfaces.rates import Rates
 
@@ -37,7 +37,7 @@ class Rules:
 
     loopback: bool
     """It listens on loopback only."""
-    secret: bytes | None
+    keys: Keys | None
     """None: no token was ever made, so none is right."""
     token_required: bool
     guarded: Collection[str]
@@ -84,10 +84,10 @@ class Guard:
         return EVERYTHING
 
     def _shown(self, token: str) -> Grant:
-        if self._rules.secret is None:
+        if self._rules.keys is None:
             raise Refused(401, "this server has no tokens", headers=_CHALLENGE)
         try:
-            return read_token(self._rules.secret, token, now=time.time())
+            return self._rules.keys.read(token, now=time.time())
         except Denied as error:
             raise Refused(401, str(error), headers=_CHALLENGE) from error
 

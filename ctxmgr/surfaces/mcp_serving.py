@@ -1,17 +1,13 @@
 """``ctxmgr mcp``: chosen tools and a store become a server, on the transport asked for. Serves."""
 
 from collections.abc import Iterable
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.catalogue import Operation
+from ctxmgr.surfaces.extras import brought_by
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
-
-PACKAGES: Final = ("mcp", "uvicorn")
-"""What the extra brings."""
 
 
 async def serve_mcp(
@@ -23,19 +19,16 @@ async def serve_mcp(
     port: int | None,
 ) -> None:
     """Serve until the client leaves (stdio, where ``port`` is None) or somebody ends it."""
-    missing = [name for name in PACKAGES if find_spec(name) is None]
-    if missing:
-        raise Incorrect(f"{missing[0]} is not installed; `pip install 'ctxmgr[mcp]'` brings it")
-    from ctxmgr.core.secrets import Masker
-    from ctxmgr.surfaces.mcp_resources import Resources
-    from ctxmgr.surfaces.mcp_server import build_server
-    from ctxmgr.surfaces.mcp_tools import choose_tools
-    from ctxmgr.surfaces.mcp_transports import serve_http, serve_stdio
+    with brought_by("mcp", "mcp", "mcp_types", "uvicorn"):
+        from ctxmgr.surfaces.mcp_resources import Resources
+        from ctxmgr.surfaces.mcp_server import build_server
+        from ctxmgr.surfaces.mcp_tools import choose_tools
+        from ctxmgr.surfaces.mcp_transports import serve_http, serve_stdio
     from ctxmgr.surfaces.scopes import scope_named
 
     bound = None if session is None else scope_named(session)
     chosen = choose_tools(operations, tools, session_id=bound)
-    resources = Resources(store=await app.store(), session_id=bound, masker=Masker())
+    resources = Resources(store=await app.store(), session_id=bound, masker=app.masker)
     server = build_server(app, chosen, resources)
     if port is None:
         await serve_stdio(server)

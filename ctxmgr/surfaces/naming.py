@@ -14,13 +14,13 @@ from ctxmgr.core.contents import File
 from ctxmgr.core.documents import check_object_id
 from ctxmgr.core.envelopes import SESSION, session_object_id
 from ctxmgr.core.hashes import is_hash
-from ctxmgr.core.infrastructure import SessionRecord
 from ctxmgr.core.mounts import Mounts
 from ctxmgr.core.objects import from_document
+from ctxmgr.core.proven_sessions import StoredSets, stored_sets, whole_session
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import LATEST, PAGE_MAX, AsOf, HistoryEntry, Store, Version
-from ctxmgr.errors import Corrupt, Incorrect, NotFound
+from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.surfaces.known_turns import display_path, last_record, mounts_of
 
 PREFIX_LENGTH_MIN: Final = 4
@@ -38,26 +38,27 @@ CHUNK: Final = 200
 
 async def get_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> Session | None:
     """Return the session that a person means, as it is stored; None: there is none."""
-    ids = [*([name] if name.startswith(f"{SESSION}:") else []), session_object_id(name)]
-    found = await store.get_many(ids, as_of=as_of)
-    return next((read_session(version) for version in found.values()), None)
+    found = await _get_sets(store, name, as_of=as_of)
+    return None if found is None else found.session
 
 
 async def require_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> Session:
     """Return the session that a person means; ``NotFound`` says how to see which there are."""
-    session = await get_session(store, name, as_of=as_of)
-    if session is None:
+    return (await require_sets(store, name, as_of=as_of)).session
+
+
+async def require_sets(store: Store, name: str, *, as_of: AsOf = LATEST) -> StoredSets:
+    """Return the same with the token that guards its next version."""
+    found = await _get_sets(store, name, as_of=as_of)
+    if found is None:
         when = "" if as_of == LATEST else " at that point"
         raise NotFound(f"there is no session {name}{when}; `ctxmgr sessions` lists them")
-    return session
+    return found
 
 
 def read_session(version: Version) -> Session:
     """Read a session's sets from its document."""
-    record = from_document(version.document)
-    if not isinstance(record, SessionRecord):
-        raise Corrupt(f"{version.object_id} is a {record.kind} where a session is expected")
-    return Session.from_record(record)
+    return whole_session(version.document)
 
 
 async def member_named(store: Store, session: Session, text: str) -> str:
@@ -107,6 +108,14 @@ async def version_at(store: Store, entry: HistoryEntry) -> Version:
     if version is None:
         raise NotFound(f"{entry.object_id} was deleted there")
     return version
+
+
+async def _get_sets(store: Store, name: str, *, as_of: AsOf) -> StoredSets | None:
+    if name.startswith(f"{SESSION}:"):
+        found = await stored_sets(store, name, as_of=as_of)
+        if found is not None:
+            return found
+    return await stored_sets(store, session_object_id(name), as_of=as_of)
 
 
 async def _entries(store: Store, object_id: str, *, as_of: AsOf) -> list[HistoryEntry]:

@@ -47,12 +47,13 @@ async def show(
     Now, at a numbered version, or at any point on both time axes.
     """
     from ctxmgr.core.envelopes import session_object_id
-    from ctxmgr.core.store import AsOf
+    from ctxmgr.core.store import LATEST, AsOf
     from ctxmgr.surfaces.object_views import view_object
     from ctxmgr.surfaces.session_views import overview
 
     store = await app.store()
-    as_of = AsOf(valid_time=valid_time, sequence=sequence, system_time=system_time)
+    asked = AsOf(valid_time=valid_time, sequence=sequence, system_time=system_time)
+    as_of = LATEST if asked == LATEST else asked  # by which a store knows the short way
     within, object_id = await _within(store, session, name)
     found = await _session(store, name, as_of) if within is None else None
     if found is not None and version is None:

@@ -8,9 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from ctxmgr.errors import ExtraMissing, Incorrect
+from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.catalogue import Operation, Param
 from ctxmgr.surfaces.completion_operation import completion
+from ctxmgr.surfaces.extras import brought_by
 from ctxmgr.surfaces.hook_operation import hook
 from ctxmgr.surfaces.object_operations import as_of, diff, show
 from ctxmgr.surfaces.recall_operation import recall
@@ -113,12 +114,8 @@ async def serve(
     proxy with TLS before it there. SIGTERM and Ctrl-C end the event streams, finish what was
     begun and close the store.
     """
-    try:
+    with brought_by("serve", "starlette", "uvicorn"):
         from ctxmgr.surfaces.serving import Address, serve_until_cancelled
-    except ModuleNotFoundError as error:
-        if error.name not in {"starlette", "uvicorn"}:
-            raise
-        raise ExtraMissing(error.name, extra="serve") from error
 
     if rate < 1:
         raise Incorrect(f"--rate is a number of requests, from 1, not {rate}")

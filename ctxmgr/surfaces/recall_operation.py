@@ -1,10 +1,11 @@
-"""Search what a session has met. Keeps a search index beside the store, and opens it to search.
+"""Search what a session has met. Keeps a search index beside the store.
 
 An SQLite store has its index in a file of the same name with ``.search`` after it; any other store
 in the cache folder, under a name made of its URL. Both are derived, and may be deleted.
 """
 
 import hashlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -34,21 +35,26 @@ async def recall(
     Files are found by path and text, tool calls by tool, arguments and output. The answer has the
     best lines of each, and its id to activate. Secrets in it are masked.
     """
+    from ctxmgr.core.documents import KIND
+    from ctxmgr.core.envelopes import FILE
+    from ctxmgr.core.recall import recalled, tell
+    from ctxmgr.surfaces.known_turns import display_path, last_record, mounts_of
     from ctxmgr.surfaces.naming import require_session
-    from ctxmgr.surfaces.set_changes import visiting_client
 
     if not query.strip() or len(query) > QUERY_CHARS_MAX:
         raise Incorrect(f"the query has 1 to {QUERY_CHARS_MAX} characters")
     if not 1 <= limit <= OBJECTS_MAX:
         raise Incorrect(f"the limit is 1 to {OBJECTS_MAX}, not {limit}")
     store = await app.store()
-    found = await require_session(store, session)
-    index = index_file(app.loaded.settings.store)
-    index.parent.mkdir(parents=True, exist_ok=True)
-    async with visiting_client(store, found.session_id, search=index) as client:
-        search = client.surroundings.recall
-        assert search is not None, "the client was opened with an index"
-        return await search(query, found, limit)
+    asking = await require_session(store, session)
+    path = index_file(app.loaded.settings.store)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    index = await app.search_index(path)
+    found = await recalled(store, index, query, session=asking, limit=limit)
+    has_file = any(each.document[KIND] == FILE for each in found)  # only those have a path
+    mounts = mounts_of(await last_record(store, asking.session_id) if has_file else None)
+    shown = partial(display_path, mounts=mounts)
+    return tell(query, found, masker=app.masker, display_path=shown)
 
 
 def index_file(url: str) -> Path:

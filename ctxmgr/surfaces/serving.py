@@ -17,11 +17,12 @@ from starlette.applications import Starlette
 from ctxmgr.app import App
 from ctxmgr.errors import Denied, Incorrect, NotFound, Unavailable
 from ctxmgr.settings import data_dir
-from ctxmgr.surfaces.access_tokens import load_secret
+from ctxmgr.surfaces.access_tokens import Keys, load_secret
 from ctxmgr.surfaces.catalogue import Operation
 from ctxmgr.surfaces.event_hub import Hub
 from ctxmgr.surfaces.http_api import build
 from ctxmgr.surfaces.http_guard import names_loopback
+from ctxmgr.surfaces.revoked_tokens import Revoked
 
 CONNECTIONS_MAX: Final = 2_000
 """Connections and requests at once; more are told to come back later."""
@@ -59,7 +60,7 @@ async def serve_until_cancelled(
 ) -> None:
     """Serve the app's store; say where."""
     needed = require_token or not address.is_loopback
-    secret = _secret(needed=needed)
+    keys = _keys(needed=needed)
     store = await app.store()
     hub = Hub(store)
     api = build(
@@ -67,7 +68,7 @@ async def serve_until_cancelled(
         hub,
         operations=operations,
         loopback=address.is_loopback,
-        secret=secret,
+        keys=keys,
         token_required=needed,
         read_only=read_only,
         rate_per_second=rate_per_second,
@@ -112,9 +113,10 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _secret(*, needed: bool) -> bytes | None:
+def _keys(*, needed: bool) -> Keys | None:
+    folder = data_dir()
     try:
-        return load_secret(data_dir())
+        return Keys(load_secret(folder), Revoked(folder))
     except NotFound:
         if needed:
             raise Incorrect(

@@ -8,7 +8,6 @@ inside those mounts, and refused otherwise.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from ctxmgr.app import connect
@@ -22,7 +21,7 @@ from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import Store
 from ctxmgr.errors import Unavailable
 from ctxmgr.surfaces.known_turns import NOWHERE, last_record
-from ctxmgr.surfaces.naming import member_named, require_session
+from ctxmgr.surfaces.naming import member_named, require_sets
 
 Change = Literal["activate", "deactivate", "pin", "unpin"]
 
@@ -41,14 +40,13 @@ class Membership:
 
 async def change_sets(store: Store, name: str, text: str, *, change: Change) -> Membership:
     """Change one object's place in a session; return where it stands then."""
-    session = await require_session(store, name)
+    read = await require_sets(store, name)
+    session = read.session
     object_id = await member_named(store, session, text)
     if change == "activate" and await _is_unread(store, object_id):
         before, after = await _read_and_show(store, session, object_id)
     else:
-        before, after = await save_sets(
-            store, session.session_id, lambda sets: getattr(sets, change)(object_id)
-        )
+        before, after = await save_sets(store, read, lambda sets: getattr(sets, change)(object_id))
     return Membership(
         session_id=session.session_id,
         object_id=object_id,
@@ -74,9 +72,7 @@ async def _read_and_show(store: Store, session: Session, object_id: str) -> tupl
 
 
 @asynccontextmanager
-async def visiting_client(
-    store: Store, session_id: str, *, search: Path | None = None
-) -> AsyncIterator[Client]:
+async def visiting_client(store: Store, session_id: str) -> AsyncIterator[Client]:
     """Open a client that reads what the agent's mounts show of this machine, and nothing else.
 
     A mount of another machine's filesystem would be read from this one's disk, as if it were the
@@ -86,9 +82,7 @@ async def visiting_client(
     mounts: tuple[Mapping[str, str], ...] = record.mounts if record else ()
     here = [each for each in mounts if each["filesystemId"] == host_filesystem_id()]
     own = NOWHERE if mounts else None
-    async with connect(
-        store=store, mounts=here, filesystem_id=own, search=search, tracking=False
-    ) as client:
+    async with connect(store=store, mounts=here, filesystem_id=own, tracking=False) as client:
         yield client
 
 

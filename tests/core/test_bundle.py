@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ctxmgr.core.bundle import Bundle, BundledWrite, Packing
 from ctxmgr.core.hashes import sha256
 from ctxmgr.core.objects import to_document
-from ctxmgr.errors import Corrupt, NewerFormat
+from ctxmgr.errors import BundleDamaged, NewerFormat
 from tests.core.values import stored_objects
 
 
@@ -50,5 +50,5 @@ def test_a_document_that_is_not_its_hash_is_noticed() -> None:
 
     bundle = Bundle.from_bytes(heading + lines)
 
-    with pytest.raises(Corrupt):
+    with pytest.raises(BundleDamaged):
         list(bundle.transactions())

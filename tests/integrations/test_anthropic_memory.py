@@ -18,9 +18,9 @@ async def call(tool: MemoryTool, command: str, **given: Any) -> str:
     return answer
 
 
-async def test_what_is_created_can_be_viewed_with_numbered_lines(store: Store) -> None:
+async def test_what_is_created_can_be_viewed_with_numbered_lines(store: Store, name: str) -> None:
     """The model refers to lines by the numbers it is shown."""
-    tool = MemoryTool(store)
+    tool = MemoryTool(store, scope=name)
 
     await call(tool, "create", path="/memories/notes.md", file_text="one\ntwo\nthree")
 
@@ -29,9 +29,9 @@ async def test_what_is_created_can_be_viewed_with_numbered_lines(store: Store) -
     assert part.endswith("     2\ttwo\n     3\tthree")
 
 
-async def test_a_folder_lists_two_levels_and_no_hidden_names(store: Store) -> None:
+async def test_a_folder_lists_two_levels_and_no_hidden_names(store: Store, name: str) -> None:
     """The model looks at its folder first, and must not be flooded by it."""
-    tool = MemoryTool(store)
+    tool = MemoryTool(store, scope=name)
     for path in ("a/b/c/deep.md", "a/near.md", ".hidden"):
         await call(tool, "create", path=f"/memories/{path}", file_text="x" * 1536)
 
@@ -45,13 +45,13 @@ async def test_a_folder_lists_two_levels_and_no_hidden_names(store: Store) -> No
     ]
     assert (
         "/memories\n"
-        in await call(MemoryTool(store, scope="other"), "view", path="/memories/") + "\n"
+        in await call(MemoryTool(store, scope=f"{name}-other"), "view", path="/memories/") + "\n"
     )
 
 
-async def test_text_is_replaced_where_it_stands_once(store: Store) -> None:
+async def test_text_is_replaced_where_it_stands_once(store: Store, name: str) -> None:
     """A replacement that could mean two places changes neither."""
-    tool, path = MemoryTool(store), "/memories/a"
+    tool, path = MemoryTool(store, scope=name), "/memories/a"
     await call(tool, "create", path=path, file_text="red\nblue\nred")
 
     with pytest.raises(ToolError, match=r"lines \[1, 3\]"):
@@ -63,9 +63,9 @@ async def test_text_is_replaced_where_it_stands_once(store: Store) -> None:
     assert answer.endswith("     1\tred\n     2\tgreen\n     3\tred")
 
 
-async def test_lines_are_inserted_after_the_one_that_is_named(store: Store) -> None:
+async def test_lines_are_inserted_after_the_one_that_is_named(store: Store, name: str) -> None:
     """Zero is before the first line; a line beyond the end is refused."""
-    tool, path = MemoryTool(store), "/memories/a"
+    tool, path = MemoryTool(store, scope=name), "/memories/a"
     await call(tool, "create", path=path, file_text="one\n")
 
     await call(tool, "insert", path=path, insert_line=1, insert_text="two\n")
@@ -76,11 +76,13 @@ async def test_lines_are_inserted_after_the_one_that_is_named(store: Store) -> N
     assert "1\tzero\n     2\tone\n     3\ttwo" in await call(tool, "view", path=path)
 
 
-async def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(store: Store) -> None:
+async def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(
+    store: Store, name: str
+) -> None:
     """Folders are names; what they hold goes with them, in one transaction."""
-    tool = MemoryTool(store)
-    for name in ("a/one", "a/b/two", "ab"):
-        await call(tool, "create", path=f"/memories/{name}", file_text=name)
+    tool = MemoryTool(store, scope=name)
+    for path in ("a/one", "a/b/two", "ab"):
+        await call(tool, "create", path=f"/memories/{path}", file_text=path)
 
     await call(tool, "rename", old_path="/memories/a", new_path="/memories/z")
     moved = await call(tool, "view", path="/memories/z/b/two")
@@ -91,14 +93,14 @@ async def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(store: Sto
     assert listed.splitlines()[1:] == ["2B\t/memories", "2B\t/memories/ab"]
 
 
-async def test_nothing_that_was_remembered_is_ever_lost(store: Store) -> None:
+async def test_nothing_that_was_remembered_is_ever_lost(store: Store, name: str) -> None:
     """D9: every version stays, also of a file that the model deleted."""
-    tool, path = MemoryTool(store), "/memories/a"
+    tool, path = MemoryTool(store, scope=name), "/memories/a"
     await call(tool, "create", path=path, file_text="first")
     await call(tool, "str_replace", path=path, old_str="first", new_str="second")
     await call(tool, "delete", path=path)
 
-    history = await store.history(f"memory_file:default:{path}", corrections=True)
+    history = await store.history(f"memory_file:{name}:{path}", corrections=True)
 
     texts = [each.document and each.document["text"] for each in history.entries]
     assert texts == ["first", "second", None]
@@ -121,9 +123,9 @@ async def test_nothing_that_was_remembered_is_ever_lost(store: Store) -> None:
         "",
     ],
 )
-async def test_a_path_that_leaves_the_folder_is_refused(store: Store, path: str) -> None:
+async def test_a_path_that_leaves_the_folder_is_refused(store: Store, name: str, path: str) -> None:
     """The tool's documentation asks for it, whatever stands behind the paths."""
-    tool = MemoryTool(store)
+    tool = MemoryTool(store, scope=name)
 
     with pytest.raises(ToolError):
         await call(tool, "create", path=path, file_text="x")
@@ -145,10 +147,10 @@ async def test_a_path_that_leaves_the_folder_is_refused(store: Store, path: str)
     ],
 )
 async def test_what_cannot_be_done_is_told_to_the_model(
-    store: Store, command: str, given: dict[str, Any]
+    store: Store, name: str, command: str, given: dict[str, Any]
 ) -> None:
     """It can then do something else; nothing has changed."""
-    tool = MemoryTool(store)
+    tool = MemoryTool(store, scope=name)
     await call(tool, "create", path="/memories/a", file_text="a")
     await call(tool, "create", path="/memories/b", file_text="b")
 
@@ -159,10 +161,10 @@ async def test_what_cannot_be_done_is_told_to_the_model(
 
 
 async def test_a_file_that_changed_meanwhile_is_not_overwritten(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two agents on one memory must not undo each other's work unseen."""
-    tool, path = MemoryTool(store), "/memories/a"
+    tool, path = MemoryTool(store, scope=name), "/memories/a"
     await call(tool, "create", path=path, file_text="one")
     read = tool._files.read
 
@@ -179,7 +181,7 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(
     assert (await call(tool, "view", path=path)).endswith("theirs")
 
 
-async def test_the_packages_own_runner_calls_it(store: Store) -> None:
+async def test_the_packages_own_runner_calls_it(store: Store, name: str) -> None:
     """The whole way: a server asks for the tool, the runner calls it, the server hears of it."""
     use = Call("memory", {"command": "create", "path": "/memories/tea", "file_text": "likes tea"})
     async with (
@@ -191,7 +193,7 @@ async def test_the_packages_own_runner_calls_it(store: Store) -> None:
             model="scripted-1",
             max_tokens=99,
             messages=[{"role": "user", "content": "Remember tea."}],
-            tools=[MemoryTool(store)],
+            tools=[MemoryTool(store, scope=name)],
             stream=True,
         )
 

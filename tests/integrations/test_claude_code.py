@@ -16,23 +16,22 @@ from ctxmgr.integrations.claude_code import CONTEXT_CHARACTERS_MAX
 from ctxmgr.surfaces.cli import COMMANDS
 
 Hook = Callable[..., Result]
-SESSION = "0f6e1c52-5b7b-4c83-9c0e-8a2f7f0d9b11"
 
 
 @pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def url(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name in ("DATA", "STATE", "CONFIG"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     monkeypatch.chdir(tmp_path)
-    return f"sqlite:///{tmp_path}/hooks.db"
+    return store_url
 
 
 @pytest.fixture
-def hook(tmp_path: Path, url: str) -> Hook:
+def hook(tmp_path: Path, url: str, name: str) -> Hook:
     """Run the command as Claude Code does: the event on standard input."""
 
     def run(event: str, *flags: str, **told: Any) -> Result:
-        common = {"session_id": SESSION, "cwd": str(tmp_path), "hook_event_name": event}
+        common = {"session_id": name, "cwd": str(tmp_path), "hook_event_name": event}
         given = json.dumps({**common, "transcript_path": "/none", **told})
         return CliRunner().invoke(COMMANDS, ["hook", "--store", url, *flags], input=given)
 
@@ -62,34 +61,38 @@ def test_a_new_session_is_started_without_a_word(hook: Hook) -> None:
     assert (done.exit_code, done.stdout.strip()) == (0, "")
 
 
-def test_after_a_compaction_the_model_is_told_what_it_has_seen(hook: Hook, tmp_path: Path) -> None:
+def test_after_a_compaction_the_model_is_told_what_it_has_seen(
+    hook: Hook, name: str, tmp_path: Path
+) -> None:
     """What was folded away can be asked back by its id."""
     (tmp_path / "notes.md").write_text("buy tea\n", encoding="utf-8")
     read = {"file_path": str(tmp_path / "notes.md")}
-    hook("PostToolUse", tool_name="Read", tool_input=read, tool_response="x", tool_use_id="toolu_1")
-    hook("PostToolUse", **ran("ls", "notes.md\n"), tool_use_id="toolu_2")
+    hook(
+        "PostToolUse", tool_name="Read", tool_input=read, tool_response="x", tool_use_id=f"{name}-1"
+    )
+    hook("PostToolUse", **ran("ls", "notes.md\n"), tool_use_id=f"{name}-2")
 
     told = json.loads(hook("SessionStart", source="compact").stdout)["hookSpecificOutput"]
 
     assert told["hookEventName"] == "SessionStart"
-    assert "id=toolu_2 type=toolcall tool=Bash status=ok" in told["additionalContext"]
+    assert f"id={name}-2 type=toolcall tool=Bash status=ok" in told["additionalContext"]
     assert "notes.md" in told["additionalContext"]
 
 
-def test_a_tool_call_is_stored_with_its_output(hook: Hook, url: str) -> None:
+def test_a_tool_call_is_stored_with_its_output(hook: Hook, url: str, name: str) -> None:
     """One event, one object; told twice it is still one."""
-    event = ran("make", "done", tool_use_id="toolu_1")
+    event = ran("make", "done", tool_use_id=f"{name}-1")
 
     codes = [hook("PostToolUse", **event).exit_code for _ in range(2)]
 
     assert codes == [0, 0]
-    call = stored(url, "toolu_1")
+    call = stored(url, f"{name}-1")
     assert (call["content"], call["tool"]) == ("done", "Bash")
-    assert stored(url, f"session:{SESSION}")["session_index"] == ["toolu_1"]
+    assert stored(url, f"session:{name}")["session_index"] == [f"{name}-1"]
 
 
 def test_the_transcript_is_kept_before_it_is_compacted(
-    hook: Hook, url: str, tmp_path: Path
+    hook: Hook, url: str, name: str, tmp_path: Path
 ) -> None:
     """The conversation as it was stays a version of its file, whatever becomes of the file."""
     transcript = tmp_path / "transcript.jsonl"
@@ -99,7 +102,7 @@ def test_the_transcript_is_kept_before_it_is_compacted(
     transcript.write_text("", encoding="utf-8")
 
     assert done.exit_code == 0
-    session = stored(url, f"session:{SESSION}")
+    session = stored(url, f"session:{name}")
     (object_id,) = session["session_index"]
     assert "hello" in stored(url, object_id)["content"]
     assert session["active_set"] == []
@@ -113,14 +116,14 @@ def test_an_event_that_is_not_known_is_ignored_with_a_note(hook: Hook) -> None:
     assert "Notification" in json.loads(done.stdout)["systemMessage"]
 
 
-def test_what_is_told_stays_below_what_claude_code_takes(hook: Hook, url: str) -> None:
+def test_what_is_told_stays_below_what_claude_code_takes(hook: Hook, url: str, name: str) -> None:
     """A longer text would be cut somewhere; the newest objects are the ones that are named."""
 
     async def fill() -> None:
         async with connect(url, tracking=False) as client:
-            session = await client.start(SESSION, system_prompt="")
+            session = await client.start(name, system_prompt="")
             for n in range(60):
-                call_id = f"call_{n:02}_{'x' * 200}"
+                call_id = f"call_{n:02}_{name}_{'x' * 180}"
                 await session.record(call_id, tool="Bash", args={}, output="")
 
     asyncio.run(fill())
@@ -155,14 +158,16 @@ def test_a_store_that_is_away_never_blocks_the_session(hook: Hook, tmp_path: Pat
     assert "nonsense" in misread.stderr
 
 
-def test_hooks_that_run_at_once_lose_nothing(hook: Hook, url: str, tmp_path: Path) -> None:
+def test_hooks_that_run_at_once_lose_nothing(
+    hook: Hook, url: str, name: str, tmp_path: Path
+) -> None:
     """Claude Code runs tools side by side, and each has a hook of its own, as a process."""
     events = [
         {
-            "session_id": SESSION,
+            "session_id": name,
             "cwd": str(tmp_path),
             "hook_event_name": "PostToolUse",
-            "tool_use_id": f"toolu_{n}",
+            "tool_use_id": f"{name}-{n}",
             **ran("true", str(n)),
         }
         for n in range(3)
@@ -176,4 +181,4 @@ def test_hooks_that_run_at_once_lose_nothing(hook: Hook, url: str, tmp_path: Pat
 
     assert [process.returncode for process in running] == [0, 0, 0]
     told = hook("SessionStart", source="resume").stdout
-    assert all(f"id=toolu_{n} " in told for n in range(3))
+    assert all(f"id={name}-{n} " in told for n in range(3))

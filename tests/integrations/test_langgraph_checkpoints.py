@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -34,14 +33,12 @@ def thread(name: str) -> dict[str, Any]:
     return {"configurable": {"thread_id": name}}
 
 
-async def test_it_passes_langgraphs_own_conformance_suite(tmp_path: Path) -> None:
+async def test_it_passes_langgraphs_own_conformance_suite(store_url: str) -> None:
     """Put, writes, get, list and deletion of threads, as LangGraph tests its own checkpointers."""
-    stores = iter(range(100))
 
     @checkpointer_test(name="ctxmgr")
     async def registered() -> AsyncIterator[Checkpointer]:
-        url = f"sqlite:///{tmp_path}/{next(stores)}.db"
-        async with await open_store(url, kinds=KINDS) as store:
+        async with await open_store(store_url, kinds=KINDS) as store:
             yield Checkpointer(store)
 
     report = await validate(registered)
@@ -50,22 +47,24 @@ async def test_it_passes_langgraphs_own_conformance_suite(tmp_path: Path) -> Non
     assert report.passed_all_base()
 
 
-async def test_a_thread_goes_on_where_it_stopped_and_knows_no_other(store: Store) -> None:
+async def test_a_thread_goes_on_where_it_stopped_and_knows_no_other(
+    store: Store, name: str
+) -> None:
     """A second process has the state of the first; another thread begins anew."""
-    await graph(Checkpointer(store)).ainvoke({"said": ["hello"]}, thread("a"))
+    await graph(Checkpointer(store)).ainvoke({"said": ["hello"]}, thread(name))
 
-    again = await graph(Checkpointer(store)).ainvoke({"said": ["and"]}, thread("a"))
-    other = await graph(Checkpointer(store)).ainvoke({"said": ["hi"]}, thread("b"))
+    again = await graph(Checkpointer(store)).ainvoke({"said": ["and"]}, thread(name))
+    other = await graph(Checkpointer(store)).ainvoke({"said": ["hi"]}, thread(f"{name}-b"))
 
     assert again["said"] == ["hello", "first 1", "second 2", "and", "first 4", "second 5"]
     assert other["said"] == ["hi", "first 1", "second 2"]
 
 
-async def test_a_graph_goes_back_in_time_and_on_from_there(store: Store) -> None:
+async def test_a_graph_goes_back_in_time_and_on_from_there(store: Store, name: str) -> None:
     """Time travel: a branch has its own values, and the first line keeps its own."""
     compiled = graph(Checkpointer(store))
-    await compiled.ainvoke({"said": ["hello"]}, thread("a"))
-    states = [each async for each in compiled.aget_state_history(thread("a"))]
+    await compiled.ainvoke({"said": ["hello"]}, thread(name))
+    states = [each async for each in compiled.aget_state_history(thread(name))]
     before_second = next(each for each in states if each.next == ("second",))
 
     forked = await compiled.aupdate_state(before_second.config, {"said": ["changed"]})
@@ -77,7 +76,7 @@ async def test_a_graph_goes_back_in_time_and_on_from_there(store: Store) -> None
     assert first_line.parent_config == before_second.config
 
 
-async def test_an_interrupted_graph_is_answered_later(store: Store) -> None:
+async def test_an_interrupted_graph_is_answered_later(store: Store, name: str) -> None:
     """Pending writes survive: whoever asked a person may be gone when the answer comes."""
 
     def build() -> Any:
@@ -86,37 +85,37 @@ async def test_an_interrupted_graph_is_answered_later(store: Store) -> None:
         builder.add_edge(START, "ask")
         return builder.compile(checkpointer=Checkpointer(store))
 
-    asked = await build().ainvoke({"said": []}, thread("a"))
-    result = await build().ainvoke(Command(resume="yes"), thread("a"))
+    asked = await build().ainvoke({"said": []}, thread(name))
+    result = await build().ainvoke(Command(resume="yes"), thread(name))
 
     assert asked["__interrupt__"][0].value == "go on?"
     assert result["said"] == ["yes"]
 
 
-async def test_a_graph_without_a_loop_uses_it_from_its_own_thread(store: Store) -> None:
+async def test_a_graph_without_a_loop_uses_it_from_its_own_thread(store: Store, name: str) -> None:
     """``invoke`` is as good as ``ainvoke``, unless it would wait for itself."""
     checkpointer = Checkpointer(store)
     compiled = graph(checkpointer)
 
-    result = await asyncio.to_thread(compiled.invoke, {"said": ["hello"]}, thread("a"))
-    history = await asyncio.to_thread(lambda: list(compiled.get_state_history(thread("a"))))
-    await asyncio.to_thread(checkpointer.delete_thread, "b")
+    result = await asyncio.to_thread(compiled.invoke, {"said": ["hello"]}, thread(name))
+    history = await asyncio.to_thread(lambda: list(compiled.get_state_history(thread(name))))
+    await asyncio.to_thread(checkpointer.delete_thread, f"{name}-b")
 
     assert result["said"] == ["hello", "first 1", "second 2"]
     assert len(history) == 4
     with pytest.raises(Incorrect, match="async form"):
-        compiled.invoke({"said": []}, thread("b"))
+        compiled.invoke({"said": []}, thread(f"{name}-b"))
 
 
-async def test_a_deleted_thread_is_gone_and_not_erased(store: Store) -> None:
+async def test_a_deleted_thread_is_gone_and_not_erased(store: Store, name: str) -> None:
     """D9: deleting is state; every checkpoint stays in its history."""
     checkpointer = Checkpointer(store)
-    await graph(checkpointer).ainvoke({"said": ["hello"]}, thread("a"))
-    page = await store.find(Query(LANGGRAPH_CHECKPOINT, {"thread": "a"}))
+    await graph(checkpointer).ainvoke({"said": ["hello"]}, thread(name))
+    page = await store.find(Query(LANGGRAPH_CHECKPOINT, {"thread": name}))
 
-    await checkpointer.adelete_thread("a")
+    await checkpointer.adelete_thread(name)
 
-    assert await checkpointer.aget_tuple(thread("a")) is None
+    assert await checkpointer.aget_tuple(thread(name)) is None
     entries = (await store.history(page.versions[0].object_id, corrections=True)).entries
     assert [each.deleted for each in entries] == [False, True]
     assert entries[0].document == page.versions[0].document

@@ -13,6 +13,7 @@ from ctxmgr import Incorrect, Store
 from ctxmgr.integrations.langgraph_store import LongTermStore
 
 PEOPLE = ("people", "a/b")
+"""Below a name of the test's own, as all namespaces here."""
 ITEMS = (
     (PEOPLE, "anna", {"likes": "green tea", "age": 30, "home": {"city": "Lima"}}),
     (PEOPLE, "ben", {"likes": "coffee", "age": 40}),
@@ -21,9 +22,9 @@ ITEMS = (
 )
 
 
-async def filled(store: BaseStore) -> BaseStore:
+async def filled(store: BaseStore, name: str) -> BaseStore:
     for namespace, key, value in ITEMS:
-        await store.aput(namespace, key, value)
+        await store.aput((name, *namespace), key, value)
     return store
 
 
@@ -44,52 +45,54 @@ async def keys(store: BaseStore, *prefix: str, **asked: Any) -> set[str]:
     ],
 )
 async def test_a_search_finds_what_langgraphs_own_store_finds(
-    store: Store, asked: dict[str, Any]
+    store: Store, name: str, asked: dict[str, Any]
 ) -> None:
     """A filter means the same, whichever store a graph is given."""
-    ours, theirs = await filled(LongTermStore(store)), await filled(InMemoryStore())
+    ours, theirs = await filled(LongTermStore(store), name), await filled(InMemoryStore(), name)
 
-    assert await keys(ours, "people", **asked) == await keys(theirs, "people", **asked)
-    assert await keys(ours, *PEOPLE, **asked) == await keys(theirs, *PEOPLE, **asked)
+    assert await keys(ours, name, "people", **asked) == await keys(theirs, name, "people", **asked)
+    assert await keys(ours, name, *PEOPLE, **asked) == await keys(theirs, name, *PEOPLE, **asked)
 
 
 @pytest.mark.parametrize(
     "asked",
-    [{}, {"max_depth": 1}, {"prefix": ("people",)}, {"suffix": ("a",)}, {"prefix": ("*", "a")}],
+    [{}, {"max_depth": 2}, {"prefix": ("people",)}, {"suffix": ("a",)}, {"prefix": ("*", "a")}],
 )
 async def test_namespaces_are_listed_as_langgraphs_own_store_lists_them(
-    store: Store, asked: dict[str, Any]
+    store: Store, name: str, asked: dict[str, Any]
 ) -> None:
     """Parts with slashes in them are parts all the same."""
-    ours, theirs = await filled(LongTermStore(store)), await filled(InMemoryStore())
+    ours, theirs = await filled(LongTermStore(store), name), await filled(InMemoryStore(), name)
 
-    assert await ours.alist_namespaces(**asked) == await theirs.alist_namespaces(**asked)
-    assert await ours.alist_namespaces(limit=1, offset=1) == [("people", "a/b")]
+    below = {**asked, "prefix": (name, *asked.get("prefix", ()))}
+    assert await ours.alist_namespaces(**below) == await theirs.alist_namespaces(**below)
+    listed = await ours.alist_namespaces(prefix=(name,), limit=1, offset=1)
+    assert listed == [(name, "people", "a/b")]
 
 
-async def test_a_query_ranks_by_the_words_that_an_item_holds(store: Store) -> None:
+async def test_a_query_ranks_by_the_words_that_an_item_holds(store: Store, name: str) -> None:
     """No model is needed for a useful order, and nothing is left out by it."""
-    ours = await filled(LongTermStore(store))
+    ours = await filled(LongTermStore(store), name)
 
-    found = await ours.asearch(("people",), query="Green TEA", limit=2)
+    found = await ours.asearch((name, "people"), query="Green TEA", limit=2)
 
     assert [(each.key, each.score) for each in found] == [("anna", 1.0), ("cy", 0.5)]
 
 
-async def test_an_item_keeps_its_first_time_and_every_version(store: Store) -> None:
+async def test_an_item_keeps_its_first_time_and_every_version(store: Store, name: str) -> None:
     """D9: what was overwritten and deleted can be looked up."""
     ours = LongTermStore(store)
-    await ours.aput(("x",), "k", {"n": 1})
-    first = await ours.aget(("x",), "k")
-    await ours.aput(("x",), "k", {"n": 2})
-    second = await ours.aget(("x",), "k")
-    await ours.adelete(("x",), "k")
+    await ours.aput((name, "x"), "k", {"n": 1})
+    first = await ours.aget((name, "x"), "k")
+    await ours.aput((name, "x"), "k", {"n": 2})
+    second = await ours.aget((name, "x"), "k")
+    await ours.adelete((name, "x"), "k")
 
     assert first is not None
     assert second is not None
     assert (second.value, second.created_at) == ({"n": 2}, first.created_at)
-    assert await ours.aget(("x",), "k") is None
-    history = await store.history("langgraph_item:x/k", corrections=True)
+    assert await ours.aget((name, "x"), "k") is None
+    history = await store.history(f"langgraph_item:{name}/x/k", corrections=True)
     assert [each.document and each.document["value"] for each in history.entries] == [
         {"n": 1},
         {"n": 2},
@@ -97,16 +100,16 @@ async def test_an_item_keeps_its_first_time_and_every_version(store: Store) -> N
     ]
 
 
-async def test_a_comparison_that_does_not_exist_is_refused(store: Store) -> None:
+async def test_a_comparison_that_does_not_exist_is_refused(store: Store, name: str) -> None:
     """A misspelt filter must not look like one that found nothing."""
-    ours = await filled(LongTermStore(store))
+    ours = await filled(LongTermStore(store), name)
 
     with pytest.raises(Incorrect, match="known"):
-        await ours.asearch(("people",), filter={"age": {"$almost": 3}})
-    assert await keys(ours, "people", filter={"likes": {"$gt": 3}}) == set()
+        await ours.asearch((name, "people"), filter={"age": {"$almost": 3}})
+    assert await keys(ours, name, "people", filter={"likes": {"$gt": 3}}) == set()
 
 
-async def test_a_graph_remembers_across_threads(store: Store) -> None:
+async def test_a_graph_remembers_across_threads(store: Store, name: str) -> None:
     """What LangGraph's stores are for, plain and async."""
 
     class State(TypedDict):
@@ -114,8 +117,8 @@ async def test_a_graph_remembers_across_threads(store: Store) -> None:
 
     def count(state: State, runtime: Runtime) -> State:
         assert runtime.store is not None
-        known = runtime.store.get(("graph",), "count")
-        runtime.store.put(("graph",), "count", {"n": (known.value["n"] if known else 0) + 1})
+        known = runtime.store.get((name, "graph"), "count")
+        runtime.store.put((name, "graph"), "count", {"n": (known.value["n"] if known else 0) + 1})
         return {"seen": known.value["n"] if known else 0}
 
     builder = StateGraph(State)

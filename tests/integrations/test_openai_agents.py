@@ -1,23 +1,14 @@
 """The OpenAI Agents SDK on our sessions, with the real package and a scripted model."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 from agents import Agent, RunConfig, Runner, Session, SessionSettings, SQLiteSession, function_tool
 
-from ctxmgr import Conflict, connect
+from ctxmgr import Conflict
 from ctxmgr.core.client import Client
 from ctxmgr.integrations.openai_agents import AgentsSession
 from tests.integrations.agents_models import ScriptedModel, calls, says
 
 QUIET = RunConfig(tracing_disabled=True)
-
-
-@pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    async with connect(f"sqlite:///{tmp_path}/agents.db", tracking=False) as client:
-        yield client
 
 
 @function_tool
@@ -31,18 +22,18 @@ def agent(*outputs: object) -> tuple[Agent, ScriptedModel]:
     return Agent(name="geographer", model=model, tools=[capital]), model
 
 
-async def test_it_is_a_session_as_the_sdk_defines_one(client: Client) -> None:
+async def test_it_is_a_session_as_the_sdk_defines_one(client: Client, name: str) -> None:
     """The SDK checks the protocol at run time."""
-    session = await AgentsSession.open(client, "s1")
+    session = await AgentsSession.open(client, name)
 
     assert isinstance(session, Session)
     assert await session.get_items() == []
     assert await session.pop_item() is None
 
 
-async def test_a_second_run_is_shown_what_the_first_one_said(client: Client) -> None:
+async def test_a_second_run_is_shown_what_the_first_one_said(client: Client, name: str) -> None:
     """What a session is for: the model sees the conversation, tool calls and all."""
-    session = await AgentsSession.open(client, "s1")
+    session = await AgentsSession.open(client, name)
     first, _ = agent(calls("capital", '{"country": "Peru"}', call_id="c1"), says("Lima."))
     second, model = agent(says("Yes."))
     await Runner.run(first, "What is the capital of Peru?", session=session, run_config=QUIET)
@@ -55,9 +46,11 @@ async def test_a_second_run_is_shown_what_the_first_one_said(client: Client) -> 
     assert shown[-1] == "Are you sure?"
 
 
-async def test_items_come_back_exactly_as_the_sdks_own_session_gives_them(client: Client) -> None:
+async def test_items_come_back_exactly_as_the_sdks_own_session_gives_them(
+    client: Client, name: str
+) -> None:
     """Whoever changes over from the SDK's SQLite session notices no difference."""
-    ours, theirs = await AgentsSession.open(client, "s1"), SQLiteSession("s1")
+    ours, theirs = await AgentsSession.open(client, name), SQLiteSession(name)
     for session in (ours, theirs):
         script = calls("capital", '{"country": "Peru"}', call_id="c1"), says("Lima.")
         await Runner.run(agent(*script)[0], "Peru?", session=session, run_config=QUIET)
@@ -69,22 +62,22 @@ async def test_items_come_back_exactly_as_the_sdks_own_session_gives_them(client
     theirs.close()
 
 
-async def test_a_tool_call_is_an_object_of_the_session(client: Client) -> None:
+async def test_a_tool_call_is_an_object_of_the_session(client: Client, name: str) -> None:
     """Its output can be looked up, folded and shown again like any other's."""
-    session = await AgentsSession.open(client, "s1")
+    session = await AgentsSession.open(client, name)
     script = calls("capital", '{"country": "Peru"}', call_id="c1"), says("Lima.")
 
     await Runner.run(agent(*script)[0], "Peru?", session=session, run_config=QUIET)
 
-    await client.pause("s1")
-    resumed = await client.resume("s1")
+    await client.pause(name)
+    resumed = await client.resume(name)
     assert "the capital of Peru is Lima" in resumed.context().text()
     assert "Peru?" in resumed.context().text()
 
 
-async def test_nothing_that_is_popped_or_cleared_is_erased(client: Client) -> None:
+async def test_nothing_that_is_popped_or_cleared_is_erased(client: Client, name: str) -> None:
     """D9: forgetting is state; the chat still holds it, and so does the history of the state."""
-    session = await AgentsSession.open(client, "s1")
+    session = await AgentsSession.open(client, name)
     await session.add_items(
         [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
     )
@@ -95,30 +88,32 @@ async def test_nothing_that_is_popped_or_cleared_is_erased(client: Client) -> No
 
     assert popped == {"role": "user", "content": "two"}
     assert await session.get_items() == [{"role": "user", "content": "three"}]
-    chat = await client.store.get("chat:s1")
+    chat = await client.store.get(f"chat:{name}")
     assert chat is not None
     assert "two" in str(chat.document["turns"])
-    assert len((await client.store.history("agents_history:s1", corrections=True)).entries) == 2
+    assert (
+        len((await client.store.history(f"agents_history:{name}", corrections=True)).entries) == 2
+    )
 
 
-async def test_another_process_goes_on_where_this_one_stopped(client: Client) -> None:
+async def test_another_process_goes_on_where_this_one_stopped(client: Client, name: str) -> None:
     """Popped items stay popped, and the settings' limit counts what is shown."""
-    session = await AgentsSession.open(client, "s1")
+    session = await AgentsSession.open(client, name)
     items = [{"role": "user", "content": each} for each in ("one", "two", "three")]
     await session.add_items(items)
     await session.pop_item()
-    await client.pause("s1")
+    await client.pause(name)
 
-    again = await AgentsSession.open(client, "s1")
+    again = await AgentsSession.open(client, name)
     again.session_settings = SessionSettings(limit=1)
 
     assert await again.get_items() == [{"role": "user", "content": "two"}]
     assert await again.get_items(0) == []
 
 
-async def test_an_output_given_again_replaces_nothing(client: Client) -> None:
+async def test_an_output_given_again_replaces_nothing(client: Client, name: str) -> None:
     """After a retry the SDK may answer a call twice; the object keeps the first output."""
-    session = await AgentsSession.open(client, "s1")
+    session = await AgentsSession.open(client, name)
     call = {"type": "function_call", "call_id": "c1", "name": "capital", "arguments": "{no json"}
     outputs = [
         {"type": "function_call_output", "call_id": "c1", "output": each}
@@ -131,10 +126,10 @@ async def test_an_output_given_again_replaces_nothing(client: Client) -> None:
 
 
 async def test_a_state_that_another_client_changed_is_a_conflict(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+    client: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two that pop at once must not both be given the same item."""
-    session = await AgentsSession.open(client, "s1")
+    session = await AgentsSession.open(client, name)
     await session.add_items([{"role": "user", "content": "one"}])
     stale = await session._state()
     await session.clear_session()

@@ -1,7 +1,5 @@
 """pydantic-ai with our history processor: the real package, and a model that is a function."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from ctxmgr import connect
 from ctxmgr.core.client import Client
 from ctxmgr.core.live_session import LiveSession
 from ctxmgr.integrations.pydantic_ai import History
@@ -28,14 +25,8 @@ LOOK = ToolCallPart("look", {"at": "sky"}, "c1")
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    async with connect(f"sqlite:///{tmp_path}/ai.db", tracking=False) as client:
-        yield client
-
-
-@pytest.fixture
-async def session(client: Client) -> LiveSession:
-    return await client.start("s1", system_prompt="You are careful.")
+async def session(client: Client, name: str) -> LiveSession:
+    return await client.start(name, system_prompt="You are careful.")
 
 
 class Scripted:
@@ -75,7 +66,7 @@ async def test_the_model_sees_what_the_session_shows(session: LiveSession) -> No
     assert result.output == "Blue."
     assert "You are careful." in scripted.text(0)
     assert "the sky is blue" in scripted.text(1)
-    assert "id=s1:1:c1 type=toolcall tool=look status=ok" in scripted.text(1)
+    assert f"id={session.session_id}:1:c1 type=toolcall tool=look status=ok" in scripted.text(1)
     assert isinstance(scripted.asked[1][-1], ModelRequest)
 
 
@@ -88,10 +79,10 @@ async def test_what_happened_is_stored_as_turns(client: Client, session: LiveSes
 
     first, second = session.chat.turns
     assert first.user == "What colour is the sky?"
-    assert first.toolcall_ids == ("s1:1:c1",)
+    assert first.toolcall_ids == (f"{session.session_id}:1:c1",)
     assert [part["type"] for part in first.assistant] == ["native", "toolcall"]
     assert [part["text"] for part in second.assistant] == ["Blue."]
-    assert "the sky is blue" in (await client.prompt_as_of("s1", turn=2)).text()
+    assert "the sky is blue" in (await client.prompt_as_of(session.session_id, turn=2)).text()
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -117,9 +108,9 @@ async def test_a_history_that_was_stored_as_json_is_recognised(
     """Another process has only the messages and the store: the question is in both, told once."""
     first = Scripted(session, [TextPart("Hello.")])
     result = await first.agent.run("I am Anna.")
-    await client.pause("s1")
+    await client.pause(session.session_id)
     messages = ModelMessagesTypeAdapter.validate_json(result.all_messages_json())
-    again = await client.resume("s1")
+    again = await client.resume(session.session_id)
     second = Scripted(again, [TextPart("Anna.")])
 
     await second.agent.run("Who am I?", message_history=messages)

@@ -1,18 +1,9 @@
-"""What journeys share: a store of either technology, and a little project to work on."""
+"""What journeys share: names of their own, and a little project to work on."""
 
 import uuid
 from pathlib import Path
 
 import pytest
-
-
-@pytest.fixture(params=["sqlite", pytest.param("xtdb", marks=pytest.mark.xtdb)])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the journey's store is; every journey goes on both."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/journey.db"
-    url: str = request.getfixturevalue("xtdb_url")
-    return url
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ctxmgr
-from ctxmgr.errors import Corrupt, Incorrect, NotFound
+from ctxmgr.errors import BundleDamaged, Incorrect, NotFound
 
 
 def mount(project: Path) -> list[dict[str, Any]]:
@@ -88,9 +88,13 @@ async def test_one_altered_byte_is_noticed_before_anything_is_written(
     damaged = path.read_bytes()[:-20]
 
     async with ctxmgr.connect(f"sqlite:///{tmp_path}/other.db") as client:
-        for data in (gzip.compress(altered), damaged, b"no bundle", gzip.compress(b"{}\n")):
+        for data in (gzip.compress(altered), damaged):
             path.write_bytes(data)
-            with pytest.raises(Corrupt):
+            with pytest.raises(BundleDamaged):
+                await client.import_session(path)
+        for data in (b"no bundle", b"", gzip.compress(b"{}\n"), gzip.compress(b"[" * 99_999)):
+            path.write_bytes(data)
+            with pytest.raises(Incorrect, match="ctxmgr export"):
                 await client.import_session(path)
 
         assert (await client.store.status()).sequence is None

@@ -92,13 +92,14 @@ def test_a_file_outside_the_agents_mounts_is_not_read(ctxmgr: Run, worked: Worke
         (("show", "no-such-thing"), 3, "ctxmgr sessions"),
         (("import", "no-such-file"), 3, "no-such-file"),
         (("import", "."), 2, "directory"),
+        (("import", "{notes}"), 2, "no bundle: give a file that `ctxmgr export` wrote"),
     ],
 )
 def test_a_wrong_request_is_told_what_would_be_right(
     ctxmgr: Run, worked: Worked, arguments: tuple[str, ...], exit_code: int, said: str
 ) -> None:
     """One line, whose fault it is, what to do, and a code that a script can use."""
-    given = [each.format(sid=worked.sid) for each in arguments]
+    given = [each.format(sid=worked.sid, notes=worked.project / "notes.md") for each in arguments]
 
     result = ctxmgr(*given, "--store", worked.url)
 
@@ -182,4 +183,6 @@ def test_an_altered_bundle_is_not_imported(ctxmgr: Run, worked: Worked, home: Pa
     result = ctxmgr("import", str(bundle), "--store", there)
 
     assert result.exit_code == 8, result.stderr
+    assert "the bundle is damaged" in result.stderr
+    assert "stored data" not in result.stderr
     assert json_of(ctxmgr("sessions", "--store", there, "--json"))["sessions"] == []

@@ -1,6 +1,7 @@
 """Who the HTTP API lets in: hosts, origins, tokens, scopes, rates."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,24 @@ from ctxmgr.errors import Denied, Incorrect, NotFound
 from ctxmgr.surfaces.access_tokens import (
     SECRET_FILE,
     Grant,
+    Keys,
     load_secret,
     make_secret,
     mint,
-    read_token,
 )
 from ctxmgr.surfaces.http_api import offered
 from ctxmgr.surfaces.http_guard import names_loopback
 from ctxmgr.surfaces.operations import OPERATIONS
 from ctxmgr.surfaces.rates import BURST_SECONDS, CLIENTS_MAX, Rates
+from ctxmgr.surfaces.revoked_tokens import REVOKED_FILE, Revoked, revoke_token
 from ctxmgr.surfaces.scopes import CONFINED, scope_named
 from tests.surfaces.http_servers import Server, serving
 from tests.surfaces.worked_sessions import Worked, json_of, mounts, work_three_turns
 
 Run = Callable[..., Result]
 SECRET = b"s" * 32
-GRANT = Grant(session_id="s1", writes=False, expires=100)
+KEYS = Keys(SECRET, ())
+GRANT = Grant(session_id="s1", writes=False, expires=100, token_id="0123456789abcdef")
 
 
 @pytest.fixture
@@ -61,7 +64,7 @@ def token_for(ctxmgr: Run, *flags: str) -> str:
 
 def test_a_token_says_what_was_granted() -> None:
     """Nothing is looked up: the token itself carries it, signed."""
-    assert read_token(SECRET, mint(SECRET, GRANT), now=99) == GRANT
+    assert KEYS.read(mint(SECRET, GRANT), now=99) == GRANT
 
 
 def test_a_token_that_is_altered_or_of_another_server_is_none() -> None:
@@ -71,13 +74,50 @@ def test_a_token_that_is_altered_or_of_another_server_is_none() -> None:
 
     for wrong in (*altered, token[:-1], token + "AAAA", "", "ctxmgr_", mint(b"t" * 32, GRANT)):
         with pytest.raises(Denied):
-            read_token(SECRET, wrong, now=0)
+            KEYS.read(wrong, now=0)
 
 
 def test_a_token_ends_when_it_was_to_end() -> None:
     """A token that leaks is not good for ever."""
     with pytest.raises(Denied, match="expired"):
-        read_token(SECRET, mint(SECRET, GRANT), now=100)
+        KEYS.read(mint(SECRET, GRANT), now=100)
+
+
+def test_a_token_ends_when_it_is_revoked_and_the_others_hold(tmp_path: Path) -> None:
+    """One agent's machine is lost: the others need no new tokens."""
+    secret, revoked = make_secret(tmp_path), Revoked(tmp_path)
+    other = replace(GRANT, token_id="f" * 16)
+    lost, kept = (mint(secret, each) for each in (GRANT, other))
+    keys = Keys(secret, revoked)
+    assert keys.read(lost, now=0) == GRANT
+
+    told = [revoke_token(tmp_path, lost), revoke_token(tmp_path, "0123456789abcdef")]
+
+    with pytest.raises(Denied, match="revoked"):
+        keys.read(lost, now=0)
+    assert keys.read(kept, now=0) == other
+    assert told == [GRANT.token_id] * 2
+    assert (tmp_path / REVOKED_FILE).read_text(encoding="ascii").count("\n") == 1
+    assert (tmp_path / REVOKED_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_list_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
+    """Who was shut out must not come back because a disk has a fault."""
+    (tmp_path / REVOKED_FILE).write_bytes(b"\xff\n")
+
+    with pytest.raises(Denied, match="cannot be read"):
+        Keys(SECRET, Revoked(tmp_path)).read(mint(SECRET, GRANT), now=0)
+
+
+@pytest.mark.parametrize("named", ["", "no token", "0123456789ABCDEF", "ctxmgr_e30.e30"])
+def test_only_a_token_of_ours_or_an_id_is_revoked(tmp_path: Path, named: str) -> None:
+    """Somebody in a hurry must not believe that a mistyped one has ended."""
+    make_secret(tmp_path)
+
+    with pytest.raises((Incorrect, Denied)):
+        revoke_token(tmp_path, named)
+
+    assert not (tmp_path / REVOKED_FILE).exists()
 
 
 def test_the_secret_is_for_its_owner_and_made_once(tmp_path: Path) -> None:
@@ -194,6 +234,38 @@ def test_without_a_token_only_what_holds_no_data_is_given(guarded: Server) -> No
     assert [guarded.get(each).status_code for each in open_paths] == [200, 200]
     assert [guarded.get(each).status_code for each in guarded_paths] == [401] * 4
     assert guarded.get("/sessions", token="ctxmgr_no.no").status_code == 401
+
+
+def test_a_token_is_revoked_while_the_server_runs(guarded: Server, ctxmgr: Run) -> None:
+    """By its id, which whoever made it noted; nothing is started anew."""
+    lost, kept = (json_of(ctxmgr("token", "--json")) for _ in range(2))
+    before = guarded.get("/sessions", token=lost["token"])
+
+    told = json_of(ctxmgr("token", "--revoke", lost["token_id"], "--json"))
+    after = [guarded.get("/sessions", token=each["token"]) for each in (lost, kept)]
+
+    assert before.status_code == 200
+    assert told == {"token_id": lost["token_id"], "revoked": True}
+    assert [each.status_code for each in after] == [401, 200]
+    assert "revoked" in after[0].json()["error"]["message"]
+    assert ctxmgr("token", "--revoke", kept["token_id"], "--session", "s1").exit_code == 2
+
+
+def test_a_stream_ends_with_its_token(guarded: Server, ctxmgr: Run, local: Worked) -> None:
+    """Whoever was shut out hears nothing more, also on a connection that is open."""
+    lost, kept = (json_of(ctxmgr("token", "--json")) for _ in range(2))
+    headers = {"authorization": f"Bearer {lost['token']}"}
+    with httpx.stream("GET", f"{guarded.url}/events", headers=headers, timeout=60) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == ": listening"
+        ctxmgr("token", "--revoke", lost["token"])
+
+        guarded.post("/pin", token=kept["token"], session=local.sid, object_id=local.notes)
+        heard = [each for each in lines if each]
+
+    assert heard[0] == "event: denied"
+    assert "revoked" in heard[1]
+    assert len(heard) == 2
 
 
 def test_a_token_that_only_reads_does_not_write(

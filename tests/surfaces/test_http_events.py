@@ -87,6 +87,25 @@ async def test_who_comes_back_goes_on_after_the_last_it_has(store: Store) -> Non
     await hub.close()
 
 
+async def test_who_has_more_than_the_reader_hears_nothing_twice(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader looks ten times a second; whoever joins in between has read the store itself."""
+    monkeypatch.setattr(event_hub, "POLL_SECONDS", 0.5)
+    hub = Hub(store)
+    other = await listening(hub)
+    await call(store, "c0")
+    assert await heard(other, count=1) == ["c0"]  # and now the reader waits
+    for name in ("c1", "c2"):
+        await call(store, name)
+
+    stream = await listening(hub, last=START)
+    await call(store, "c3")
+
+    assert await heard(stream, count=1) == ["c3"]
+    await hub.close()
+
+
 async def test_nothing_is_lost_between_reading_on_and_joining(store: Store) -> None:
     """A write that comes just as a listener joins is told once, by one of the two."""
     await call(store, "c0")

@@ -1,10 +1,12 @@
 """The MCP server as an agent's client meets it, over both transports and on both stores."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -64,6 +66,37 @@ async def test_what_was_believed_and_true_is_told(worked: Worked) -> None:
     assert then["same"] is True
     assert then["believed"]["char_count"] == len("port = 9090\n")
     assert (session["session_id"], session["turns"]) == (worked.sid, 3)
+
+
+async def test_an_agent_sees_what_another_process_has_just_committed(worked: Worked) -> None:
+    """A server keeps its search index open and remembers proofs, never what the store says."""
+    async with stdio(worked.url, "--session", worked.sid) as agent:
+        before = await told(agent, "recall", query="zeppelin")
+        async with library.connect(
+            worked.url, mounts=mounts(worked.project), tracking=False
+        ) as client:
+            session = await client.resume(worked.sid)
+            await session.record("call-new", tool="bash", args={}, output="a zeppelin\n")
+            await session.deactivate("call-new")
+        found = await told(agent, "recall", query="zeppelin")
+        seen = await value(agent, "show", name="call-new")
+
+    assert "nothing that this session has met holds" in before
+    assert "id=call-new" in found
+    assert seen["level"] == "metadata"
+
+
+@on_sqlite
+async def test_a_search_index_may_be_deleted_while_a_server_uses_it(worked: Worked) -> None:
+    """It is derived: the next search makes it again, and no server has to be started anew."""
+    index = Path(f"{worked.url.removeprefix('sqlite:///')}.search")
+    async with stdio(worked.url, "--session", worked.sid) as agent:
+        before = await told(agent, "recall", query="port 9090")
+        await asyncio.to_thread(index.unlink)
+        after = await told(agent, "recall", query="port 9090")
+
+    assert after == before
+    assert await asyncio.to_thread(index.exists)
 
 
 @on_sqlite
@@ -189,11 +222,12 @@ def test_a_server_ends_with_its_input_and_prints_nothing(worked: Worked) -> None
         assert (process.returncode, printed) == (0, b"")
 
 
-def test_without_the_package_the_extra_is_named() -> None:
-    """Nobody installs what they do not use, and whoever needs it is told how."""
+@pytest.mark.parametrize("package", ["mcp", "uvicorn"])
+def test_without_the_package_the_extra_is_named(package: str) -> None:
+    """Nobody installs what they do not use, and whoever needs it is told how, as by serve."""
     script = (
-        "import sys\nsys.modules['mcp'] = None\n"
-        "from ctxmgr.surfaces.cli import main\nsys.argv[1:] = ['mcp']\nmain()"
+        f"import sys\nsys.modules[{package!r}] = None\n"
+        "from ctxmgr.surfaces.cli import main\nsys.argv[1:] = ['mcp', '--json']\nmain()"
     )
 
     done = subprocess.run(
@@ -201,4 +235,5 @@ def test_without_the_package_the_extra_is_named() -> None:
     )
 
     assert done.returncode == 2
+    assert json.loads(done.stderr)["error"]["code"] == "extra_missing"
     assert b"pip install 'ctxmgr[mcp]'" in done.stderr
