@@ -30,6 +30,9 @@ from ctxmgr.core.store import Version
 READ_BATCH: Final = 500
 """Objects read at once before a prompt: while they are proven, the store reads the next."""
 
+FIRST_BATCH: Final = 125
+"""The first of them is smaller, so that there is soon something to prove; the second twice it."""
+
 READS_AHEAD: Final = 3
 """Of these batches: one that is proven, one on its way, and one that the store is busy with."""
 
@@ -114,7 +117,7 @@ class Reconciliation:
         store = self._state.surroundings.store
         ahead: deque[asyncio.Task[dict[str, Version]]] = deque()
         try:
-            for batch in _batches(ids, READ_BATCH):
+            for batch in _growing_batches(ids):
                 ahead.append(asyncio.create_task(store.get_many(batch)))
                 if len(ahead) == READS_AHEAD:
                     yield await ahead.popleft()
@@ -154,6 +157,13 @@ class Reconciliation:
                     self.updated.append(outcome.object_id)
                 elif outcome.unread is not None and not isinstance(outcome.unread, Gone):
                     self.orphaned.append(outcome.object_id)
+
+
+def _growing_batches(ids: Iterable[str]) -> Iterable[list[str]]:
+    source, size = iter(ids), min(FIRST_BATCH, READ_BATCH)
+    while batch := list(islice(source, size)):
+        yield batch
+        size = min(2 * size, READ_BATCH)
 
 
 def _batches(ids: Iterable[str], size: int) -> Iterable[list[str]]:
