@@ -13,6 +13,7 @@ index itself is part of the rest. Sets are never changed here.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from itertools import islice
@@ -26,8 +27,14 @@ from ctxmgr.core.observing import Target
 from ctxmgr.core.session_state import SessionState
 from ctxmgr.core.store import Version
 
-READ_BATCH: Final = 1_000
+READ_BATCH: Final = 500
 """Objects read at once before a prompt: while they are proven, the store reads the next."""
+
+FIRST_BATCH: Final = 125
+"""The first of them is smaller, so that there is soon something to prove; the second twice it."""
+
+READS_AHEAD: Final = 3
+"""Of these batches: one that is proven, one on its way, and one that the store is busy with."""
 
 LAZY_BATCH: Final = 200
 """Objects compared at once behind a prompt: a moment, so that turns come between."""
@@ -108,17 +115,18 @@ class Reconciliation:
     async def _read(self, ids: Iterable[str]) -> AsyncGenerator[Mapping[str, Version], None]:
         """Read many objects, the next ones while whoever asked is busy with the last."""
         store = self._state.surroundings.store
-        ahead: asyncio.Task[dict[str, Version]] | None = None
+        ahead: deque[asyncio.Task[dict[str, Version]]] = deque()
         try:
-            for batch in _batches(ids, READ_BATCH):
-                last, ahead = ahead, asyncio.create_task(store.get_many(batch))
-                if last is not None:
-                    yield await last
-            if ahead is not None:
-                yield await ahead
+            for batch in _growing_batches(ids):
+                ahead.append(asyncio.create_task(store.get_many(batch)))
+                if len(ahead) == READS_AHEAD:
+                    yield await ahead.popleft()
+            while ahead:
+                yield await ahead.popleft()
         finally:
-            if ahead is not None:
-                ahead.cancel()
+            for each in ahead:
+                each.cancel()
+            await asyncio.gather(*ahead, return_exceptions=True)
 
     async def _learn(self, found: Mapping[str, Version]) -> list[File]:
         """Take in objects; of those that are not shown, nothing is kept."""
@@ -149,6 +157,13 @@ class Reconciliation:
                     self.updated.append(outcome.object_id)
                 elif outcome.unread is not None and not isinstance(outcome.unread, Gone):
                     self.orphaned.append(outcome.object_id)
+
+
+def _growing_batches(ids: Iterable[str]) -> Iterable[list[str]]:
+    source, size = iter(ids), min(FIRST_BATCH, READ_BATCH)
+    while batch := list(islice(source, size)):
+        yield batch
+        size = min(2 * size, READ_BATCH)
 
 
 def _batches(ids: Iterable[str], size: int) -> Iterable[list[str]]:

@@ -86,6 +86,8 @@ FILESYSTEM: Final = SourceType(
     tracker="filesystem",
 )
 
+_NOT_CANONICAL: Final = frozenset({"", ".", ".."})
+
 SOURCE_TYPES: Final[Mapping[str, SourceType]] = {FILESYSTEM.kind: FILESYSTEM}
 
 
@@ -128,7 +130,7 @@ def _check_canonical(path: str) -> None:
     root, *parts = path.split("/")
     if root or not parts:
         raise Incorrect(f"source path {path!r:.200} is not absolute")
-    if "\0" in path or any(part in {"", ".", ".."} for part in parts):
+    if "\0" in path or not _NOT_CANONICAL.isdisjoint(parts):
         raise Incorrect(
             f"source path {path!r:.200} is not canonical: an empty, . or .. part, or NUL"
         )

@@ -23,6 +23,9 @@ from ctxmgr.stores.edn import Char, EdnError, Inst, Keyword, Symbol, Tagged
 KEYWORDS_MAX: Final = 4_096
 """Keywords remembered between texts: far more than there are field names."""
 
+INSTANTS_MAX: Final = 1_024
+"""Instants remembered: what one transaction wrote begins at the same one."""
+
 DIGITS_MAX: Final = 4_300
 """Digits of an integer: where Python itself refuses a slow conversion."""
 
@@ -121,10 +124,7 @@ def read_tag(tag: str, value: Any) -> Any:
         return Tagged(tag, value)
     if not isinstance(value, str):
         raise EdnError("an instant is a string")
-    try:
-        return Inst.from_iso(value if _PRINTED.fullmatch(value) else _completed(value))
-    except (ValueError, OverflowError):
-        return Tagged("inst", value)
+    return _instant(value)
 
 
 def is_open_text(token: str) -> bool:
@@ -137,6 +137,14 @@ def body_end(text: str, start: int) -> int:
     found = _STRING_BODY.match(text, start)
     assert found is not None, "the pattern matches the empty text"
     return found.end()
+
+
+@lru_cache(maxsize=INSTANTS_MAX)
+def _instant(text: str) -> Inst | Tagged:
+    try:
+        return Inst.from_iso(text if _PRINTED.fullmatch(text) else _completed(text))
+    except (ValueError, OverflowError):
+        return Tagged("inst", text)
 
 
 def _integer(token: str) -> int:

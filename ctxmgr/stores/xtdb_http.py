@@ -68,7 +68,8 @@ class Transport:
         self._free = asyncio.Semaphore(CONNECTIONS)
         self._client = httpx.AsyncClient(
             headers=headers,
-            verify=tls,
+            # Reading the certificates to trust takes longer than opening the rest of the store.
+            verify=tls if _is_encrypted(address) else False,
             trust_env=False,  # a proxy of the environment is for the web, not for a database
             timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
             limits=httpx.Limits(
@@ -234,6 +235,11 @@ def ingester_failure(status: Any, node: str) -> str | None:
     if not failed:
         return None
     return f"{node} has stopped indexing transactions: restart it; its log says why"
+
+
+def _is_encrypted(address: Address) -> bool:
+    """Tell whether any node is reached by TLS; no redirect is followed to one that is."""
+    return any(node.startswith("https:") for node in address.nodes)
 
 
 def _bound(response: httpx.Response) -> int:

@@ -73,6 +73,11 @@ class Stored(NamedTuple):
         token = self.fields.get(TX)
         return token if isinstance(token, str) else None
 
+    @property
+    def is_cut(self) -> bool:
+        """Tell whether some of it lies in pieces."""
+        return _CUT in self.fields
+
     def without(self, names: frozenset[str]) -> Self:
         """Return it without some fields, so that nobody asks for their pieces."""
         ours = {f"{prefix}{name}" for name in names for prefix in (_OLDER, _TEXT)}
@@ -83,7 +88,7 @@ class Stored(NamedTuple):
 
     def roots(self) -> Iterable[str]:
         """The pieces that the document needs, the ones they name not included."""
-        if _CUT in self.fields:
+        if self.is_cut:
             for name, value in self.fields.items():
                 if name.startswith((_OLDER, _TEXT)):
                     yield from value

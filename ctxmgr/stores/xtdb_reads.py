@@ -139,6 +139,9 @@ class Reads:
         A transaction is acknowledged with all its pieces, so its record proves them.
         """
         cut: dict[str, list[str]] = {}
+        entities = [each for each in entities if each.is_cut]
+        if not entities:
+            return {}
         for each in entities:
             roots = list(each.roots())
             if roots and each.token:

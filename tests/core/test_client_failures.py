@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import ctxmgr
-from ctxmgr.core.store import Commit, Operation, Store
+from ctxmgr.core import resuming
+from ctxmgr.core.store import Commit, Operation, Store, Version
 from ctxmgr.errors import OutcomeUnknown, Unavailable
 
 
@@ -18,11 +19,23 @@ class Shaky:
         self._store = store
         self.lost_replies = 0
         self.away = 0
+        self.unread = frozenset[str]()
+        self.reading = 0
         self.gate: asyncio.Event | None = None
         self.committed = asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    async def get_many(self, object_ids: list[str], **asked: Any) -> dict[str, Version]:
+        self.reading += 1
+        try:
+            if self.unread.intersection(object_ids):
+                raise Unavailable("away")
+            found: dict[str, Version] = await self._store.get_many(object_ids, **asked)
+            return found
+        finally:
+            self.reading -= 1
 
     async def commit(self, operations: list[Operation], *, key: str | None = None) -> Commit:
         if self.away:
@@ -57,6 +70,28 @@ async def test_a_lost_reply_writes_once(url: str) -> None:
 
         assert len((await store.history("c1")).entries) == 1
         assert len((await store.history("chat:s1")).entries) == 2
+
+
+async def test_a_resume_that_fails_leaves_nothing_under_way(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches are read ahead; when one fails, the others end before it is said (003-R115)."""
+    monkeypatch.setattr(resuming, "READ_BATCH", 1)
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            for number in range(5):
+                await session.record(f"c{number}", tool="t", args={}, output="out")
+            await client.pause("s1")
+            shaky.unread = frozenset({"c0"})
+
+            with pytest.raises(Unavailable):
+                await client.resume("s1")
+
+            assert shaky.reading == 0
+            shaky.unread = frozenset()
+            assert len((await client.resume("s1")).sets.session_index) == 5
 
 
 async def test_a_store_that_is_away_is_said_and_changes_nothing(url: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import ctxmgr
+from ctxmgr.core import resuming
 from ctxmgr.core.envelopes import session_object_id
 from ctxmgr.errors import Incorrect, NotFound
 
@@ -165,6 +166,24 @@ async def test_only_a_session_that_is_there_and_not_open_is_resumed(
             await client.start(sid, system_prompt="")
 
         assert await versions(client, session_object_id(sid)) == 1
+
+
+async def test_a_session_of_many_batches_comes_back_whole(
+    store_url: str, sid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some are read while others are proven, and all keep their order (003-R115, 003-R120)."""
+    monkeypatch.setattr(resuming, "READ_BATCH", 2)
+    async with ctxmgr.connect(store_url) as client:
+        session = await client.start(sid, system_prompt="")
+        for number in range(9):
+            await session.record(f"{sid}-{number}", tool="t", args={}, output=f"said {number}")
+        await session.end_turn("done")
+        told = session.context().text()
+
+    async with ctxmgr.connect(store_url) as client:
+        session = await client.resume(sid)
+
+        assert session.context().text() == told
 
 
 async def test_a_paused_session_is_left_alone(store_url: str, sid: str) -> None:

@@ -74,11 +74,11 @@
 (defn- write-string
   "A string with nothing to escape, as most are, is copied whole; a part of one goes by characters."
   [^String s ^StringBuilder w]
-  (.append w \")
+  (.append w "\"")
   (if (plain? s)
     (.append w s)
     (write-escaped s w))
-  (.append w \"))
+  (.append w "\""))
 
 (defn- write-other [x ^StringBuilder w]
   (let [text (StringWriter.)]
@@ -161,7 +161,19 @@
                            (.append w ")"))
     :else (write-other x w)))
 
+(def ^:private max-kept-chars
+  "A thread keeps a StringBuilder up to this size: more than most documents need."
+  65536)
+
+(def ^:private ^ThreadLocal builders (ThreadLocal.))
+
 (defn write-text ^String [x]
-  (let [w (StringBuilder. 512)]
+  (let [^StringBuilder w (or (.get builders) (StringBuilder. 1024))]
+    ;; Whoever prints inside this finds none, and takes a new one.
+    (.set builders nil)
     (write x w)
-    (.toString w)))
+    (let [text (.toString w)]
+      (when (<= (.capacity w) max-kept-chars)
+        (.setLength w 0)
+        (.set builders w))
+      text)))

@@ -10,7 +10,8 @@
             [ctxmgr.door.snapshots :as snapshots]
             [ctxmgr.door.waiting :as waiting]
             [ctxmgr.door.work :as work])
-  (:import [java.io InputStream IOException OutputStream]
+  (:import [clojure.lang IKVReduce]
+           [java.io InputStream IOException OutputStream]
            [java.util.concurrent CompletableFuture CompletionException Executor]
            [java.util.function BiConsumer]
            [javax.servlet AsyncContext]
@@ -49,8 +50,9 @@
   "Headers go out as they are: the servlet API would take each content type apart again."
   [^Response response {:keys [status headers]}]
   (.setStatus response status)
-  (let [fields (.getHttpFields response)]
-    (reduce-kv (fn [_ ^String k ^String v] (.put fields k v)) nil headers)))
+  (when headers
+    (let [fields (.getHttpFields response)]
+      (.kvreduce ^IKVReduce headers (fn [_ ^String k ^String v] (.put fields k v)) nil))))
 
 (defn- send-bytes [^HttpServletResponse response {:keys [^bytes body] :as reply}]
   (send-head response reply)

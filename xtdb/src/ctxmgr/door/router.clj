@@ -11,7 +11,7 @@
             [xtdb.api :as xt])
   (:import [java.net URLDecoder]
            [java.nio.charset StandardCharsets]
-           [java.util StringTokenizer]))
+           [java.util HashMap]))
 
 (declare describe)
 
@@ -99,22 +99,32 @@
     (str/replace s #"([a-z0-9])([A-Z])" (fn [[_ a b]] (str a "-" (str/lower-case b))))))
 
 (defn- url-decode ^String [^String s]
-  (URLDecoder/decode s StandardCharsets/UTF_8))
+  (if (or (<= 0 (.indexOf s (int \%))) (<= 0 (.indexOf s (int \+))))
+    (URLDecoder/decode s StandardCharsets/UTF_8)
+    s))
+
+(defn- param-key
+  "Most requests name a parameter as it is called here; it need not be spelled out then."
+  [^String k]
+  (or (.get ^HashMap specs/param-keys k)
+      (keyword (kebab (url-decode k)))))
 
 (defn- with-param [params ^String pair]
-  (let [middle (.indexOf pair "=")
-        k (if (neg? middle) pair (subs pair 0 middle))
-        v (if (neg? middle) "" (subs pair (inc middle)))]
+  (let [middle (.indexOf pair (int \=))
+        k (if (neg? middle) pair (.substring pair 0 middle))
+        v (if (neg? middle) "" (.substring pair (inc middle)))]
     (if (str/blank? k)
       params
-      (assoc params (keyword (kebab (url-decode k))) (url-decode v)))))
+      (assoc params (param-key k) (url-decode v)))))
 
 (defn- raw-params [^String query-string]
-  (let [pairs (StringTokenizer. (or query-string "") "&")]
-    (loop [params {}]
-      (if (.hasMoreTokens pairs)
-        (recur (with-param params (.nextToken pairs)))
-        params))))
+  (if (nil? query-string)
+    {}
+    (loop [params {}, from 0]
+      (let [end (.indexOf query-string (int \&) (int from))]
+        (if (neg? end)
+          (with-param params (.substring query-string from))
+          (recur (with-param params (.substring query-string from end)) (inc end)))))))
 
 (defn- awaited
   "`reply` is a function: called at once, or after the transaction the request waits for."

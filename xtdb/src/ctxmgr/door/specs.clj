@@ -6,7 +6,9 @@
   its clients know them."
   (:require [clojure.data.json :as json]
             [ctxmgr.door.edn :as edn]
-            [xtdb.codec :as codec]))
+            [xtdb.codec :as codec])
+  (:import [clojure.lang IKVReduce]
+           [java.util HashMap Map]))
 
 (def ^:private invalid :clojure.spec.alpha/invalid)
 
@@ -27,8 +29,9 @@
 (defn- valid-id?
   "Strings and keywords always are, and asking the engine costs a hash."
   [x]
-  (and (not= x invalid)
-       (or (string? x) (keyword? x) (codec/valid-id? x))))
+  (or (string? x)
+      (and (not (identical? x invalid))
+           (or (keyword? x) (codec/valid-id? x)))))
 
 (def ^:private kinds
   "kind -> how its text is decoded, what it must be, and what that is called in an error."
@@ -145,6 +148,13 @@
                        :required [:query])}
    indexed))
 
+(def ^HashMap param-keys
+  "The keys that a URL may carry, by their names. Only read once it is made."
+  (HashMap. ^Map (into {} (for [{:keys [by-key]} (vals specs)
+                                k (keys by-key)
+                                :when (simple-keyword? k)]
+                            [(name k) k]))))
+
 (defn- spec-text [{:keys [form by-key required]}]
   (let [key->spec (into (empty by-key) (map (fn [[k {:keys [spec-name]}]] [k spec-name])) by-key)
         optional (remove (set required) (keys key->spec))]
@@ -180,12 +190,13 @@
 
 (defn- fits? [{:keys [by-key required]} value]
   (and (or (nil? required) (boolean (some #(contains? value %) required)))
-       (reduce-kv (fn [_ k v]
+       (.kvreduce ^IKVReduce value
+                  (fn [_ k v]
                     (let [{:keys [ok? kind]} (by-key k)]
-                      (if (and (ok? v) (not= kind :tx-opts))
+                      (if (and (ok? v) (not (identical? kind :tx-opts)))
                         true
                         (reduced false))))
-                  true value)))
+                  true)))
 
 (defn- own-problems [{:keys [by-key] :as spec} value]
   (for [[k {:keys [ok? pred kind spec-name]}] by-key
@@ -221,11 +232,12 @@
    :in [:request in]})
 
 (defn- decoded [{:keys [by-key]} raw]
-  (reduce-kv (fn [value k text]
+  (.kvreduce ^IKVReduce raw
+             (fn [value k text]
                (if-let [{:keys [decode]} (by-key k)]
                  (assoc value k (decode text))
                  value))
-             {} raw))
+             {}))
 
 (defn url-params
   "Decode `raw`, a map of keyword to text. Returns [value nil], or [nil error] to reply with.
