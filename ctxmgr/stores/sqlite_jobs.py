@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ctxmgr.core.store import Delete, Instant, Match, Put
 from ctxmgr.core.transactions import Checked, digest, written_id
-from ctxmgr.stores.sqlite_pack import Prepared, prepare
+from ctxmgr.stores.sqlite_prepare import Prepared, prepare
 
 
 class Change(NamedTuple):
