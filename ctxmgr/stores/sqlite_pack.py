@@ -29,11 +29,8 @@ from ctxmgr.stores.sqlite_layout import (
     loads,
     numbers_cell,
 )
-from ctxmgr.stores.sqlite_prepare import Prepared, Raws
+from ctxmgr.stores.sqlite_prepare import PIECE_MIN, Prepared, Raws
 from ctxmgr.stores.sqlite_statements import statements
-
-PIECE_MIN: Final = 4_096
-"""Bytes of JSON from which a value is stored once, found by its hash; that takes some 80 bytes."""
 
 LIST_MIN: Final = 256
 """Bytes of JSON from which a list is worth taking apart."""
@@ -88,9 +85,12 @@ class Packer:
 
         ``before`` is the write whose document is likely to resemble it.
         """
-        if prepared.plain is not None:
-            return prepared.plain
+        if prepared.json is not None and prepared.is_small:
+            return prepared.json
         known = self._recall(nid, before)
+        if prepared.json is not None and not known.fields:
+            return prepared.json
+        prepared = prepared.taken_apart()
         if not known.fields and not _has_parts(prepared.raws):
             # Not remembered: if there ever is a next version, this one is read back as quickly.
             return join_fields(prepared.raws, exact=prepared.exact)
