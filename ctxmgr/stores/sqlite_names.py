@@ -8,14 +8,11 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Any, Final
 
-from ctxmgr.stores.sqlite_reader import text_key
+from ctxmgr.stores.sqlite_reader import LOOKED_UP_MAX, text_key
 from ctxmgr.stores.sqlite_statements import statements
 
 NAMES_MAX: Final = 50_000
 """Numbers of texts kept in memory, some 10 MB; then they are asked for again."""
-
-LOOKED_UP_MAX: Final = 500
-"""Texts that one query asks for; SQLite binds 32,766 values at most."""
 
 
 class Names:

@@ -52,6 +52,12 @@ SELECT h.since, h.until, h.wid, w.format, w.body
 FROM name n JOIN head h ON h.nid = n.nid LEFT JOIN write w ON w.wid = h.wid
 WHERE n.text = ?;
 
+-- name: current_of
+-- The same of several texts.
+SELECT n.text, h.since, h.until, h.wid, w.format, w.body
+FROM name n JOIN head h ON h.nid = n.nid LEFT JOIN write w ON w.wid = h.wid
+WHERE n.text IN ({places});
+
 -- name: visible
 -- The entry in force at a valid time, of the writes before a wid.
 SELECT vt, wid, gone FROM entry
