@@ -62,6 +62,9 @@ class _Remembered:
     size: int
 
 
+_NOTHING: Final = _Remembered(None, [], {}, 0)
+
+
 class Packer:
     """Makes bodies on the writer's connection."""
 
@@ -207,9 +210,7 @@ class Packer:
         known = self._remembered.get(nid)
         if known is not None:
             return known
-        if before is None:
-            return _Remembered(None, [], {}, 0)
-        return self._read_back(before)
+        return _NOTHING if before is None else self._read_back(before)
 
     def _read_back(self, wid: int) -> _Remembered:
         where = f"write {wid}"
