@@ -172,9 +172,15 @@ class SqliteStore:
     async def get(self, object_id: str, *, as_of: AsOf = LATEST) -> Version | None:
         found: Version | Literal[False] | None = False
         if as_of is LATEST and not self._closed and isinstance(object_id, str):
-            found = self._get_current(object_id)
+            try:
+                found = self._current(object_id)
+            except apsw.Error as error:
+                raise translate(error, self._address.url) from error
+            except _UNREADABLE:
+                found = False  # no text, so no id, or a damaged row: what follows says it
             self._reads += 1
-            if self._reads % YIELD_EVERY == 0:
+            if self._reads >= YIELD_EVERY:
+                self._reads = 0
                 await asyncio.sleep(0)
         if found:
             return found
@@ -289,14 +295,6 @@ class SqliteStore:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
-
-    def _get_current(self, object_id: str) -> Version | Literal[False] | None:
-        try:
-            return self._current(object_id)
-        except apsw.Error as error:
-            raise translate(error, self._address.url) from error
-        except _UNREADABLE:
-            return False  # no text, so no id, or a damaged row: what follows says it
 
     async def _close(self) -> None:
         self._closed = True

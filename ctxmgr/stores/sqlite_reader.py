@@ -78,6 +78,8 @@ class Reader:
         self._store_name = context.store_name
         self._sql = statements()
         self._current = self._sql["current"]
+        self._execute_current = connection.cursor().execute
+        """On a cursor that is kept: its row is always taken before it is used again."""
         self._past: Instant = 0
         self._fields = Fields()
         self.bodies = Bodies(connection.execute, url=context.url)
@@ -116,7 +118,7 @@ class Reader:
         It does when the version ends or begins by the clock, or when the document has parts to be
         joined.
         """
-        row = self._execute(self._current, (text_key(object_id),)).get
+        row = self._execute_current(self._current, (text_key(object_id),)).get
         if row is None:
             return None
         since, until, wid, form, body = row
