@@ -228,14 +228,15 @@ class Applier:
         if (until := head[1]) is not None:
             self._next_until = min(until, self._next_until or until)
         if not old:
-            rows = _rows(nid, object_id, values)
-            self._script.add_rows(self._sql["insert_ever"], rows)
-            self._script.add_rows(self._sql["insert_present"], rows)
+            found = _found_by(nid, text_order(object_id), values)
+            self._script.add(self._sql["insert_ever"], found)
+            self._script.add(self._sql["insert_present"], found)
         elif old[3] != fields:
             self._save_present(nid, object_id, old[3], values)
 
     def _save_ever(self, nid: int, object_id: str, values: _Values) -> None:
-        self._script.add_rows(self._sql["insert_ever"], _rows(nid, object_id, values))
+        found = _found_by(nid, text_order(object_id), values)
+        self._script.add(self._sql["insert_ever"], found)
 
     def _save_present(self, nid: int, object_id: str, old: str, values: _Values) -> None:
         """Let the object be found by what its head shows now; what it showed it has ever had."""
@@ -245,9 +246,10 @@ class Applier:
         for fid, key in was:
             if (fid, key) not in now:
                 self._script.add(self._sql["delete_present"], (fid, key, place))
-        rows = [(fid, key, place, nid) for fid, key in now if (fid, key) not in was]
-        self._script.add_rows(self._sql["insert_ever"], rows)
-        self._script.add_rows(self._sql["insert_present"], rows)
+        new = [each for each, key in zip(values, now, strict=True) if key not in was]
+        found = _found_by(nid, place, new)
+        self._script.add(self._sql["insert_ever"], found)
+        self._script.add(self._sql["insert_present"], found)
 
     def _stored_values(self, wid: int, object_id: str) -> _Values:
         stored = self._bodies.stored(wid, object_id)
@@ -262,10 +264,12 @@ class Applier:
         return self._fields.values(document)
 
 
-def _rows(nid: int, object_id: str, values: _Values) -> list[tuple[Any, ...]]:
-    """What an object is found by, as it is written."""
-    place = text_order(object_id)
-    return [(fid, sort_key(value), place, nid) for fid, value in values]
+def _found_by(nid: int, place: bytes, values: _Values) -> list[Any]:
+    """What an object is found by, as it is written: row after row."""
+    found: list[Any] = []
+    for fid, value in values:
+        found += (fid, sort_key(value), place, nid)
+    return found
 
 
 def _is_last(head: Any, start: Instant) -> bool:
