@@ -7,6 +7,7 @@ A file of some KB is of the first sort: its JSON is written once, whole. Only wh
 version before it, with which it may share fields, is it taken apart.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Self, TypeAlias
 
 import orjson
@@ -27,7 +28,7 @@ _ITEMS_MAX: Final = 32
 _ESCAPED_MAX: Final = 6
 """Bytes of JSON that a character becomes at most."""
 
-Raws: TypeAlias = list[tuple[str, bytes]]
+Raws: TypeAlias = Sequence[tuple[str, bytes]]
 
 
 class Prepared(NamedTuple):
@@ -63,12 +64,12 @@ def prepare(document: Document) -> Prepared:
     """Encode a document; ``Incorrect`` if it is larger than any may be."""
     whole = _whole(document)
     if whole is not None:
-        return Prepared(document.copy(), whole, [], False, len(whole))
+        return Prepared(document.copy(), whole, (), False, len(whole))
     exact, raws = raw_fields(document)
     size = sum([len(raw) for _, raw in raws])
     check_size(document[ID], size)
     if size <= PLAIN_MAX:
-        return Prepared(document.copy(), join_fields(raws, exact=exact), [], exact, size)
+        return Prepared(document.copy(), join_fields(raws, exact=exact), (), exact, size)
     return Prepared(document.copy(), None, raws, exact, size)
 
 
