@@ -42,7 +42,6 @@ from ctxmgr.core.transactions import (
     check_key,
     check_operations,
     check_since,
-    digest,
 )
 from ctxmgr.errors import Corrupt, Incorrect, Unavailable
 from ctxmgr.stores import sqlite_feed, sqlite_find, sqlite_history, sqlite_upkeep
@@ -71,8 +70,8 @@ READERS: Final = 2
 YIELD_EVERY: Final = 64
 """Gets after which other tasks have their turn: a get by itself never waits."""
 
-INLINE_DIGEST_BYTES: Final = 65_536
-"""JSON that is hashed on the event loop: some milliseconds."""
+INLINE_DIGEST_BYTES: Final = 524_288
+"""JSON that is hashed on the event loop, in a millisecond at most; more in a thread."""
 
 _UNREADABLE: Final = (TypeError, ValueError, LookupError)
 """Python's words for a row that is not what a store wrote: what is asked has been checked."""
@@ -164,7 +163,7 @@ class SqliteStore:
         check_sizes(size)
         named = None
         if key is not None and size < INLINE_DIGEST_BYTES:
-            named = bytes.fromhex(digest(checked))
+            named = digest_of(checked.matches, changes)
         elif key is not None:
             named = await asyncio.to_thread(digest_of, checked.matches, changes)
         return await self._writer.commit(Job(checked.matches, changes, key, named, size))

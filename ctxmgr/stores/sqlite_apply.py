@@ -16,7 +16,7 @@ from ctxmgr.core.store import Commit, Instant, Match
 from ctxmgr.errors import Conflict, Incorrect
 from ctxmgr.stores.sqlite_bodies import Bodies
 from ctxmgr.stores.sqlite_fields import KIND_FIELD, Fields, load, sort_key, text_order
-from ctxmgr.stores.sqlite_jobs import Change, Job
+from ctxmgr.stores.sqlite_jobs import Change, Job, may_be, value_digest_of
 from ctxmgr.stores.sqlite_keys import MARK_EVERY, Marks, had_matches, is_marked, own_key, read_key
 from ctxmgr.stores.sqlite_layout import FORMAT
 from ctxmgr.stores.sqlite_names import Names
@@ -119,7 +119,7 @@ class Applier:
 
     def _known(self, key: str, job: Job) -> Commit | None:
         row = self._execute(self._sql["tx_by_key"], (key,)).get
-        same = row is not None and row[2] == job.digest
+        same = row is not None and self._is_of(row[0], row[2], job)
         if row is None and (row := self._own(key)) is not None:
             same = had_matches(row[2], job.matches) and self._wrote_same(row[0], job.changes)
         if row is None:
@@ -129,6 +129,12 @@ class Applier:
         sequence, instant, _ = row
         token = f"{self._store_name}-{sequence}"
         return Commit(sequence=sequence, system_time=instant, key=key, token=token, repeated=True)
+
+    def _is_of(self, sequence: int, digest: bytes, job: Job) -> bool:
+        """Tell whether a transaction with a key is of this job's operations."""
+        if digest == job.digest or digest == value_digest_of(job):
+            return True
+        return may_be(digest, job) and self._wrote_same(sequence, job.changes)
 
     def _own(self, key: str) -> tuple[int, Instant, bytes | None] | None:
         """The transaction that was committed without a key and got this one."""
