@@ -46,6 +46,8 @@ class HostFiles:
 
     def __init__(self, mounts: Mounts) -> None:
         self._roots = MountRoots(mounts)
+        self._real_devices: set[int] = set()
+        """Of filesystems that a mount's open folder is on, and that do not make up files."""
 
     @property
     def mounts(self) -> Mounts:
@@ -98,7 +100,7 @@ class HostFiles:
                     return found
                 if reached.status.st_size > bytes_max:
                     return _too_large(reached.status.st_size, bytes_max)
-                return _read_reached(reached, found, bytes_max)
+                return self._read_reached(reached, found, bytes_max)
         except WalkError as error:
             return error.outcome
 
@@ -118,20 +120,50 @@ class HostFiles:
             return Refused(Refusal.NAME, "the file's name is no UTF-8")
         return self.mounts.place_of(agent_path), agent_path
 
+    def _read_reached(
+        self, reached: Reached, found: tuple[Place, str], bytes_max: int
+    ) -> Read | Unread:
+        try:
+            fd = _open_to_read(reached)
+        except OSError as error:
+            return Unreachable(error.strerror or str(error))
+        try:
+            # What was opened by its descriptor is what was looked at, and changes since then count.
+            before = reached.status if reached.fd is not None else os.fstat(fd)
+            return self._read_open(fd, before, found, bytes_max)
+        except OSError as error:
+            return Unreachable(error.strerror or str(error))
+        finally:
+            os.close(fd)
 
-def _read_reached(reached: Reached, found: tuple[Place, str], bytes_max: int) -> Read | Unread:
-    try:
-        fd = _open_to_read(reached)
-    except OSError as error:
-        return Unreachable(error.strerror or str(error))
-    try:
-        # What was opened by its descriptor is what was looked at, and changes since then count.
-        before = reached.status if reached.fd is not None else os.fstat(fd)
-        return _read_open(fd, before, found, bytes_max)
-    except OSError as error:
-        return Unreachable(error.strerror or str(error))
-    finally:
-        os.close(fd)
+    def _read_open(
+        self, fd: int, before: os.stat_result, found: tuple[Place, str], bytes_max: int
+    ) -> Read | Refused:
+        if not stat.S_ISREG(before.st_mode):
+            return Refused(Refusal.NOT_A_FILE, _kind(before.st_mode))
+        if self._is_made_up(fd, before.st_dev):
+            return Refused(Refusal.NOT_A_FILE, "a file that the kernel makes up")
+        data = _bytes(fd, size=min(before.st_size, bytes_max) + 1)
+        after = os.fstat(fd)
+        if max(after.st_size, len(data)) > bytes_max:
+            return _too_large(max(after.st_size, len(data)), bytes_max)
+        return Read(
+            place=found[0],
+            agent_path=found[1],
+            fingerprint=_fingerprint(after),
+            data=data,
+            whole=len(data) == after.st_size and _is_same(before, after),
+        )
+
+    def _is_made_up(self, fd: int, device: int) -> bool:
+        """Ask the kernel once for each filesystem that cannot be replaced by another meanwhile."""
+        if device in self._real_devices:
+            return False
+        if is_made_up(fd):
+            return True
+        if self._roots.holds(device):
+            self._real_devices.add(device)
+        return False
 
 
 def _open_to_read(reached: Reached) -> int:
@@ -143,26 +175,6 @@ def _open_to_read(reached: Reached) -> int:
         assert reached.fd is not None, "a mount is held open"
         return os.dup(reached.fd)
     return os.open(reached.name, _READ_ONLY | os.O_NOFOLLOW, dir_fd=reached.folder)
-
-
-def _read_open(
-    fd: int, before: os.stat_result, found: tuple[Place, str], bytes_max: int
-) -> Read | Refused:
-    if not stat.S_ISREG(before.st_mode):
-        return Refused(Refusal.NOT_A_FILE, _kind(before.st_mode))
-    if is_made_up(fd):
-        return Refused(Refusal.NOT_A_FILE, "a file that the kernel makes up")
-    data = _bytes(fd, size=min(before.st_size, bytes_max) + 1)
-    after = os.fstat(fd)
-    if max(after.st_size, len(data)) > bytes_max:
-        return _too_large(max(after.st_size, len(data)), bytes_max)
-    return Read(
-        place=found[0],
-        agent_path=found[1],
-        fingerprint=_fingerprint(after),
-        data=data,
-        whole=len(data) == after.st_size and _is_same(before, after),
-    )
 
 
 def _bytes(fd: int, *, size: int) -> bytes:

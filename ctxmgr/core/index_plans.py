@@ -99,13 +99,14 @@ def plan(
 ) -> Plan:
     """Plan one transaction. Of two observations of one object the later counts."""
     latest = {each.object_id: each for each in observations}
-    planned = [_plan_one(each, stored.get(each.object_id), moment) for each in latest.values()]
-    waits = [each.not_before for each in planned if each.not_before is not None]
+    planning = _Planning(moment)
+    for object_id, each in latest.items():
+        planning.take(each, stored.get(object_id))
     return Plan(
-        outcomes=tuple(each.outcome for each in planned),
-        operations=tuple(operation for each in planned for operation in each.operations),
+        outcomes=tuple(planning.outcomes),
+        operations=tuple(planning.operations),
         observations=tuple(latest.values()),
-        not_before=max(waits, default=None),
+        not_before=max(planning.waits, default=None),
     )
 
 
@@ -117,38 +118,41 @@ def stored_file(version: Version) -> File:
     return file
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    outcome: Outcome
-    operations: tuple[Operation, ...] = ()
-    not_before: Instant | None = None
+class _Planning:
+    """What a transaction comes to, as one observation after the other is taken in."""
 
+    def __init__(self, moment: Moment) -> None:
+        self._moment = moment
+        self.outcomes: list[Outcome] = []
+        self.operations: list[Operation] = []
+        self.waits: list[Instant] = []
 
-def _plan_one(observed: Observation, before: Version | None, moment: Moment) -> _Planned:
-    file = _next_version(observed, before)
-    if file is None:
-        kept = None if before is None else stored_file(before)
-        return _Planned(_outcome(observed, Result.UNCHANGED, kept))
-    if before is None:
-        outcome = _outcome(observed, Result.CREATED, file)
-        valid_from = _valid_from(observed, None, moment)
-        created = Put(to_document(file), valid_from=valid_from)
-        return _Planned(outcome, (Match(observed.object_id, None), created))
-    if before.document["object_hash"] == file.object_hash:
-        return _Planned(_outcome(observed, Result.UNCHANGED, file))
-    return _update(observed, file, before, moment)
+    def take(self, observed: Observation, before: Version | None) -> None:
+        file = _next_version(observed, before)
+        if file is None:
+            kept = None if before is None else stored_file(before)
+            self.outcomes.append(_outcome(observed, Result.UNCHANGED, kept))
+        elif before is None:
+            valid_from = _valid_from(observed, None, self._moment)
+            self.outcomes.append(_outcome(observed, Result.CREATED, file))
+            self.operations.append(Match(observed.object_id, None))
+            self.operations.append(Put(to_document(file), valid_from=valid_from))
+        elif before.document["object_hash"] == file.object_hash:
+            self.outcomes.append(_outcome(observed, Result.UNCHANGED, file))
+        else:
+            self._update(observed, file, before)
 
-
-def _update(observed: Observation, file: File, before: Version, moment: Moment) -> _Planned:
-    document = to_document(file)
-    check_same_envelope(before.document, document)
-    outcome = _outcome(observed, Result.UPDATED, file)
-    valid_from = _valid_from(observed, before.valid_time, moment)
-    if before.token is None:  # written by another program: there is nothing to be guarded by
-        return _Planned(outcome, (Put(document),), before.valid_time)
-    guard = Match(observed.object_id, before.token)
-    waits = before.valid_time if valid_from is None else None
-    return _Planned(outcome, (guard, Put(document, valid_from=valid_from)), waits)
+    def _update(self, observed: Observation, file: File, before: Version) -> None:
+        document = to_document(file)
+        check_same_envelope(before.document, document)
+        self.outcomes.append(_outcome(observed, Result.UPDATED, file))
+        valid_from = None
+        if before.token is not None:  # else another program's: there is nothing to be guarded by
+            valid_from = _valid_from(observed, before.valid_time, self._moment)
+            self.operations.append(Match(observed.object_id, before.token))
+        self.operations.append(Put(document, valid_from=valid_from))
+        if valid_from is None:
+            self.waits.append(before.valid_time)
 
 
 def _next_version(observed: Observation, before: Version | None) -> File | None:

@@ -5,7 +5,7 @@ later at that path, perhaps by the agent through another mount, leads neither of
 """
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -27,6 +27,7 @@ class MountRoots:
         """Open every mount that the host may read. One that cannot be opened is unreachable."""
         self._closing = ExitStack()
         self._points: dict[Parts, Root] = {}
+        self._devices: set[int] = set()
         resolved = tuple(self._pin(mapping, mounts) for mapping in mounts.mappings)
         self.mounts: Final = replace(mounts, mappings=resolved)
         """With each canonical prefix as the host resolves it, so that one file has one place."""
@@ -56,6 +57,10 @@ class MountRoots:
                 return root, path[len(prefix) :]
         return None, b""
 
+    def holds(self, device: int) -> bool:
+        """Tell whether it is the device of a folder that is open: then it is no other's now."""
+        return device in self._devices
+
     def is_above_a_mount(self, parts: Parts) -> bool:
         """Tell whether this agent path leads to a mount further down: then it is a real folder."""
         return parts in self._above
@@ -77,6 +82,8 @@ class MountRoots:
             shown = path.decode("utf-8", "replace")
             return Unreachable(f"the mount's folder {shown}: {error.strerror}")
         self._closing.callback(os.close, root)
+        with suppress(OSError):  # a device that is not known is asked about for every file
+            self._devices.add(os.fstat(root).st_dev)
         return root
 
 

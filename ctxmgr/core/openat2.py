@@ -29,13 +29,15 @@ def open_straight(folder: int, path: bytes) -> int | None:
     call = _call()
     if call is None:
         return None
-    fd: int = call(_NUMBER, folder, path, ctypes.byref(_HOW), ctypes.sizeof(_How))
+    fd: int = call(_NUMBER, folder, path, _HOW_AT, _HOW_BYTES)
     return None if fd < 0 else fd
 
 
 _HOW: Final = _How(
     getattr(os, "O_PATH", 0) | os.O_CLOEXEC, 0, _NO_MAGIC_LINKS | _NO_LINKS | _BENEATH
 )
+_HOW_AT: Final = ctypes.byref(_HOW)
+_HOW_BYTES: Final = ctypes.sizeof(_How)
 
 
 @cache

@@ -121,12 +121,16 @@ def _check_fields(value: dict[str, Any], source_type: SourceType) -> None:
 
 
 def _check_text(name: str, value: object) -> None:
+    if type(value) is str and value and value.isascii():
+        return
     if not isinstance(value, str) or not value:
         raise Incorrect(f"source {name} is a non-empty text, not {value!r:.80}")
     check_value(value, where=f"source {name}")
 
 
 def _check_canonical(path: str) -> None:
+    if path[0] == "/" != path[-1] and not ("//" in path or "/." in path or "\0" in path):
+        return
     root, *parts = path.split("/")
     if root or not parts:
         raise Incorrect(f"source path {path!r:.200} is not absolute")

@@ -20,7 +20,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ctxmgr.core.file_outcomes import Gone, Refusal, Refused, Unreachable, Unread
 from ctxmgr.core.mount_roots import OPEN_WITHOUT_READING, MountRoots, Root, is_reachable
@@ -47,8 +47,7 @@ class WalkError(Exception):
         self.outcome = outcome
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(NamedTuple):
     """The end of a walk: something that is no link. Open until the walk is left."""
 
     folder: int | None
@@ -62,6 +61,8 @@ class Reached:
 
 class Walk:
     """A walk to an agent's absolute path. What it opened is open until it is left."""
+
+    __slots__ = ("_fd", "_path", "_roots", "_steps")
 
     def __init__(self, roots: MountRoots, path: bytes) -> None:
         self._roots = roots

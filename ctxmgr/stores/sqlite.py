@@ -42,7 +42,6 @@ from ctxmgr.core.transactions import (
     check_key,
     check_operations,
     check_since,
-    digest,
 )
 from ctxmgr.errors import Corrupt, Incorrect, Unavailable
 from ctxmgr.stores import sqlite_feed, sqlite_find, sqlite_history, sqlite_upkeep
@@ -71,8 +70,8 @@ READERS: Final = 2
 YIELD_EVERY: Final = 64
 """Gets after which other tasks have their turn: a get by itself never waits."""
 
-INLINE_DIGEST_BYTES: Final = 65_536
-"""JSON that is hashed on the event loop: some milliseconds."""
+INLINE_DIGEST_BYTES: Final = 524_288
+"""JSON that is hashed on the event loop, in a millisecond at most; more in a thread."""
 
 _UNREADABLE: Final = (TypeError, ValueError, LookupError)
 """Python's words for a row that is not what a store wrote: what is asked has been checked."""
@@ -164,7 +163,7 @@ class SqliteStore:
         check_sizes(size)
         named = None
         if key is not None and size < INLINE_DIGEST_BYTES:
-            named = bytes.fromhex(digest(checked))
+            named = digest_of(checked.matches, changes)
         elif key is not None:
             named = await asyncio.to_thread(digest_of, checked.matches, changes)
         return await self._writer.commit(Job(checked.matches, changes, key, named, size))
@@ -172,9 +171,15 @@ class SqliteStore:
     async def get(self, object_id: str, *, as_of: AsOf = LATEST) -> Version | None:
         found: Version | Literal[False] | None = False
         if as_of is LATEST and not self._closed and isinstance(object_id, str):
-            found = self._get_current(object_id)
+            try:
+                found = self._current(object_id)
+            except apsw.Error as error:
+                raise translate(error, self._address.url) from error
+            except _UNREADABLE:
+                found = False  # no text, so no id, or a damaged row: what follows says it
             self._reads += 1
-            if self._reads % YIELD_EVERY == 0:
+            if self._reads >= YIELD_EVERY:
+                self._reads = 0
                 await asyncio.sleep(0)
         if found:
             return found
@@ -289,14 +294,6 @@ class SqliteStore:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
-
-    def _get_current(self, object_id: str) -> Version | Literal[False] | None:
-        try:
-            return self._current(object_id)
-        except apsw.Error as error:
-            raise translate(error, self._address.url) from error
-        except _UNREADABLE:
-            return False  # no text, so no id, or a damaged row: what follows says it
 
     async def _close(self) -> None:
         self._closed = True

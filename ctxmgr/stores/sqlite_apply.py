@@ -16,7 +16,7 @@ from ctxmgr.core.store import Commit, Instant, Match
 from ctxmgr.errors import Conflict, Incorrect
 from ctxmgr.stores.sqlite_bodies import Bodies
 from ctxmgr.stores.sqlite_fields import KIND_FIELD, Fields, load, sort_key, text_order
-from ctxmgr.stores.sqlite_jobs import Change, Job
+from ctxmgr.stores.sqlite_jobs import Change, Job, may_be, value_digest_of
 from ctxmgr.stores.sqlite_keys import MARK_EVERY, Marks, had_matches, is_marked, own_key, read_key
 from ctxmgr.stores.sqlite_layout import FORMAT
 from ctxmgr.stores.sqlite_names import Names
@@ -119,7 +119,7 @@ class Applier:
 
     def _known(self, key: str, job: Job) -> Commit | None:
         row = self._execute(self._sql["tx_by_key"], (key,)).get
-        same = row is not None and row[2] == job.digest
+        same = row is not None and self._is_of(row[0], row[2], job)
         if row is None and (row := self._own(key)) is not None:
             same = had_matches(row[2], job.matches) and self._wrote_same(row[0], job.changes)
         if row is None:
@@ -129,6 +129,12 @@ class Applier:
         sequence, instant, _ = row
         token = f"{self._store_name}-{sequence}"
         return Commit(sequence=sequence, system_time=instant, key=key, token=token, repeated=True)
+
+    def _is_of(self, sequence: int, digest: bytes, job: Job) -> bool:
+        """Tell whether a transaction with a key is of this job's operations."""
+        if digest == job.digest or digest == value_digest_of(job):
+            return True
+        return may_be(digest, job) and self._wrote_same(sequence, job.changes)
 
     def _own(self, key: str) -> tuple[int, Instant, bytes | None] | None:
         """The transaction that was committed without a key and got this one."""
@@ -228,14 +234,15 @@ class Applier:
         if (until := head[1]) is not None:
             self._next_until = min(until, self._next_until or until)
         if not old:
-            rows = _rows(nid, object_id, values)
-            self._script.add_rows(self._sql["insert_ever"], rows)
-            self._script.add_rows(self._sql["insert_present"], rows)
+            found = _found_by(nid, text_order(object_id), values)
+            self._script.add(self._sql["insert_ever"], found)
+            self._script.add(self._sql["insert_present"], found)
         elif old[3] != fields:
             self._save_present(nid, object_id, old[3], values)
 
     def _save_ever(self, nid: int, object_id: str, values: _Values) -> None:
-        self._script.add_rows(self._sql["insert_ever"], _rows(nid, object_id, values))
+        found = _found_by(nid, text_order(object_id), values)
+        self._script.add(self._sql["insert_ever"], found)
 
     def _save_present(self, nid: int, object_id: str, old: str, values: _Values) -> None:
         """Let the object be found by what its head shows now; what it showed it has ever had."""
@@ -245,9 +252,10 @@ class Applier:
         for fid, key in was:
             if (fid, key) not in now:
                 self._script.add(self._sql["delete_present"], (fid, key, place))
-        rows = [(fid, key, place, nid) for fid, key in now if (fid, key) not in was]
-        self._script.add_rows(self._sql["insert_ever"], rows)
-        self._script.add_rows(self._sql["insert_present"], rows)
+        new = [each for each, key in zip(values, now, strict=True) if key not in was]
+        found = _found_by(nid, place, new)
+        self._script.add(self._sql["insert_ever"], found)
+        self._script.add(self._sql["insert_present"], found)
 
     def _stored_values(self, wid: int, object_id: str) -> _Values:
         stored = self._bodies.stored(wid, object_id)
@@ -262,10 +270,12 @@ class Applier:
         return self._fields.values(document)
 
 
-def _rows(nid: int, object_id: str, values: _Values) -> list[tuple[Any, ...]]:
-    """What an object is found by, as it is written."""
-    place = text_order(object_id)
-    return [(fid, sort_key(value), place, nid) for fid, value in values]
+def _found_by(nid: int, place: bytes, values: _Values) -> list[Any]:
+    """What an object is found by, as it is written: row after row."""
+    found: list[Any] = []
+    for fid, value in values:
+        found += (fid, sort_key(value), place, nid)
+    return found
 
 
 def _is_last(head: Any, start: Instant) -> bool:

@@ -42,11 +42,15 @@ class Fields:
     searched: set[str] = field(default_factory=lambda: {ID, KIND})
     """The names of all fields that any kind is found by."""
 
+    _of_kind: dict[str, list[tuple[int, str, FieldType]]] = field(default_factory=dict)
+
     def add(self, fid: int, kind: str, name: str, type_name: str) -> None:
         self.numbers[kind, name] = fid
         self.searched.add(name)
+        of_kind = self._of_kind.setdefault(kind, [])
         if name != KIND_FIELD:
-            self.declared.setdefault(kind, {})[name] = FieldType(type_name)
+            declared = self.declared.setdefault(kind, {})[name] = FieldType(type_name)
+            of_kind.append((fid, name, declared))
 
     def newest(self) -> int | None:
         """The last fid; tells whether there are more by now."""
@@ -60,12 +64,12 @@ class Fields:
         """What this document is found by: (fid, value) of its kind and each field it holds."""
         kind = document[KIND]
         found: list[tuple[int, Any]] = [(self.numbers[kind, KIND_FIELD], None)]
-        for name, declared in self.declared.get(kind, {}).items():
+        for fid, name, declared in self._of_kind[kind]:
             if name in document:
                 value = document[name]
                 if value is not None and not fits(value, declared):
                     raise Incorrect(f"{document[ID]}: {kind} declares {name} as {declared}")
-                found.append((self.numbers[kind, name], value))
+                found.append((fid, value))
         return found
 
 

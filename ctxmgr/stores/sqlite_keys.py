@@ -66,7 +66,7 @@ class Marks:
         if is_known and not matches:
             return None
         self._written = sequence
-        return self.chance + (_hash(matches) if matches else b"")
+        return self.chance + (hash_of_matches(matches) if matches else b"")
 
 
 def own_key(mark: bytes | None, sequence: int) -> str:
@@ -87,9 +87,10 @@ def is_marked(mark: bytes | None, own: OwnKey) -> bool:
 
 def had_matches(written: bytes | None, matches: tuple[Match, ...]) -> bool:
     """Tell whether these are the matches of the transaction that this was written with."""
-    return (written or b"")[_CHANCE_BYTES:] == (_hash(matches) if matches else b"")
+    return (written or b"")[_CHANCE_BYTES:] == (hash_of_matches(matches) if matches else b"")
 
 
-def _hash(matches: tuple[Match, ...]) -> bytes:
+def hash_of_matches(matches: tuple[Match, ...]) -> bytes:
+    """Name the matches of a transaction, in 8 bytes."""
     plain = [[each.object_id, each.token, each.valid_time] for each in matches]
     return hashlib.sha256(canonical(plain)).digest()[:8]

@@ -8,14 +8,11 @@ from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Any, Final
 
-from ctxmgr.stores.sqlite_reader import text_key
+from ctxmgr.stores.sqlite_reader import LOOKED_UP_MAX, text_key
 from ctxmgr.stores.sqlite_statements import statements
 
 NAMES_MAX: Final = 50_000
 """Numbers of texts kept in memory, some 10 MB; then they are asked for again."""
-
-LOOKED_UP_MAX: Final = 500
-"""Texts that one query asks for; SQLite binds 32,766 values at most."""
 
 
 class Names:
@@ -24,9 +21,10 @@ class Names:
     def __init__(self, execute: Callable[..., Any]) -> None:
         self._execute = execute
         self._sql = statements()
+        self._insert = self._sql["insert_name"]
         self._known: dict[str, int] = {}
-        self._absent: set[str] = set()
-        """Of the texts that were looked up last, those without a number."""
+        self._absent: dict[str, str | bytes] = {}
+        """Of the texts that were looked up last, those without a number, and how each is kept."""
         self._next = 1
 
     def begin(self) -> None:
@@ -47,13 +45,13 @@ class Names:
     def look_up(self, texts: Collection[str]) -> None:
         """Ask for many numbers at once, so that ``find`` knows them, or that there is none."""
         asked = {text_key(text): text for text in texts if text not in self._known}
-        self._absent = set(asked.values())
+        self._absent = {text: key for key, text in asked.items()}
         left = iter(asked)
         while some := tuple(islice(left, LOOKED_UP_MAX)):
             query = self._sql["find_names"].format(places=", ".join("?" * len(some)))
             for key, nid in self._execute(query, some):
                 self._known[asked[key]] = nid
-                self._absent.discard(asked[key])
+                del self._absent[asked[key]]
 
     def find(self, text: str) -> int | None:
         """The number of a text, if it has one."""
@@ -71,7 +69,6 @@ class Names:
     def add(self, text: str, write: Callable[[str, tuple[Any, ...]], object]) -> int:
         """Give a text that has none its number, written by ``write`` now or soon."""
         nid = self._known[text] = self._next
-        self._absent.discard(text)
         self._next += 1
-        write(self._sql["insert_name"], (nid, text_key(text)))
+        write(self._insert, (nid, self._absent.pop(text, None) or text_key(text)))
         return nid

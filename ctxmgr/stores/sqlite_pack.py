@@ -13,9 +13,8 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from ctxmgr.core.documents import ID, Document, check_size
 from ctxmgr.stores.sqlite_bodies import LINEAGE_MAX, LIST_BITS, Bodies, raw_fields
 from ctxmgr.stores.sqlite_layout import (
     FORMAT,
@@ -30,13 +29,8 @@ from ctxmgr.stores.sqlite_layout import (
     loads,
     numbers_cell,
 )
+from ctxmgr.stores.sqlite_prepare import PIECE_MIN, Prepared, Raws
 from ctxmgr.stores.sqlite_statements import statements
-
-PLAIN_MAX: Final = 1_024
-"""Bytes of JSON up to which a document is stored as it is: taking it apart would save little."""
-
-PIECE_MIN: Final = 4_096
-"""Bytes of JSON from which a value is stored once, found by its hash; that takes some 80 bytes."""
 
 LIST_MIN: Final = 256
 """Bytes of JSON from which a list is worth taking apart."""
@@ -56,29 +50,8 @@ REMEMBERED_BYTES: Final = 64 * 1024 * 1024
 DELTA_SHARE: Final = 0.75
 """A delta must be that much smaller than the whole, or a new base is written."""
 
-_SIZED: Final = (str, list, dict)
-
-Raws: TypeAlias = list[tuple[str, bytes]]
 _Known: TypeAlias = tuple[bytes, bytes]
 """A field's JSON and the cell it became."""
-
-
-class Prepared(NamedTuple):
-    """A document in bytes, taken when the caller gave it."""
-
-    document: Document
-    """A copy of its top level, from which declared fields are taken."""
-    plain: bytes | None
-    raws: Raws
-    """Each field's JSON, where it is not plain."""
-    exact: bool
-    size: int
-
-    def back(self) -> Document:
-        """The document as it was when the caller gave it."""
-        plain = self.plain or join_fields(self.raws, exact=self.exact)
-        document: Document = loads(plain)
-        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,26 +62,7 @@ class _Remembered:
     size: int
 
 
-def prepare(document: Document) -> Prepared:
-    """Encode a document; ``Incorrect`` if it is larger than any may be."""
-    if not _heavy(document):
-        plain = dumps(document)
-        if len(plain) <= PLAIN_MAX:
-            return Prepared(document.copy(), plain, [], plain[0] == SPACE, len(plain))
-    exact, raws = raw_fields(document)
-    size = sum([len(raw) for _, raw in raws])
-    check_size(document[ID], size)
-    if size <= PLAIN_MAX:
-        return Prepared(document.copy(), join_fields(raws, exact=exact), [], exact, size)
-    return Prepared(document.copy(), None, raws, exact, size)
-
-
-def _heavy(document: Document) -> bool:
-    """Tell whether it is surely larger than what is stored as it is."""
-    for value in document.values():
-        if isinstance(value, _SIZED) and len(value) > PLAIN_MAX // 2:
-            return True
-    return False
+_NOTHING: Final = _Remembered(None, [], {}, 0)
 
 
 class Packer:
@@ -134,9 +88,12 @@ class Packer:
 
         ``before`` is the write whose document is likely to resemble it.
         """
-        if prepared.plain is not None:
-            return prepared.plain
+        if prepared.json is not None and prepared.is_small:
+            return prepared.json
         known = self._recall(nid, before)
+        if prepared.json is not None and not known.fields:
+            return prepared.json
+        prepared = prepared.taken_apart()
         if not known.fields and not _has_parts(prepared.raws):
             # Not remembered: if there ever is a next version, this one is read back as quickly.
             return join_fields(prepared.raws, exact=prepared.exact)
@@ -253,9 +210,7 @@ class Packer:
         known = self._remembered.get(nid)
         if known is not None:
             return known
-        if before is None:
-            return _Remembered(None, [], {}, 0)
-        return self._read_back(before)
+        return _NOTHING if before is None else self._read_back(before)
 
     def _read_back(self, wid: int) -> _Remembered:
         where = f"write {wid}"

@@ -27,6 +27,9 @@ PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """Stored bytes of documents after which a page ends early: thousands of versions of a long chat
 would not fit into memory."""
 
+LOOKED_UP_MAX: Final = 500
+"""Texts that one query asks for; SQLite binds 32,766 values at most."""
+
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
 
@@ -75,6 +78,8 @@ class Reader:
         self._store_name = context.store_name
         self._sql = statements()
         self._current = self._sql["current"]
+        self._execute_current = connection.cursor().execute
+        """On a cursor that is kept: its row is always taken before it is used again."""
         self._past: Instant = 0
         self._fields = Fields()
         self.bodies = Bodies(connection.execute, url=context.url)
@@ -113,7 +118,7 @@ class Reader:
         It does when the version ends or begins by the clock, or when the document has parts to be
         joined.
         """
-        row = self._execute(self._current, (text_key(object_id),)).get
+        row = self._execute_current(self._current, (text_key(object_id),)).get
         if row is None:
             return None
         since, until, wid, form, body = row
@@ -227,15 +232,27 @@ class Reader:
         """The visible versions as of one point."""
         with self.snapshot():
             point = self.point(as_of)
-            get = self._get_now if as_of == LATEST else self._get_then
-            found = ((each, get(each, point, without)) for each in object_ids)
-            return {each: version for each, version in found if version is not None}
+            found = self._found_now if as_of == LATEST else self._found_then
+            return dict(found(object_ids, point, without))
 
-    def _get_now(self, object_id: str, point: Point, without: frozenset[str]) -> Version | None:
-        """Return what is visible at a point that knows all; mostly a single statement tells."""
-        row = self._execute(self._current, (text_key(object_id),)).get
-        if row is None:
-            return None
+    def _found_now(
+        self, object_ids: Sequence[str], point: Point, without: frozenset[str]
+    ) -> Iterator[tuple[str, Version]]:
+        """What is visible at a point that knows all; mostly one statement tells of many."""
+        for start in range(0, len(object_ids), LOOKED_UP_MAX):
+            some = object_ids[start : start + LOOKED_UP_MAX]
+            keys = [text_key(each) for each in some]
+            query = self._sql["current_of"].format(places=", ".join("?" * len(keys)))
+            rows: dict[str | bytes, Row] = {row[0]: row[1:] for row in self.rows(query, keys)}
+            for object_id, key in zip(some, keys, strict=True):
+                row = rows.pop(key, None)
+                version = row and self._version_now(object_id, row, point, without)
+                if version:
+                    yield object_id, version
+
+    def _version_now(
+        self, object_id: str, row: Row, point: Point, without: frozenset[str]
+    ) -> Version | None:
         since, until, wid, form, body = row
         if until is not None or since > point.valid:
             return self._get_then(object_id, point, without)
@@ -247,6 +264,14 @@ class Reader:
             valid_time=since,
             token=f"{self._store_name}-{sequence_of(wid)}",
         )
+
+    def _found_then(
+        self, object_ids: Sequence[str], point: Point, without: frozenset[str]
+    ) -> Iterator[tuple[str, Version]]:
+        for object_id in object_ids:
+            version = self._get_then(object_id, point, without)
+            if version is not None:
+                yield object_id, version
 
     def _get_then(self, object_id: str, point: Point, without: frozenset[str]) -> Version | None:
         nid = self.number(object_id)

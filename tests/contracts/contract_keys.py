@@ -77,6 +77,19 @@ class KeysContract:
         assert await title(store, corner.id()) == "once"
         assert list(await store.feed(after=first.sequence)) == []
 
+    async def test_a_retry_may_write_its_keys_in_another_order(
+        self, store: Store, corner: Corner
+    ) -> None:
+        """A document is its values: a client that builds it anew is not refused (003-R112)."""
+        document = corner.note(title="once", extra={"a": 1, "b": [1, 2]})
+        first = await store.commit([Put(document)], key=corner.id("key"))
+        turned = dict(reversed({**document, "extra": {"b": [1, 2], "a": 1}}.items()))
+
+        again = await store.commit([Put(turned)], key=corner.id("key"))
+
+        assert again.repeated
+        assert again.sequence == first.sequence
+
     async def test_a_failed_match_leaves_no_trace_of_its_key(
         self, store: Store, corner: Corner
     ) -> None:

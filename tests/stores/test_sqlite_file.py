@@ -1,6 +1,7 @@
 """Addresses, files that are not what they should be, and what is said about them."""
 
 import asyncio
+import contextlib
 import os
 import random
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from ctxmgr.core.documents import DOCUMENT_BYTES_MAX
 from ctxmgr.core.store import Put
+from ctxmgr.core.transactions import check_operations, digest
 from ctxmgr.errors import Corrupt, CtxmgrError, Incorrect, NewerFormat, NotFound, Unavailable
 from ctxmgr.stores import sqlite_file
 from ctxmgr.stores.sqlite import SqliteStore
@@ -47,6 +49,21 @@ async def test_two_stores_in_memory_are_two():
         await one.commit([Put(_note())])
 
         assert await two.get("a") is None
+
+
+async def test_a_key_of_an_earlier_version_is_known(tmp_path: Path):
+    """Files name some transactions by the values they wrote, and not by bytes."""
+    operations = [Put(_note())]
+    async with await SqliteStore.open(tmp_path / "s.db") as store:
+        first = await store.commit(operations, key="k")
+    named = bytes.fromhex(digest(check_operations(operations, {})))
+    with contextlib.closing(apsw.Connection(str(tmp_path / "s.db"))) as connection:
+        connection.execute("UPDATE tx SET digest = ? WHERE key = 'k'", (named,))
+
+    async with await SqliteStore.open(tmp_path / "s.db") as store:
+        again = await store.commit(operations, key="k")
+
+    assert (again.repeated, again.sequence) == (True, first.sequence)
 
 
 async def test_a_folder_that_is_not_there_is_incorrect(tmp_path: Path):

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ctxmgr.core.store import Delete, FieldType, Kind, Operation, Put
+from ctxmgr.core.store import Commit, Delete, FieldType, Kind, Operation, Put
 from ctxmgr.core.transactions import written_id
+from ctxmgr.errors import Unavailable
 from ctxmgr.stores import sqlite_apply, sqlite_script
 from ctxmgr.stores.sqlite import SqliteStore
 
@@ -86,3 +87,45 @@ async def test_a_text_that_a_list_mentions_first_is_an_object_later(tmp_path: Pa
         found = await store.get_many(["first", *refs])
 
     assert [each.document for each in found.values()] == [put.document for put in (first, *later)]
+
+
+async def test_a_row_that_fails_takes_its_whole_transaction_with_it(tmp_path: Path) -> None:
+    """Rows before it in its statement stay written until the writer undoes all; it must."""
+    file = tmp_path / "store.db"
+    puts = [Put({"xt/id": f"id-{number}", "type": "note", "rank": 1}) for number in range(100)]
+    async with await SqliteStore.open(file, kinds=KINDS) as store:
+        connection = apsw.Connection(str(file))
+        connection.execute(
+            "CREATE TRIGGER refuse BEFORE INSERT ON write WHEN NEW.nid = 40 "
+            "BEGIN SELECT RAISE(FAIL, 'refused'); END"
+        )
+        first, second = await asyncio.gather(
+            store.commit(puts), store.commit([Put(_small("alone"))]), return_exceptions=True
+        )
+        connection.execute("DROP TRIGGER refuse")
+        connection.close()
+        left = await store.get_many([each.document["xt/id"] for each in puts])
+        verified = await store.verify()
+
+    assert isinstance(first, Unavailable)
+    assert isinstance(second, Commit)
+    assert left == {}
+    assert verified.faults == ()
+
+
+@pytest.mark.parametrize("count", [1, 8, 63, 64, 65, 137])
+async def test_any_number_of_rows_is_written(tmp_path: Path, count: int) -> None:
+    """They go in portions, and the last portion may be a single row."""
+    puts = [Put(_small(f"id-{number}")) for number in range(count)]
+
+    async with await SqliteStore.open(tmp_path / "store.db", kinds=KINDS) as store:
+        await store.commit(puts)
+        found = await store.get_many([each.document["xt/id"] for each in puts])
+        verified = await store.verify()
+
+    assert [each.document for each in found.values()] == [each.document for each in puts]
+    assert verified.faults == ()
+
+
+def _small(object_id: str) -> dict[str, Any]:
+    return {"xt/id": object_id, "type": "note", "rank": 1, "word": "w"}

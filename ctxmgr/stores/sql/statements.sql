@@ -28,7 +28,7 @@ ORDER BY seq DESC LIMIT 1;
 
 -- name: insert_tx
 -- A transaction; where the caller gave no key, a mark may stand for the digest.
-INSERT INTO tx (seq, instant, key, digest) VALUES (?, ?, ?, ?);
+INSERT OR FAIL INTO tx (seq, instant, key, digest) VALUES (?, ?, ?, ?);
 
 -- name: find_name
 -- The number of a text.
@@ -44,13 +44,19 @@ SELECT max(nid) FROM name;
 
 -- name: insert_name
 -- A text that was not known.
-INSERT INTO name (nid, text) VALUES (?, ?);
+INSERT OR FAIL INTO name (nid, text) VALUES (?, ?);
 
 -- name: current
 -- What is visible now, if now is inside the head's time: the read that must be fast.
 SELECT h.since, h.until, h.wid, w.format, w.body
 FROM name n JOIN head h ON h.nid = n.nid LEFT JOIN write w ON w.wid = h.wid
 WHERE n.text = ?;
+
+-- name: current_of
+-- The same of several texts.
+SELECT n.text, h.since, h.until, h.wid, w.format, w.body
+FROM name n JOIN head h ON h.nid = n.nid LEFT JOIN write w ON w.wid = h.wid
+WHERE n.text IN ({places});
 
 -- name: visible
 -- The entry in force at a valid time, of the writes before a wid.
@@ -74,7 +80,7 @@ SELECT format, body FROM write WHERE wid = ?;
 
 -- name: insert_write
 -- What one write says, as it was given.
-INSERT INTO write (wid, nid, valid_from, valid_to, format, body) VALUES (?, ?, ?, ?, ?, ?);
+INSERT OR FAIL INTO write (wid, nid, valid_from, valid_to, format, body) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: insert_entry
 -- Where a version starts; one that was restored may be there already.
@@ -86,7 +92,7 @@ SELECT since, until, wid, fields FROM head WHERE nid = ?;
 
 -- name: save_head
 -- What is visible now.
-INSERT INTO head (nid, since, until, wid, fields) VALUES (?, ?, ?, ?, ?)
+INSERT OR FAIL INTO head (nid, since, until, wid, fields) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (nid) DO UPDATE SET
   since = excluded.since, until = excluded.until, wid = excluded.wid, fields = excluded.fields;
 
@@ -151,8 +157,8 @@ INSERT INTO field (kind, name, type) VALUES (?, ?, ?) RETURNING fid;
 INSERT OR IGNORE INTO ever (fid, value, place, nid) VALUES (?, ?, ?, ?);
 
 -- name: insert_present
--- An object shows this value now.
-INSERT OR REPLACE INTO present (fid, value, place, nid) VALUES (?, ?, ?, ?);
+-- An object shows this value now; a place is one object's for ever.
+INSERT OR IGNORE INTO present (fid, value, place, nid) VALUES (?, ?, ?, ?);
 
 -- name: delete_present
 -- It no longer does.
