@@ -91,9 +91,10 @@ def _whole(document: Document) -> bytes | None:
     except TypeError:  # an integer beyond 64 bits
         return None
     size = len(whole)
-    if size <= PLAIN_MAX or not (items or (size >= PIECE_MIN and _has_large(document))):
-        return whole
-    return None
+    if size > PLAIN_MAX and (items or (size >= PIECE_MIN and _has_large(document))):
+        return None
+    # A copy: what orjson gives lies in a buffer of up to twice its size, and hundreds are kept.
+    return bytes(memoryview(whole))
 
 
 def _has_large(document: Document) -> bool:
