@@ -21,8 +21,12 @@ from ctxmgr.core.store import Put, Store
 
 MESSAGE_CHARS: Final = 300
 OUTPUT_CHARS: Final = 1_000
+TEXT_CHARS_MAX: Final = 4_096
+"""The longest filler that is asked for at once: a file."""
 
 _COMMIT_OBJECTS: Final = 1_000
+_STARTS: Final = 1_024
+"""Places in a page at which a text may start."""
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789       "
 
 
@@ -47,10 +51,12 @@ class Filler:
 
     def __init__(self, seed: str) -> None:
         self._random = Random(seed)  # noqa: S311 - filler, no secret
-        self._pages = ["".join(self._random.choices(_LETTERS, k=4_096)) for _ in range(16)]
+        chars = _STARTS + TEXT_CHARS_MAX
+        self._pages = ["".join(self._random.choices(_LETTERS, k=chars)) for _ in range(16)]
 
     def text(self, length: int) -> str:
-        page, start = self._random.choice(self._pages), self._random.randrange(1_024)
+        assert length <= TEXT_CHARS_MAX, "a page has no more than that"
+        page, start = self._random.choice(self._pages), self._random.randrange(_STARTS)
         return page[start : start + length]
 
     def turn(self, *toolcall_ids: str) -> Turn:

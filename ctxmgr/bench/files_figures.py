@@ -24,6 +24,7 @@ from ctxmgr.bench.measure import alternate, percentile
 from ctxmgr.bench.report import Figure, Say, at_most, within
 from ctxmgr.bench.stored_rows import StoredRows
 from ctxmgr.core.contents import File
+from ctxmgr.core.envelopes import sourced_id
 from ctxmgr.core.hashes import content_hash, file_hash, identity_hash, metadata_hash, object_hash
 from ctxmgr.core.index_plans import stored_file
 from ctxmgr.core.objects import KINDS
@@ -124,13 +125,15 @@ async def _change(folder: Path, *, changes: int) -> Figure:
 async def _index(folder: Path, paths: Sequence[Path], *, rounds: int) -> Figure:
     empty, names = folder / "empty.db", [str(path) for path in paths]
     await (await SqliteStore.open(empty, kinds=KINDS)).close()
-    indexed = folder / "indexed.db"
+    indexed, looks = folder / "indexed.db", folder / "looks"
 
     async def ours() -> None:
         shutil.copy(empty, indexed)
+        looks.unlink(missing_ok=True)
+        sourced_id.cache_clear()
         async with (
             await SqliteStore.open(indexed, kinds=KINDS) as store,
-            connect(store=store, tracking=False, fingerprints=folder / "looks") as client,
+            connect(store=store, tracking=False, fingerprints=looks) as client,
         ):
             async for _ in client.surroundings.indexing.index_many(names):
                 pass

@@ -46,8 +46,8 @@ _RESERVED: Final = f"ids that begin with {RESERVED_PREFIX!r} are the store's own
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-_NAMES_MAX: Final = 4_096
-"""Field names remembered as lawful; documents repeat a few dozen."""
+_NAMES_MAX: Final = 1_024
+"""Sets of field names remembered as lawful; documents repeat a few dozen."""
 
 _PLAIN_INTEGER_MAX: Final = 2**63
 """Beyond it the bits are counted."""
@@ -61,9 +61,9 @@ def check_document(document: Document) -> None:
     kind = document.get(KIND)
     if not isinstance(kind, str) or not kind:
         raise Incorrect(f"{document[ID]}: a document needs a non-empty {KIND!r}, not {kind!r}")
-    for name in document:
-        if name != ID and not (isinstance(name, str) and _is_field(name)):
-            raise Incorrect(f"{document[ID]}: {name!r} is no field name: letters, digits, _ and -")
+    if not _are_fields(tuple(document)):
+        name = next(each for each in document if each != ID and not _is_field(each))
+        raise Incorrect(f"{document[ID]}: {name!r} is no field name: letters, digits, _ and -")
     if _are_plain(document.values(), 0):
         return
     for name, value in document.items():
@@ -122,8 +122,12 @@ def check_value(value: object, *, where: str, depth: int = 0) -> None:
 
 
 @lru_cache(_NAMES_MAX)
-def _is_field(name: str) -> bool:
-    return _FIELD.fullmatch(name) is not None
+def _are_fields(names: tuple[object, ...]) -> bool:
+    return all(name == ID or _is_field(name) for name in names)
+
+
+def _is_field(name: object) -> bool:
+    return isinstance(name, str) and _FIELD.fullmatch(name) is not None
 
 
 def _are_plain(values: Iterable[Any], depth: int) -> bool:

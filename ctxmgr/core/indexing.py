@@ -198,7 +198,7 @@ class Indexing:
         """Commit in batches, each read while the store is busy with the one before."""
         ahead = await plan_next()
         while ahead is not None:
-            outcomes, ahead = await _both(self.apply(ahead), plan_next())
+            ahead, outcomes = await _both(plan_next(), self.apply(ahead))
             yield outcomes
 
     async def _plan_sighted(self, batches: Iterator[list[Sighting]]) -> Plan | None:

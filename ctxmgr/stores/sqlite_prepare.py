@@ -19,14 +19,17 @@ from ctxmgr.stores.sqlite_layout import join_fields, loads
 PLAIN_MAX: Final = 1_024
 """Bytes of JSON up to which a document is stored as it is: taking it apart would save little."""
 
-PIECE_MIN: Final = 4_096
-"""Bytes of JSON from which a value is stored once, found by its hash; that takes some 80 bytes."""
+PIECE_MIN: Final = 8_192
+"""Bytes of JSON from which a value is stored once, found by its hash. That is half a page: looking
+for a smaller one takes as long as writing it several times."""
 
 _ITEMS_MAX: Final = 32
-"""Items of a list from which the document is not even tried whole: most are larger than that."""
+"""Items of lists above which the document is not even tried whole: hardly one is small."""
 
-_ESCAPED_MAX: Final = 6
-"""Bytes of JSON that a character becomes at most."""
+_LARGE_MIN: Final = PIECE_MIN // 6
+"""Characters from which a text may be large: each becomes six bytes of JSON at most."""
+
+_NESTING: Final = (dict, list)
 
 Raws: TypeAlias = Sequence[tuple[str, bytes]]
 
@@ -75,29 +78,28 @@ def prepare(document: Document) -> Prepared:
 
 def _whole(document: Document) -> bytes | None:
     """Its JSON, if nothing in it may be kept elsewhere."""
+    items = 0
     for value in document.values():
-        if isinstance(value, str):
-            if len(value) >= PIECE_MIN:
-                return None
-        elif isinstance(value, list) and len(value) > _ITEMS_MAX:
+        if isinstance(value, list):
+            items += len(value)
+        elif isinstance(value, str) and len(value) >= PIECE_MIN:
             return None
+    if items > _ITEMS_MAX:
+        return None
     try:
         whole = orjson.dumps(document)
     except TypeError:  # an integer beyond 64 bits
         return None
-    return None if len(whole) > PLAIN_MAX and _has_parts(document, len(whole)) else whole
+    size = len(whole)
+    if size > PLAIN_MAX and (items or (size >= PIECE_MIN and _has_large(document))):
+        return None
+    # A copy: what orjson gives lies in a buffer of up to twice its size, and hundreds are kept.
+    return bytes(memoryview(whole))
 
 
-def _has_parts(document: Document, size: int) -> bool:
-    for value in document.values():
-        if isinstance(value, list) and value:
-            return True
-        if size >= PIECE_MIN and _may_be_large(value) and len(orjson.dumps(value)) >= PIECE_MIN:
-            return True
-    return False
-
-
-def _may_be_large(value: object) -> bool:
-    if isinstance(value, str):
-        return len(value) * _ESCAPED_MAX >= PIECE_MIN
-    return isinstance(value, dict)
+def _has_large(document: Document) -> bool:
+    return any(
+        len(orjson.dumps(value)) >= PIECE_MIN
+        for value in document.values()
+        if isinstance(value, _NESTING) or (isinstance(value, str) and len(value) >= _LARGE_MIN)
+    )

@@ -168,7 +168,7 @@ class ValuesContract:
         assert now["content"] == text[:-1] + "!"
 
     @pytest.mark.parametrize(
-        "length", [255, 256, 257, 4_095, 4_096, 4_097, 65_536, 262_143, 262_144, 262_145]
+        "length", [255, 256, 257, 4_096, 8_189, 8_190, 8_192, 65_536, 262_143, 262_144, 262_145]
     )
     async def test_no_length_of_text_is_special(
         self, store: Store, corner: Corner, length: int

@@ -21,7 +21,7 @@ from ctxmgr.stores.sqlite_layout import (
 )
 from ctxmgr.stores.sqlite_prepare import prepare
 
-LONG = "x" * 5_000
+LONG = "x" * 9_000
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
@@ -61,7 +61,7 @@ def test_a_packed_body_is_taken_apart_as_it_was_put_together(fields):
 @given(
     st.dictionaries(
         st.sampled_from("abcdef"),
-        values | st.sampled_from([LONG, LONG[:4_093] + '"', LONG[:900], [LONG[:300]] * 3]),
+        values | st.sampled_from([LONG, LONG[:8_189] + '"', LONG[:900], [LONG[:300]] * 3]),
     )
 )
 def test_a_document_may_be_prepared_whole_or_taken_apart(fields):

@@ -27,7 +27,7 @@ _fields = st.fixed_dictionaries(
     optional={
         "rank": st.none() | st.integers(0, 3),
         "word": st.sampled_from(["", "a", "é", "😀"]),
-        "content": st.sampled_from(["", "x" * 700, "y" * 5_000]),
+        "content": st.sampled_from(["", "x" * 700, "y" * 9_000]),
         "refs": st.lists(_ids, max_size=40),
     },
 )

@@ -14,7 +14,7 @@ from ctxmgr.stores import sqlite_upkeep
 from ctxmgr.stores.sqlite import SqliteStore
 
 NOTE = {"note": Kind("note", {"rank": FieldType.INTEGER})}
-TEXT = "x" * 5_000
+TEXT = "x" * 9_000
 
 
 @pytest.fixture
