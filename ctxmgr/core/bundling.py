@@ -14,8 +14,14 @@ import zlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from ctxmgr.core.bundle import Bundle, BundledTransaction, BundledWrite, Packing, Versions
-from ctxmgr.core.canonical import canonical
+from ctxmgr.core.bundle import (
+    Bundle,
+    BundledTransaction,
+    BundledWrite,
+    Packing,
+    VersionHashes,
+    Versions,
+)
 from ctxmgr.core.documents import ID, KIND
 from ctxmgr.core.envelopes import (
     INFRASTRUCTURE_KINDS,
@@ -26,7 +32,6 @@ from ctxmgr.core.envelopes import (
 )
 from ctxmgr.core.events import LIFECYCLE
 from ctxmgr.core.forking import FORK
-from ctxmgr.core.hashes import sha256
 from ctxmgr.core.store import Put, Store
 from ctxmgr.errors import Corrupt, Incorrect, NotFound
 
@@ -36,8 +41,9 @@ ANCESTORS_MAX: Final = 1_000
 BUNDLE_BYTES_MAX: Final = 1024**3
 """Of an unpacked bundle: it is read into memory, and a small file could unpack to any size."""
 
-HISTORY_PAGE: Final = 50
-"""Versions read at once: those of a long chat are large."""
+HISTORY_PAGE: Final = 500
+"""Versions read at once. Those of a long chat share their turns; a store ends a page that is too
+large for memory."""
 
 
 async def export_session(store: Store, session_id: str) -> tuple[bytes, str]:
@@ -72,7 +78,7 @@ async def import_session(store: Store, data: bytes) -> str:
 
 def _put(write: BundledWrite, now: int) -> Put:
     past = write.valid_from < now  # a clock that ran ahead must not hide what comes next
-    return Put(write.document, valid_from=write.valid_from if past else None)
+    return Put(write.document, valid_from=write.valid_from if past else None, checked=True)
 
 
 def _missing(transaction: BundledTransaction, there: dict[str, set[str]]) -> list[BundledWrite]:
@@ -148,7 +154,8 @@ async def _history(store: Store, object_id: str) -> AsyncIterator[tuple[int, Bun
 
 
 async def _hashes(store: Store, object_id: str) -> set[str]:
-    return {sha256(canonical(write.document)) async for _, write in _history(store, object_id)}
+    hashes = VersionHashes()
+    return {hashes.next(write.document)[0] async for _, write in _history(store, object_id)}
 
 
 def _order(entry: tuple[int, BundledWrite]) -> int:

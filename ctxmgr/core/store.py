@@ -73,6 +73,9 @@ class Put:
     """None: the moment of the transaction."""
     valid_to: Instant | None = None
     """Needs ``valid_from`` and is after it."""
+    checked: bool = field(default=False, compare=False)
+    """True: ``check_document`` has passed the document, and nothing has changed it since. Whoever
+    writes a long chat over and over need not have all of it looked at each time."""
 
 
 @dataclass(frozen=True, slots=True)
