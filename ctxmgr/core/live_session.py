@@ -285,7 +285,7 @@ class LiveSession:
             try:
                 commit = await self._state.surroundings.commit(self._state.guarded(prompt))
             except Conflict:
-                await self._state.refresh()
+                await self._start_over()  # they may have ended turns as well
                 raise
             self._state.note(commit, prompt.object_id)
             self._state.prompt = prompt

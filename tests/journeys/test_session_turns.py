@@ -294,6 +294,26 @@ async def test_a_system_prompt_has_a_version_per_text(store_url: str, sid: str) 
     assert prompt == "two\n"
 
 
+async def test_who_comes_late_with_a_system_prompt_goes_on_from_the_others_turns(
+    store_url: str, sid: str
+) -> None:
+    """The next prompt shows what happened meanwhile, and can be made again (003-A21, 003-R012)."""
+    async with ctxmgr.connect(store_url) as one, ctxmgr.connect(store_url) as two:
+        here = await one.start(sid, system_prompt="one")
+        there = await two.resume(sid)
+        await there.change_system_prompt("theirs")
+        await there.render("asked there")
+        await there.end_turn("answered there")
+
+        with pytest.raises(Conflict):
+            await here.change_system_prompt("mine")
+        sent = await here.render("asked here")
+        await here.end_turn("answered here")
+
+        assert "answered there" in sent
+        assert (await one.prompt_as_of(sid, turn=2)).text() == sent
+
+
 async def test_a_shortened_array_of_turns_adds_only_what_is_new(store_url: str, sid: str) -> None:
     """A harness compacts its own array; the chat neither repeats nor loses (PG-08)."""
     turns = [ctxmgr.Turn(user=f"{n}", assistant=(text_part(f"to {n}"),)) for n in range(1, 5)]
