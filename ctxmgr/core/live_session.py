@@ -185,10 +185,10 @@ class LiveSession:
             draft = Draft(toolcall=toolcall, plans=tuple(plans))
             read = trace.read is not None
             await self._state.save(meeting(tool_call_id, read=read), draft=draft)
+            self._course.made(tool_call_id, turn=self.turn)  # whatever becomes of the stubs
+            self._economy.touched(refs(plans[: len(plans) - len(stubs[:1])]) or ())
             for more in stubs[1:]:
                 await self._state.save(discovering, draft=Draft(plans=(more,)))
-            self._course.made(tool_call_id, turn=self.turn)
-            self._economy.touched(refs(plans[: len(plans) - len(stubs[:1])]) or ())
             return toolcall
 
     async def end_turn(
