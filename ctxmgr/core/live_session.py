@@ -21,6 +21,7 @@ from ctxmgr.core.contributing import contributions
 from ctxmgr.core.course import Course
 from ctxmgr.core.documents import Document
 from ctxmgr.core.economy_records import Told
+from ctxmgr.core.envelopes import check_text
 from ctxmgr.core.infrastructure import AssistantMeta, Chat, SystemPrompt, Turn
 from ctxmgr.core.message_arrays import new_turns
 from ctxmgr.core.parts import Status, text_part
@@ -126,6 +127,7 @@ class LiveSession:
         keeps what is needed; ``WindowExceeded`` if what must be shown does not fit. Asked twice in
         one turn, the last one counts.
         """
+        check_text("user", user)
         chosen = None if policy is None else policy_of(policy)
         if form not in self._state.surroundings.forms:
             known = ", ".join(sorted(self._state.surroundings.forms))
@@ -163,6 +165,7 @@ class LiveSession:
         it. Without ``discover`` no file is read or looked for, as for a call that ran elsewhere or
         long ago. The same call again changes nothing; another one under its id is ``Incorrect``.
         """
+        check_text("output", output)
         where = directory or self._state.surroundings.directory
         async with self._alone():
             trace = trace_of(tool, args, directory=where) if discover else Trace()
@@ -365,4 +368,7 @@ class LiveSession:
 def _parts(answer: Answer) -> tuple[Document, ...]:
     if isinstance(answer, str):
         return (text_part(answer),) if answer else ()
-    return tuple(dict(part) for part in answer)
+    try:
+        return tuple(dict(part) for part in answer)
+    except (TypeError, ValueError):
+        raise Incorrect(f"an answer is a text or a list of parts, not {answer!r:.80}") from None

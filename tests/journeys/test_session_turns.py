@@ -134,6 +134,31 @@ async def test_infrastructure_and_strangers_are_refused(
         assert (await client.store.status()).sequence == before
 
 
+async def test_what_is_no_text_is_refused_and_changes_nothing(
+    store_url: str, sid: str, project: Path
+) -> None:
+    """A harness passes on what it read; half a character must not break its session (PG-07)."""
+    half, path = "\ud800", {"path": "/workspace/notes.md"}
+    async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
+        session = await client.start(sid, system_prompt="")
+        before = await session.render("sent")
+
+        for wrong in (
+            session.render(half),
+            session.render(None),  # type: ignore[arg-type]
+            session.record(f"{sid}-1", tool="read", args=path, output=half, faithful=True),
+            session.record(f"{sid}-1", tool="read", args=path, output=None),  # type: ignore[arg-type]
+            session.end_turn(half),
+            session.end_turn(5),  # type: ignore[arg-type]
+            session.end_turn([5]),  # type: ignore[list-item]
+        ):
+            with pytest.raises(Incorrect):
+                await wrong
+
+        assert await session.render("sent") == before
+        assert await session.end_turn("answered") == 1
+
+
 async def test_old_outputs_collapse_and_pins_stay(store_url: str, sid: str) -> None:
     """The active set stays bounded by itself (003-R138 to R142, PG-04)."""
     async with ctxmgr.connect(store_url, window=ctxmgr.Window(per_turn=1, turns_back=2)) as client:
