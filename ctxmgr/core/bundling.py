@@ -31,12 +31,9 @@ from ctxmgr.core.envelopes import (
     turn_id,
 )
 from ctxmgr.core.events import LIFECYCLE
-from ctxmgr.core.forking import FORK
+from ctxmgr.core.forking import ANCESTORS_MAX, FORK
 from ctxmgr.core.store import Put, Store
 from ctxmgr.errors import Corrupt, Incorrect, NotFound
-
-ANCESTORS_MAX: Final = 1_000
-"""Forks of forks that are followed."""
 
 BUNDLE_BYTES_MAX: Final = 1024**3
 """Of an unpacked bundle: it is read into memory, and a small file could unpack to any size."""
