@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.ready
 JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test lint bench experiments coverage-map docs clean
+.PHONY: help setup demo test lint bench bench-stores bench-core experiments coverage-map docs clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -43,9 +43,10 @@ lint: $(STAMP)  ## ruff and mypy
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: $(STAMP)  ## short benchmarks; misses are shown, not fatal
-	@$(BIN)/ctxmgr bench stores --quick --report-only
-	@$(BIN)/ctxmgr bench core --quick --report-only
+bench: bench-stores bench-core  ## short benchmarks; misses are shown, not fatal
+
+bench-stores bench-core: bench-%: $(STAMP)
+	@$(BIN)/ctxmgr bench $* --quick --report-only
 
 experiments: $(ENOUGH)  ## run every experiment and write its report
 	@for each in experiments/*/run.py; do \

@@ -13,26 +13,23 @@ Nothing is believed: a bundle with one altered byte is ``BundleDamaged``. What n
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-import orjson
-
-from ctxmgr.core.canonical import canonical
 from ctxmgr.core.documents import ID, KIND, Document, check_document
-from ctxmgr.core.hashes import sha256
+from ctxmgr.core.hashes import NOT_METADATA, sha256
 from ctxmgr.core.objects import verify_document
 from ctxmgr.core.store import Instant
+from ctxmgr.core.version_bytes import GROWN, SET, VersionBytes, changed, difference
 from ctxmgr.errors import BundleDamaged, CtxmgrError, Incorrect, NewerFormat
 
 BUNDLE_FORMAT: Final = 1
 
 NO_BUNDLE: Final = "this is no bundle: give a file that `ctxmgr export` wrote"
 
-_GROWN, _SET = "+", "="
-
-Read: TypeAlias = Callable[[Any, dict[str, Document]], "BundledWrite"]
+Read: TypeAlias = Callable[[Any, "_Before"], "BundledWrite"]
 """Unpacks a write, given the newest version of each object before it."""
 
 
@@ -55,12 +52,27 @@ class BundledTransaction:
     writes: tuple[BundledWrite, ...]
 
 
+class VersionHashes:
+    """Hashes the versions of one object one after the other, and finds what each changed."""
+
+    def __init__(self) -> None:
+        self._before: Document = {}
+        self._bytes = VersionBytes()
+
+    def next(self, document: Document) -> tuple[str, Document]:
+        """Return the hash of the next version, and its ``fields``."""
+        fields = difference(self._before, document)
+        self._bytes.change(fields)
+        self._before = document
+        return self._bytes.hash(), fields
+
+
 class Versions:
     """The versions of one object, packed one after the other; holds what their text costs."""
 
     def __init__(self) -> None:
         self.packed: list[tuple[int, Document]] = []
-        self._before: Document = {}
+        self._hashes = VersionHashes()
 
     def follows(self, sequence: int) -> bool:
         """Tell whether a version may come next: their sequences ascend."""
@@ -68,15 +80,14 @@ class Versions:
 
     def add(self, sequence: int, write: BundledWrite) -> None:
         assert self.follows(sequence)
-        document = write.document
+        hashed, fields = self._hashes.next(write.document)
         packed = {
-            "id": document[ID],
+            "id": write.document[ID],
             "valid_from": write.valid_from,
-            "hash": sha256(canonical(document)),
-            "fields": _difference(self._before, document),
+            "hash": hashed,
+            "fields": fields,
         }
         self.packed.append((sequence, packed))
-        self._before = document
 
 
 class Packing:
@@ -136,7 +147,7 @@ class Bundle:
         return self._read(_write)
 
     def _read(self, read: Read) -> Iterator[BundledTransaction]:
-        before: dict[str, Document] = {}
+        before = _Before()
         for line in self._lines.splitlines():
             known = _object(line)
             try:
@@ -146,22 +157,33 @@ class Bundle:
                 raise BundleDamaged(f"the bundle's line is no transaction: {error!r}") from error
 
 
-def _checked_write(packed: Any, before: dict[str, Document]) -> BundledWrite:
+class _Before:
+    """The newest version of each object that was unpacked so far."""
+
+    def __init__(self) -> None:
+        self.documents: dict[str, Document] = {}
+        self.bytes: defaultdict[str, VersionBytes] = defaultdict(VersionBytes)
+
+
+def _checked_write(packed: Any, before: _Before) -> BundledWrite:
     write = _write(packed, before)
-    document = write.document
-    if document.get(ID) != packed["id"] or sha256(canonical(document)) != packed["hash"]:
-        raise BundleDamaged(f"{packed['id']!r:.80}: the bundled document is not that of its hash")
+    document, object_id = write.document, packed["id"]
+    written = before.bytes[object_id]
     try:
         check_document(_new_in(document, packed["fields"]))
-        verify_document(document)
+        written.change(packed["fields"])
+        if document.get(ID) != object_id or written.hash() != packed["hash"]:
+            raise BundleDamaged("the bundled document is not that of its hash")
+        verify_document(document, metadata=written.hash(without=NOT_METADATA))
     except CtxmgrError as error:
-        raise BundleDamaged(f"{packed['id']!r:.80}: {error}") from error
+        raise BundleDamaged(f"{object_id!r:.80}: {error}") from error
     return write
 
 
-def _write(packed: Any, before: dict[str, Document]) -> BundledWrite:
-    document = _joined(before.get(packed["id"], {}), packed["fields"])
-    before[packed["id"]] = document
+def _write(packed: Any, before: _Before) -> BundledWrite:
+    object_id = packed["id"]
+    document = changed(before.documents.get(object_id, {}), packed["fields"])
+    before.documents[object_id] = document
     return BundledWrite(
         document=document, valid_from=int(packed["valid_from"]), hash=packed["hash"]
     )
@@ -170,52 +192,8 @@ def _write(packed: Any, before: dict[str, Document]) -> BundledWrite:
 def _new_in(document: Document, fields: Document) -> Document:
     """Return what has to be checked of a version: the rest was, with the version before it."""
     changes = {name: change for name, change in fields.items() if change is not None}
-    new = {name: change.get(_SET, change.get(_GROWN)) for name, change in changes.items()}
+    new = {name: change.get(SET, change.get(GROWN)) for name, change in changes.items()}
     return {**new, ID: document.get(ID), KIND: document.get(KIND)}
-
-
-def _difference(before: Document, document: Document) -> Document:
-    fields: Document = {}
-    for name, value in document.items():
-        old = before.get(name)
-        if isinstance(value, list) and isinstance(old, list) and _is_start(old, value):
-            if len(value) > len(old):
-                fields[name] = {_GROWN: value[len(old) :]}
-        elif name not in before or not _is_same(old, value):
-            fields[name] = {_SET: value}
-    gone = [name for name in before if name not in document]
-    return fields | dict.fromkeys(gone)
-
-
-def _is_start(old: list[Any], new: list[Any]) -> bool:
-    return len(old) <= len(new) and _is_same(old, new[: len(old)])
-
-
-def _is_same(old: Any, new: Any) -> bool:
-    """Compare as they are stored: for Python, True and 1 are equal.
-
-    Canonical JSON would take several times as long; where both are written alike they are equal.
-    """
-    try:
-        return _compact(old) == _compact(new)
-    except TypeError:  # an integer beyond 64 bits
-        return canonical(old) == canonical(new)
-
-
-def _compact(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-
-
-def _joined(before: Document, fields: Document) -> Document:
-    document = dict(before)
-    for name, change in fields.items():
-        if change is None:
-            document.pop(name, None)
-        elif _GROWN in change:
-            document[name] = [*document[name], *change[_GROWN]]
-        else:
-            document[name] = change[_SET]
-    return document
 
 
 def _line(value: Document) -> bytes:

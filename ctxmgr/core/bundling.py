@@ -20,9 +20,9 @@ from ctxmgr.core.bundle import (
     BundledTransaction,
     BundledWrite,
     Packing,
+    VersionHashes,
     Versions,
 )
-from ctxmgr.core.canonical import canonical
 from ctxmgr.core.documents import ID, KIND
 from ctxmgr.core.envelopes import (
     INFRASTRUCTURE_KINDS,
@@ -32,13 +32,9 @@ from ctxmgr.core.envelopes import (
     turn_id,
 )
 from ctxmgr.core.events import LIFECYCLE
-from ctxmgr.core.forking import FORK
-from ctxmgr.core.hashes import sha256
+from ctxmgr.core.forking import ANCESTORS_MAX, FORK
 from ctxmgr.core.store import Put, Store
 from ctxmgr.errors import BundleDamaged, Incorrect, NotFound
-
-ANCESTORS_MAX: Final = 1_000
-"""Forks of forks that are followed."""
 
 BUNDLE_BYTES_MAX: Final = 1024**3
 """Of an unpacked bundle: it is read into memory, and a small file could unpack to any size."""
@@ -46,8 +42,9 @@ BUNDLE_BYTES_MAX: Final = 1024**3
 _GZIP: Final = b"\x1f\x8b"
 """The first bytes of every gzip file."""
 
-HISTORY_PAGE: Final = 50
-"""Versions read at once: those of a long chat are large."""
+HISTORY_PAGE: Final = 500
+"""Versions read at once. Those of a long chat share their turns; a store ends a page that is too
+large for memory."""
 
 
 async def export_session(store: Store, session_id: str) -> tuple[bytes, str]:
@@ -83,7 +80,7 @@ async def import_session(store: Store, data: bytes) -> str:
 
 def _put(write: BundledWrite, now: int) -> Put:
     past = write.valid_from < now  # a clock that ran ahead must not hide what comes next
-    return Put(write.document, valid_from=write.valid_from if past else None)
+    return Put(write.document, valid_from=write.valid_from if past else None, checked=True)
 
 
 def _missing(transaction: BundledTransaction, there: dict[str, set[str]]) -> list[BundledWrite]:
@@ -159,7 +156,8 @@ async def _history(store: Store, object_id: str) -> AsyncIterator[tuple[int, Bun
 
 
 async def _hashes(store: Store, object_id: str) -> set[str]:
-    return {sha256(canonical(write.document)) async for _, write in _history(store, object_id)}
+    hashes = VersionHashes()
+    return {hashes.next(write.document)[0] async for _, write in _history(store, object_id)}
 
 
 def _order(entry: tuple[int, BundledWrite]) -> int:

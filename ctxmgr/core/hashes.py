@@ -76,7 +76,7 @@ def object_hash(*, file: str | None, content: str | None, metadata: str) -> str:
     return sha256(hashed % (_hash_text(content), _hash_text(file), _hash_text(metadata)))
 
 
-def sha256(*parts: bytes) -> str:
+def sha256(*parts: bytes | bytearray) -> str:
     """Hash bytes that may come in parts, so that nobody has to copy them together."""
     if len(parts) == 1:
         return hashlib.sha256(parts[0]).hexdigest()

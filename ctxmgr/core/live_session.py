@@ -14,17 +14,17 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ctxmgr.core.assembly import Context, Contribution, ShownTurn, Transcript
-from ctxmgr.core.collapse import Activations, collapsed
+from ctxmgr.core.assembly import Context, Contribution
+from ctxmgr.core.collapse import Activations
 from ctxmgr.core.contents import File, ToolCall
 from ctxmgr.core.contributing import contributions
+from ctxmgr.core.course import Course
 from ctxmgr.core.documents import Document
-from ctxmgr.core.economizing import Economizing
 from ctxmgr.core.economy_records import Told
+from ctxmgr.core.envelopes import check_text
 from ctxmgr.core.infrastructure import AssistantMeta, Chat, SystemPrompt, Turn
 from ctxmgr.core.message_arrays import new_turns
-from ctxmgr.core.parts import TOOLCALL, Status, contextcall_part, text_part
-from ctxmgr.core.past import told_at
+from ctxmgr.core.parts import Status, text_part
 from ctxmgr.core.policies import Economy, policy_of
 from ctxmgr.core.recording import (
     discovering,
@@ -36,12 +36,12 @@ from ctxmgr.core.recording import (
     reading,
     refs,
 )
+from ctxmgr.core.session_economy import SessionEconomy
 from ctxmgr.core.session_state import Draft, SessionState
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import Match, Put
 from ctxmgr.core.tool_traces import Trace, absolute, trace_of
 from ctxmgr.core.turn_saving import Sent, TurnSaving
-from ctxmgr.core.usage import read_usage
 from ctxmgr.errors import Conflict, Incorrect
 
 Answer = str | Sequence[Mapping[str, Any]]
@@ -54,14 +54,10 @@ class LiveSession:
     def __init__(self, state: SessionState, *, activations: Activations | None = None) -> None:
         self._state = state
         self._saving = TurnSaving(state.surroundings.files.mounts)
-        self._transcript = Transcript()
-        self._pending: list[str] = []
-        self._turn_of: dict[str, int] = {}
-        self._activations = activations or Activations()
+        self._course = Course(activations)
         self._sent: Sent | None = None
         self._left = False
-        self._context_calls: dict[str, tuple[Status, str]] = {}
-        self._economy: Economizing | None = None
+        self._economy = SessionEconomy(state)
 
     async def restore(self) -> None:
         """Build from the stored chat what a render needs. Called once, by the client."""
@@ -72,13 +68,9 @@ class LiveSession:
         if unknown:
             found = await state.surroundings.store.get_many(unknown)
             await state.learn_versions(found.values())
-        self._restore_transcript()
-        told = frozenset(made)
         own = state.cache.made_in(state.chat.object_id, session=state.session)
-        self._pending = [each for each in own if each not in told]
-        self._turn_of.update(dict.fromkeys(self._pending, self.turn))
-        last, window = self.turn - 1, state.surroundings.window
-        self._adopt([each for each, n in self._turn_of.items() if window.reaches(n, now_turn=last)])
+        self._course.follow(state.chat, calls=state.cache.calls(made), made=own)
+        self._adopt(self._course.near(state.surroundings.window, now_turn=self.turn - 1))
 
     @property
     def session_id(self) -> str:
@@ -115,7 +107,7 @@ class LiveSession:
             session_id=self.session_id,
             system_prompt=state.prompt.content,
             pool=state.cache.pool(state.view),
-            transcript=self._transcript,
+            transcript=self._course.transcript,
             user=user,
             active=state.cache.active(state.view),
         )
@@ -135,6 +127,7 @@ class LiveSession:
         keeps what is needed; ``WindowExceeded`` if what must be shown does not fit. Asked twice in
         one turn, the last one counts.
         """
+        check_text("user", user)
         chosen = None if policy is None else policy_of(policy)
         if form not in self._state.surroundings.forms:
             known = ", ".join(sorted(self._state.surroundings.forms))
@@ -148,8 +141,7 @@ class LiveSession:
             if chosen is None:
                 self._sent = self._sending(self.context(user).contribute(added), user=user)
             else:
-                economy = await self._economizing(chosen)
-                made = await economy.prompt(user, chosen, contributions=added)
+                made = await self._economy.prompt(user, chosen, contributions=added)
                 self._sent = self._sending(made.context, user=user, told=made.told)
             return self._state.surroundings.forms[form](self._sent.context)
 
@@ -173,6 +165,7 @@ class LiveSession:
         it. Without ``discover`` no file is read or looked for, as for a call that ran elsewhere or
         long ago. The same call again changes nothing; another one under its id is ``Incorrect``.
         """
+        check_text("output", output)
         where = directory or self._state.surroundings.directory
         async with self._alone():
             trace = trace_of(tool, args, directory=where) if discover else Trace()
@@ -195,11 +188,10 @@ class LiveSession:
             draft = Draft(toolcall=toolcall, plans=tuple(plans))
             read = trace.read is not None
             await self._state.save(meeting(tool_call_id, read=read), draft=draft)
+            self._course.made(tool_call_id, turn=self.turn)  # whatever becomes of the stubs
+            self._economy.touched(refs(plans[: len(plans) - len(stubs[:1])]) or ())
             for more in stubs[1:]:
                 await self._state.save(discovering, draft=Draft(plans=(more,)))
-            self._made(tool_call_id)
-            if self._economy is not None:
-                self._economy.touched(refs(plans[: len(plans) - len(stubs[:1])]) or ())
             return toolcall
 
     async def end_turn(
@@ -216,8 +208,8 @@ class LiveSession:
                 raise Incorrect("the turn was rendered with another text of the user's")
             turn = Turn(
                 user=sent.user,
-                assistant=tuple(self._told(part) for part in _parts(answer)),
-                toolcall_ids=tuple(self._pending),
+                assistant=tuple(self._course.told(part) for part in _parts(answer)),
+                toolcall_ids=self._course.pending,
                 assistant_meta=meta or AssistantMeta(),
             )
             return await self._end(turn, sent)
@@ -254,38 +246,38 @@ class LiveSession:
 
         A handle of the economy layout (``#17``) stands for its object, here and below.
         """
-        object_id = self._meant(object_id)
+        object_id = self._economy.meant(object_id)
         async with self._alone():
             self._state.session.activate(object_id)  # raises what is wrong with the id
             await self._state.save(
                 lambda session, _: session.activate(object_id),
                 draft=await plan_shown(self._state.surroundings, object_id),
             )
-            self._activations = self._activations.activated(object_id, turn=self.turn)
-            self._want(object_id)
+            self._course.activated(object_id, turn=self.turn)
+            self._economy.want(object_id)
 
     async def deactivate(self, object_id: str) -> None:
         """Fold an object back to its one line."""
-        object_id = self._meant(object_id)
+        object_id = self._economy.meant(object_id)
         async with self._alone():
             await self._state.save(lambda session, _: session.deactivate(object_id))
-            self._activations = self._activations.deactivated(object_id)
+            self._course.deactivated(object_id)
 
     async def pin(self, object_id: str) -> None:
         """Exempt an object from automatic collapse."""
-        object_id = self._meant(object_id)
+        object_id = self._economy.meant(object_id)
         async with self._alone():
             await self._state.save(lambda session, _: session.pin(object_id))
-            self._want(object_id)
+            self._economy.want(object_id)
 
     async def unpin(self, object_id: str) -> None:
-        object_id = self._meant(object_id)
+        object_id = self._economy.meant(object_id)
         async with self._alone():
             await self._state.save(lambda session, _: session.unpin(object_id))
 
     def note_context_call(self, tool_call_id: str, *, status: Status, output: str) -> None:
         """Keep the outcome of a context tool until the turn ends."""
-        self._context_calls[tool_call_id] = (status, output)
+        self._course.note_context_call(tool_call_id, status=status, output=output)
 
     async def change_system_prompt(self, text: str) -> None:
         """Store another system prompt; the same text is no new version."""
@@ -296,7 +288,7 @@ class LiveSession:
             try:
                 commit = await self._state.surroundings.commit(self._state.guarded(prompt))
             except Conflict:
-                await self._state.refresh()
+                await self._start_over()  # they may have ended turns as well
                 raise
             self._state.note(commit, prompt.object_id)
             self._state.prompt = prompt
@@ -318,25 +310,6 @@ class LiveSession:
                 raise Incorrect(f"session {self.session_id} was paused: resume it")
             yield
 
-    async def _economizing(self, policy: Economy) -> Economizing:
-        """Return what holds the economy layout of this session; after a resume, as it was sent."""
-        if self._economy is None:
-            around = self._state.surroundings
-            economy = Economizing(self._state, policy, count=around.count, clock=around.clock)
-            turn = self._state.chat.turn_count
-            told = await told_at(around.store, self.session_id, turn=turn)
-            if told is not None:
-                await economy.restore(told, turn=turn)
-            self._economy = economy
-        return self._economy
-
-    def _meant(self, object_id: str) -> str:
-        return (self._economy and self._economy.object_id(object_id)) or object_id
-
-    def _want(self, object_id: str) -> None:
-        if self._economy is not None:
-            self._economy.ask(object_id)
-
     def _sending(self, context: Context, *, user: str, told: Told | None = None) -> Sent:
         state = self._state
         return Sent(
@@ -347,7 +320,7 @@ class LiveSession:
             chat=state.chat,
             pool=state.cache.shown(state.view),
             active=tuple(state.view.active_set),
-            activations=self._activations.still_active(state.view),
+            activations=self._course.activations.still_active(state.view),
             sequence=state.sequence,
         )
 
@@ -359,8 +332,7 @@ class LiveSession:
         operations = [*state.guarded(chat), Match(record.object_id, None)]
         draft = Draft(fixed=(*operations, Put(record.to_document())))
         try:
-            collapse = self._collapsed if sent.told is None else _kept
-            await state.save(lambda session, _: collapse(session, turn), draft=draft)
+            await state.save(lambda session, _: self._kept(session, turn, sent), draft=draft)
         except Conflict:
             await self._start_over()
             raise
@@ -368,82 +340,35 @@ class LiveSession:
         state.chat = chat
         self._saving.saved(record, sent)
         known = state.cache.calls(turn.toolcall_ids)
-        self._transcript = self._transcript.append(ShownTurn.of(turn, calls=known))
-        self._activations = self._activations.still_active(state.session)
-        self._pending = [each for each in self._pending if each not in turn.toolcall_ids]
-        self._calibrate(turn, sent)
+        self._course.end(turn, calls=known, session=state.session)
+        if sent.told is not None:
+            self._economy.answered(turn)
         self._sent = None
-        self._context_calls.clear()
         return n
 
-    def _calibrate(self, turn: Turn, sent: Sent) -> None:
-        usage = read_usage(turn.assistant_meta.usage)
-        if self._economy is not None and sent.told is not None and usage is not None:
-            self._economy.reported(usage.prompt_tokens)
+    def _kept(self, session: Session, turn: Turn, sent: Sent) -> Session:
+        if sent.told is not None:  # what is shown of the active set, the policy's planner decides
+            return session
+        window = self._state.surroundings.window
+        return self._course.collapse(session, turn, chat=self._state.chat, window=window)
 
     def _adopt(self, expected: Collection[str]) -> None:
-        """Take what others activated for a choice of this turn."""
-        self._activations = self._activations.adopt(
-            self._state.session,
-            expected=frozenset(expected),
-            made_in=self._turn_of,
-            turn=self.turn,
-        )
-
-    def _told(self, part: Document) -> Document:
-        """Write the outcome of a context tool into the answer: it has no object to hold it."""
-        outcome = self._context_calls.get(part.get("toolcall_id", ""))
-        if outcome is None or part["type"] != TOOLCALL:
-            return part
-        status, output = outcome
-        return contextcall_part(
-            part["call_id"], tool=part["tool"], args=part["args"], status=status, output=output
-        )
-
-    def _collapsed(self, session: Session, turn: Turn) -> Session:
-        n, turns = self.turn, self._state.chat.turns
-        window = self._state.surroundings.window
-        near = set(range(max(1, n - window.turns_back), n))
-        near.update(self._turn_of[each] for each in session.active_set if each in self._turn_of)
-        calls = {each: turns[each - 1].toolcall_ids for each in near if each < n}
-        return collapsed(
-            session,
-            calls={**calls, n: turn.toolcall_ids},
-            now_turn=n,
-            activations=self._activations,
-            window=window,
-        )
+        self._course.adopt(self._state.session, expected=expected, turn=self.turn)
 
     async def _start_over(self) -> None:
-        await self._state.refresh()
-        self._restore_transcript()
-        self._pending = [each for each in self._pending if each not in self._turn_of]
-        self._turn_of.update(dict.fromkeys(self._pending, self.turn))
+        state = self._state
+        await state.refresh()
+        known = state.cache.calls(state.chat.toolcall_refs)
+        self._course.follow(state.chat, calls=known, made=self._course.pending)
         self._saving.forget()
         self._sent = None
-        self._economy = None
-
-    def _restore_transcript(self) -> None:
-        state = self._state
-        turns = state.chat.turns
-        known = state.cache.calls(state.chat.toolcall_refs)
-        self._transcript = Transcript(ShownTurn.of(turn, calls=known) for turn in turns)
-        self._turn_of = {
-            each: n for n, turn in enumerate(turns, start=1) for each in turn.toolcall_ids
-        }
-
-    def _made(self, tool_call_id: str) -> None:
-        if tool_call_id not in self._pending and tool_call_id not in self._turn_of:
-            self._pending.append(tool_call_id)
-            self._turn_of[tool_call_id] = self.turn
-
-
-def _kept(session: Session, _turn: Turn) -> Session:
-    """Under a policy nothing leaves the active set: the planner decides what is shown of it."""
-    return session
+        self._economy.forget()
 
 
 def _parts(answer: Answer) -> tuple[Document, ...]:
     if isinstance(answer, str):
         return (text_part(answer),) if answer else ()
-    return tuple(dict(part) for part in answer)
+    try:
+        return tuple(dict(part) for part in answer)
+    except (TypeError, ValueError):
+        raise Incorrect(f"an answer is a text or a list of parts, not {answer!r:.80}") from None

@@ -88,12 +88,15 @@ def from_document(document: Document) -> StoredObject:
     return version
 
 
-def verify_document(document: Document) -> None:
-    """Raise ``HashMismatch`` unless the five hashes are right; other kinds have none to check."""
+def verify_document(document: Document, *, metadata: str | None = None) -> None:
+    """Raise ``HashMismatch`` unless the five hashes are right; other kinds have none to check.
+
+    ``metadata`` is the hash of its metadata, where the caller has computed that already.
+    """
     if str(document.get(KIND)) not in OBJECT_KINDS:
         return
     try:
-        computed = _computed_hashes(document)
+        computed = _computed_hashes(document, metadata or metadata_hash(document))
     except Incorrect as error:
         raise Corrupt(f"{document.get(ID)!r:.80}: {error}") from error
     for name, right in computed.items():
@@ -125,7 +128,7 @@ def is_new_version(old: Document | None, new: Document) -> bool:
     return True
 
 
-def _computed_hashes(document: Document) -> Document:
+def _computed_hashes(document: Document, metadata: str) -> Document:
     check_object_id(document.get(ID))
     source, kind, content = document.get("source"), document[KIND], document.get("content")
     if content is not None:
@@ -134,7 +137,7 @@ def _computed_hashes(document: Document) -> Document:
         identity = identity_hash(kind, source=parse_source(source).to_value())
     else:
         identity = identity_hash(kind, object_id=document.get(ID))
-    hashed, metadata = content_hash(content), metadata_hash(document)
+    hashed = content_hash(content)
     return {
         ID: identity if source is not None else document[ID],
         "identity_hash": identity,

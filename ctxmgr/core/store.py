@@ -73,6 +73,9 @@ class Put:
     """None: the moment of the transaction."""
     valid_to: Instant | None = None
     """Needs ``valid_from`` and is after it."""
+    checked: bool = field(default=False, compare=False)
+    """True: ``check_document`` has passed the document, and nothing has changed it since. Whoever
+    writes a long chat over and over need not have all of it looked at each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +297,7 @@ class Store(Protocol):
         Bounded by ``since ≤ valid_time ≤ as_of.valid_time``, where None means no bound, so that
         entries in the future are listed too. For each valid time only the newest entry known is
         given; with ``corrections`` the ones it replaced are as well. An unknown id has no entries.
+        The documents of a page may share what they have in common: they are for reading.
         """
         ...
 
@@ -315,7 +319,8 @@ class Store(Protocol):
 
         Complete and in order: what has been returned is never preceded by something new. Every
         put and delete of our own transactions is there, with the document as it was put. A page
-        may be shorter than ``limit`` where documents are large; only an empty one is the end.
+        may be shorter than ``limit`` where documents are large; only an empty one is the end. Its
+        documents may share what they have in common, as those of ``history`` may.
         """
         ...
 

@@ -120,7 +120,8 @@ def _operation_value(operation: Operation) -> list[Any]:
 
 def _check_write(write: Put | Delete, kinds: Mapping[str, Kind]) -> None:
     if isinstance(write, Put):
-        check_document(write.document)
+        if not write.checked:
+            check_document(write.document)
         kind = kinds.get(write.document[KIND])
         if kind is not None:
             _check_declared(write.document, kind)

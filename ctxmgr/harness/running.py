@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from ctxmgr import CtxmgrError, NotFound, Put, SessionRecord, Store, connect
@@ -84,11 +83,13 @@ async def run(
     turns_max: int,
     output_tokens_max: int,
     hear: Callable[[Happening], None],
+    search: Path | None = None,
 ) -> Run:
     """Work on an assignment; ``task`` None: go on with the one it has.
 
     The session is started, or resumed if there is one. Errors of the model and of the store are
-    raised when the session is paused; the turns before them are stored.
+    raised when the session is paused; the turns before them are stored. ``search`` is the store's
+    search index, a file: with it, what a policy hides can be recalled.
     """
     check_bounds(turns_max=turns_max, output_tokens_max=output_tokens_max)
     heard: list[Finished | Lost] = []
@@ -98,7 +99,7 @@ async def run(
             heard.append(happening)
         hear(happening)
 
-    async with _opened(store, assignment) as (client, session):
+    async with _opened(store, assignment, search) as (client, session):
         try:
             async with _pausing(client, session):
                 words = await _ordered(store, assignment, task, session)
@@ -121,20 +122,19 @@ async def run(
 
 @asynccontextmanager
 async def _opened(
-    store: Store, assignment: Assignment
+    store: Store, assignment: Assignment, search: Path | None
 ) -> AsyncIterator[tuple[Client, LiveSession]]:
     sandbox, directory = await start_sandbox(
         assignment.sandbox, folder=Path(assignment.workspace), network=assignment.network
     )
     try:
-        with TemporaryDirectory(prefix="ctxmgr-run-") as folder:
-            # What a policy hides can be recalled; the index is made from the store, and of no
-            # use to anybody else.
-            search = None if assignment.policy == PLAIN else Path(folder) / "search.db"
-            async with connect(
-                store=store, sandbox=sandbox, directory=directory, search=search
-            ) as client:
-                yield client, await _session(client, assignment, directory)
+        async with connect(
+            store=store,
+            sandbox=sandbox,
+            directory=directory,
+            search=None if assignment.policy == PLAIN else search,
+        ) as client:
+            yield client, await _session(client, assignment, directory)
     finally:
         await sandbox.close()
 

@@ -19,10 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
-from ctxmgr.core.file_outcomes import Read, Unread
 from ctxmgr.core.filesystem_ids import container_filesystem_id, host_filesystem_id
 from ctxmgr.core.mounts import Mounts
-from ctxmgr.core.sandbox import Bind, Command, Description, Held, Limits, Ran, check_command
+from ctxmgr.core.sandbox import Bind, Description, Held, Limits, Ran
 from ctxmgr.errors import Unavailable
 from ctxmgr.sandboxes.binds import checked
 from ctxmgr.sandboxes.bubblewrap_profile import (
@@ -34,8 +33,7 @@ from ctxmgr.sandboxes.bubblewrap_profile import (
 )
 from ctxmgr.sandboxes.cgroups import ControlGroup, make_group
 from ctxmgr.sandboxes.processes import kill, run_program
-from ctxmgr.sandboxes.questions import QUESTION_SECONDS, exist_inside, read_inside
-from ctxmgr.sandboxes.running import Running, shell_words
+from ctxmgr.sandboxes.walled import Walled
 
 PROGRAM: Final = "bwrap"
 TRIAL_SECONDS: Final = 30
@@ -48,14 +46,13 @@ STATUS_BYTES: Final = 4_096
 _OUTSIDE: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C"}
 
 
-class Bubblewrap:
+class Bubblewrap(Walled):
     """One sandbox. Made by ``start``."""
 
     def __init__(self, walls: Walls, *, mounts: Mounts, group: ControlGroup | None) -> None:
+        super().__init__(mounts=mounts, limits=walls.limits)
         self._walls = walls
-        self._mounts = mounts
         self._group = group
-        self._running = Running()
 
     @classmethod
     async def start(
@@ -87,14 +84,6 @@ class Bubblewrap:
             raise
         return sandbox
 
-    @property
-    def mounts(self) -> Mounts:
-        return self._mounts
-
-    @property
-    def filesystem_id(self) -> str:
-        return self._mounts.default_filesystem_id
-
     def describe(self) -> Description:
         per_command = Held.COMMAND if os.geteuid() else Held.NOT
         return Description(
@@ -105,41 +94,11 @@ class Bubblewrap:
             processes=Held.SANDBOX if self._group else per_command,
         )
 
-    async def run(
-        self,
-        command: Command,
-        *,
-        cwd: str,
-        timeout_s: float,
-        stdin: bytes | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> Ran:
-        check_command(command, cwd=cwd, timeout_s=timeout_s, stdin=stdin, env=env)
-        return await self._execute(
-            shell_words(command),
-            cwd=cwd,
-            timeout_s=timeout_s,
-            stdin=stdin,
-            env=env,
-            output_bytes=self._walls.limits.output_bytes,
-        )
-
-    async def read(self, path: str, *, bytes_max: int) -> Read | Unread:
-        return await read_inside(self._ask, path, bytes_max=bytes_max, mounts=self._mounts)
-
-    async def exists(self, paths: Iterable[str]) -> frozenset[str]:
-        return await exist_inside(self._ask, paths)
-
     async def close(self) -> None:
         await self._running.end_all()
         if self._group is not None:
             await asyncio.to_thread(self._group.remove)
         await asyncio.to_thread(_remove, self._walls.scratch)
-
-    async def _ask(self, argv: Sequence[str], *, stdin: bytes | None, output_bytes: int) -> Ran:
-        return await self._execute(
-            argv, cwd="/", timeout_s=QUESTION_SECONDS, stdin=stdin, output_bytes=output_bytes
-        )
 
     async def _execute(
         self,
@@ -149,10 +108,10 @@ class Bubblewrap:
         timeout_s: float,
         output_bytes: int,
         stdin: bytes | None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str],
     ) -> Ran:
         with _open_files() as (reading, writing, given):
-            words = options(self._walls, env=env or {}, status_fd=writing)
+            words = options(self._walls, env=env, status_fd=writing)
             os.pwrite(given, b"".join(os.fsencode(word) + b"\0" for word in words), 0)
             inner = inner_line(self._walls.limits, argv, cwd=cwd)
             line = [PROGRAM, "--args", str(given), "--", *inner]

@@ -16,16 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Self
 
-from ctxmgr.core.file_outcomes import Read, Unread
 from ctxmgr.core.filesystem_ids import container_filesystem_id
 from ctxmgr.core.mounts import Mounts
-from ctxmgr.core.sandbox import Bind, Command, Description, Held, Limits, Ran, check_command
+from ctxmgr.core.sandbox import Bind, Description, Held, Limits, Ran
 from ctxmgr.errors import Unavailable
 from ctxmgr.sandboxes.binds import checked
 from ctxmgr.sandboxes.docker_commands import READY, command_line, end_line, run_line
 from ctxmgr.sandboxes.processes import kill, run_program
-from ctxmgr.sandboxes.questions import QUESTION_SECONDS, exist_inside, read_inside
-from ctxmgr.sandboxes.running import Running, shell_words
+from ctxmgr.sandboxes.walled import Walled
 
 PROGRAM: Final = "docker"
 IMAGE: Final = "ctxmgr-sandbox"
@@ -45,16 +43,14 @@ ENDINGS_MAX: Final = 20
 ENDING_PAUSE_SECONDS: Final = 0.1
 
 
-class Docker:
+class Docker(Walled):
     """One container. Made by ``start``."""
 
     def __init__(self, container: Process, *, name: str, limits: Limits, network: bool) -> None:
+        super().__init__(mounts=Mounts.of_sandbox((), own_id=name), limits=limits)
         self._container = container
         self._name = name
-        self._limits = limits
         self._network = network
-        self._mounts = Mounts.of_sandbox((), own_id=name)
-        self._running = Running()
 
     @classmethod
     async def start(
@@ -87,14 +83,6 @@ class Docker:
         sandbox._mounts = Mounts.of_sandbox((bind.mapping for bind in mounted), own_id=own_id)
         return sandbox
 
-    @property
-    def mounts(self) -> Mounts:
-        return self._mounts
-
-    @property
-    def filesystem_id(self) -> str:
-        return self._mounts.default_filesystem_id
-
     def describe(self) -> Description:
         return Description(
             name="docker",
@@ -104,42 +92,12 @@ class Docker:
             processes=Held.SANDBOX,
         )
 
-    async def run(
-        self,
-        command: Command,
-        *,
-        cwd: str,
-        timeout_s: float,
-        stdin: bytes | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> Ran:
-        check_command(command, cwd=cwd, timeout_s=timeout_s, stdin=stdin, env=env)
-        return await self._execute(
-            shell_words(command),
-            cwd=cwd,
-            timeout_s=timeout_s,
-            stdin=stdin,
-            env=env,
-            output_bytes=self._limits.output_bytes,
-        )
-
-    async def read(self, path: str, *, bytes_max: int) -> Read | Unread:
-        return await read_inside(self._ask, path, bytes_max=bytes_max, mounts=self._mounts)
-
-    async def exists(self, paths: Iterable[str]) -> frozenset[str]:
-        return await exist_inside(self._ask, paths)
-
     async def close(self) -> None:
         await self._running.end_all()
         if self._container.stdin is not None:
             self._container.stdin.close()
         await _asked(PROGRAM, "rm", "--force", self._name, timeout_s=STOP_SECONDS)
         await _ended(self._container)
-
-    async def _ask(self, argv: Sequence[str], *, stdin: bytes | None, output_bytes: int) -> Ran:
-        return await self._execute(
-            argv, cwd="/", timeout_s=QUESTION_SECONDS, stdin=stdin, output_bytes=output_bytes
-        )
 
     async def _execute(
         self,
@@ -149,7 +107,7 @@ class Docker:
         timeout_s: float,
         output_bytes: int,
         stdin: bytes | None,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str],
     ) -> Ran:
         mark = uuid.uuid4().hex
 
@@ -162,7 +120,7 @@ class Docker:
             name=self._name,
             mark=mark,
             cwd=cwd,
-            env=env or {},
+            env=env,
             has_input=stdin is not None,
         )
         work = run_program(

@@ -4,7 +4,8 @@ Pieces and lists are never changed once they are written, so no snapshot is need
 followed to its end is ``Corrupt``.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import orjson
@@ -28,6 +29,9 @@ from ctxmgr.stores.sqlite_statements import statements
 LIST_BITS: Final = 24
 """A slot's lower bits count the items of one list: 16 million, more than a document holds."""
 
+REFERENCE_BYTES: Final = 8
+"""Of an item that a list shares with others in memory."""
+
 LINEAGE_MAX: Final = 16
 """Lists that a list continues; a longer line is written anew, so that reading stays quick."""
 
@@ -39,8 +43,23 @@ class Bodies:
         self._execute = execute
         self._sql = statements()
         self._url = url
+        self._shared: dict[int, list[Any]] | None = None
+        """Items of each list that a page has met, decoded; None: nobody fills a page."""
         self.bytes_read = 0
-        """JSON decoded so far; whoever fills a page starts it anew."""
+        """JSON decoded for the page that is filled."""
+
+    @contextmanager
+    def page(self) -> Iterator[None]:
+        """Let the documents of a page share the items of their lists.
+
+        Versions of a long chat are the same turns over and over: each is read and decoded once, so
+        that a page costs what is in it.
+        """
+        self._shared, self.bytes_read = {}, 0
+        try:
+            yield
+        finally:
+            self._shared = None
 
     def stored(self, wid: int, object_id: str) -> tuple[int, bytes]:
         """Format and body of what that write put."""
@@ -112,16 +131,17 @@ class Bodies:
                 _, *names = cell_numbers(cell)
                 return b"[" + b",".join(self._text(nid, object_id) for nid in names) + b"]"
 
-    def items(self, lid: int, length: int, object_id: str) -> list[bytes]:
-        """The JSON of the first items of a list."""
+    def items(self, lid: int, length: int, object_id: str, *, start: int = 0) -> list[bytes]:
+        """The JSON of the items of a list, from ``start`` to ``length``."""
         found: list[bytes] = []
-        for segment, start, end in reversed(self.segments(lid, length)):
+        for segment, begin, end in reversed(self.segments(lid, length)):
             first = segment << LIST_BITS
-            rows = self._execute(self._sql["items"], (first + start, first + end)).fetchall()
-            for text, piece in rows:
+            places = (first + max(begin, start), first + end)
+            for text, piece in self._execute(self._sql["items"], places).fetchall():
                 found.append(_text_json(text) if piece is None else piece)
-        if len(found) != length or None in found:
-            raise self._corrupt(object_id, f"list {lid} has {len(found)} of {length} items")
+        if len(found) != length - start or None in found:
+            missing = f"list {lid} has {start + len(found)} of {length} items"
+            raise self._corrupt(object_id, missing)
         return found
 
     def segments(self, lid: int, length: int) -> list[tuple[int, int, int]]:
@@ -145,16 +165,37 @@ class Bodies:
             if form == FORMAT and body[0] == SPACE:
                 found: Document = loads(body)
                 return {name: found[name] for name in found if name not in without}
-            exact, cells = self.cells(form, body, object_id)
+            exact, all_cells = self.cells(form, body, object_id)
+            cells = {name: cell for name, cell in all_cells if name not in without}
+            lists = {} if exact else self._shared_lists(cells, object_id)
             raws = [
-                (name, self.raw(cell, object_id)) for name, cell in cells if name not in without
+                (name, b"0" if name in lists else self.raw(cell, object_id))
+                for name, cell in cells.items()
             ]
             joined = join_fields(raws, exact=exact)
             self.bytes_read += len(joined)
             found = loads(joined)
         except (ValueError, IndexError) as error:
             raise self._corrupt(object_id, error) from error
+        found.update(lists)
         return found
+
+    def _shared_lists(self, cells: dict[str, bytes], object_id: str) -> dict[str, list[Any]]:
+        """The lists of a document that others of its page may hold too."""
+        if self._shared is None:
+            return {}
+        lists = {}
+        for name, cell in cells.items():
+            if cell[:1] == b"L":
+                lid, length = cell_numbers(cell)
+                known = self._shared.setdefault(lid, [])
+                if len(known) < length:
+                    new = b",".join(self.items(lid, length, object_id, start=len(known)))
+                    self.bytes_read += len(new)
+                    known.extend(orjson.loads(b"[" + new + b"]"))
+                lists[name] = known[:length]
+                self.bytes_read += REFERENCE_BYTES * length
+        return lists
 
     def _unpack(self, body: bytes, object_id: str) -> Packed:
         try:

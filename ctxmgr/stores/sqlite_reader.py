@@ -218,8 +218,7 @@ class Reader:
     def page(self, found: Generator[T, None, None], limit: int) -> tuple[list[T], bool]:
         """Take a page; tell whether there is more. Long documents make it shorter."""
         taken: list[T] = []
-        self.bodies.bytes_read = 0
-        with closing(found):
+        with self.bodies.page(), closing(found):
             for each in found:
                 if len(taken) == limit or (taken and self.bodies.bytes_read > PAGE_BYTES_MAX):
                     return taken, True

@@ -30,6 +30,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "export": "writes a file of the host",
         "import": "reads a file of the host",
         "import-recorded": "reads a file of the host",
+        "fork": "begins another session, which is a person's business",
         "backup": "writes a file of the host",
         "vacuum": "keeps the store, which is a person's business",
         "verify": "keeps the store, and takes long",

@@ -62,6 +62,7 @@ async def run(
     from ctxmgr.harness.loop import TURNS_MAX
     from ctxmgr.surfaces.narration import Narrator
     from ctxmgr.surfaces.orders import Orders, model_of
+    from ctxmgr.surfaces.recall_operation import index_file
     from ctxmgr.surfaces.run_reports import report, resume_command
 
     store = await app.store()
@@ -78,6 +79,8 @@ async def run(
     )
     known = None if session is None else await running.load_assignment(store, session)
     assignment = orders.assignment(app.loaded, known)
+    search = index_file(app.loaded.settings.store)
+    search.parent.mkdir(parents=True, exist_ok=True)
     narrator = Narrator(app.write)
     resume = resume_command(app.loaded, assignment)
     async with model_of(app.loaded, assignment) as asked:
@@ -91,6 +94,7 @@ async def run(
                     turns_max=TURNS_MAX if turns_max is None else turns_max,
                     output_tokens_max=output_tokens_max,
                     hear=hear,
+                    search=search,
                 )
         except CtxmgrError:
             if narrator.opened:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.surfaces.bundle_files import Exported, Imported
     from ctxmgr.surfaces.chronicle import Log
+    from ctxmgr.surfaces.forks import Forked
     from ctxmgr.surfaces.object_pages import ObjectPage
     from ctxmgr.surfaces.prompt_views import PromptView
     from ctxmgr.surfaces.session_views import SessionPage
@@ -190,6 +191,28 @@ async def unpin(app: "App", session: SessionName, object_id: MemberName) -> "Mem
     from ctxmgr.surfaces.set_changes import change_sets
 
     return await change_sets(await app.store(), session, object_id, change="unpin")
+
+
+async def fork(
+    app: "App",
+    session: SessionName,
+    new_session: Annotated[str, Param("The new session's id.", metavar="NEW")],
+    *,
+    turn: Annotated[
+        int | None, Param("The last turn it keeps; default: the last there is.")
+    ] = None,
+) -> "Forked":
+    """Start a new session that goes on from an earlier turn of another.
+
+    It has the turns up to there, the sets as they were then, and the same objects; the other stays
+    as it is. It is left paused, for whoever resumes it.
+    """
+    from ctxmgr.surfaces.forks import fork_session
+    from ctxmgr.surfaces.naming import require_session
+
+    store = await app.store()
+    found = await require_session(store, session)
+    return await fork_session(store, found.session_id, new_session, turn=turn)
 
 
 async def export_bundle(

@@ -1,5 +1,8 @@
 """Bundles: versions packed, unpacked, and never believed."""
 
+import gzip
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +12,8 @@ from ctxmgr.core.hashes import sha256
 from ctxmgr.core.objects import to_document
 from ctxmgr.errors import BundleDamaged, NewerFormat
 from tests.core.values import stored_objects
+
+BUNDLES = Path(__file__).parent / "bundles"
 
 
 @given(st.lists(stored_objects, max_size=6))
@@ -52,3 +57,29 @@ def test_a_document_that_is_not_its_hash_is_noticed() -> None:
 
     with pytest.raises(BundleDamaged):
         list(bundle.transactions())
+
+
+def test_a_bundle_of_an_earlier_release_is_read() -> None:
+    """003-R007: what was exported once stays readable, to the byte."""
+    data = gzip.decompress((BUNDLES / "format-1.bundle").read_bytes())
+    bundle, packing = Bundle.from_bytes(data), Packing()
+    versions: dict[str, list[tuple[int, BundledWrite]]] = {}
+
+    for each in bundle.transactions():
+        for write in each.writes:
+            versions.setdefault(write.document["xt/id"], []).append((each.sequence, write))
+    for each_object in versions.values():
+        packing.add(each_object)
+
+    assert len(versions["chat:kept"]) == 5
+    assert packing.to_bytes("kept")[1] == bundle.root
+
+
+def test_a_forged_version_in_the_middle_is_noticed() -> None:
+    """003-R010: each version is held to its own hashes, not only the newest."""
+    data = gzip.decompress((BUNDLES / "format-1.bundle").read_bytes())
+    lines = data.partition(b"\n")[2].replace(b"done 2", b"done 9")
+    heading = f'{{"ctxmgr_bundle":1,"root":"{sha256(lines)}","session":"kept"}}\n'.encode()
+
+    with pytest.raises(BundleDamaged, match="chat:kept"):
+        list(Bundle.from_bytes(heading + lines).transactions())

@@ -8,6 +8,7 @@ import pytest
 
 import ctxmgr
 from ctxmgr.core import resuming
+from ctxmgr.core.indexing import DISCOVERY_BATCH_MAX
 from ctxmgr.core.store import Commit, Operation, Store, Version
 from ctxmgr.errors import OutcomeUnknown, Unavailable
 
@@ -21,6 +22,8 @@ class Shaky:
         self.away = 0
         self.unread = frozenset[str]()
         self.reading = 0
+        self.left: int | None = None
+        """Commits until it is away; None: it stays."""
         self.gate: asyncio.Event | None = None
         self.committed = asyncio.Event()
 
@@ -38,9 +41,11 @@ class Shaky:
             self.reading -= 1
 
     async def commit(self, operations: list[Operation], *, key: str | None = None) -> Commit:
-        if self.away:
+        if self.away or self.left == 0:
             self.away -= 1
             raise Unavailable("away")
+        if self.left is not None:
+            self.left -= 1
         commit = await self._store.commit(operations, key=key)
         self.committed.set()
         if self.gate is not None:
@@ -135,3 +140,26 @@ async def test_a_call_that_is_cut_off_leaves_a_session_that_goes_on(url: str) ->
         assert session.chat.toolcall_refs == ("c1", "c2")
         assert list(session.sets.session_index) == ["c1", "c2"]
         assert len((await store.history("c1")).entries) == 1
+
+
+async def test_a_call_whose_later_stubs_were_not_stored_is_in_its_turn(
+    url: str, tmp_path: Path
+) -> None:
+    """A long listing takes several transactions; the call is stored by the first (003-R082)."""
+    names = [f"f{number}.txt" for number in range(DISCOVERY_BATCH_MAX + 1)]
+    for name in names:
+        (tmp_path / name).touch()
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        here = str(tmp_path)
+        async with ctxmgr.connect(store=shaky, directory=here, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            shaky.left = 1
+            with pytest.raises(Unavailable):
+                await session.record("c1", tool="ls", args={}, output="\n".join(names))
+            shaky.left, shaky.away = None, 0
+
+            await session.end_turn("done")
+
+        assert session.chat.toolcall_refs == ("c1",)
+        assert len(session.sets.session_index) == 1 + DISCOVERY_BATCH_MAX

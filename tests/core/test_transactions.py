@@ -194,3 +194,12 @@ def test_a_boolean_is_no_integer() -> None:
     assert fits(True, FieldType.BOOLEAN)
     assert not fits(True, FieldType.INTEGER)
     assert not fits(1, FieldType.BOOLEAN)
+
+
+def test_a_document_that_was_checked_is_not_looked_at_again():
+    """Its writer vouches for it: a long chat is written at every turn."""
+    (write,) = check_operations([Put(_note(odd={"odd"}), checked=True)], KINDS).writes
+
+    assert isinstance(write, Put)
+    with pytest.raises(Incorrect):
+        check_operations([Put(_note(odd={"odd"}))], KINDS)

@@ -30,6 +30,7 @@ class Ended:
     @property
     def result(self) -> dict[str, Any]:
         """The one JSON object on standard output."""
+        assert self.out, self.err
         told: dict[str, Any] = json.loads(self.out)
         return told
 
@@ -67,10 +68,13 @@ class Shell:
     home: Path
 
     @asynccontextmanager
-    async def running(self, *words: str, as_json: bool = True) -> AsyncIterator[Running]:
+    async def running(
+        self, *words: str, as_json: bool = True, **settings: str
+    ) -> AsyncIterator[Running]:
         """Start ``ctxmgr run`` with these words; it does not outlive the block.
 
-        SIGINT does what it does in a terminal, also where the tests run in the background.
+        ``settings`` are further variables. SIGINT does what it does in a terminal, also where the
+        tests run in the background.
         """
         need("bubblewrap")
         process = await asyncio.create_subprocess_exec(
@@ -80,7 +84,7 @@ class Shell:
             stdout=PIPE,
             stderr=PIPE,
             cwd=self.project,
-            env=self._environment(),
+            env={**self._environment(), **settings},
         )
         try:
             yield Running(process)
@@ -89,9 +93,9 @@ class Shell:
                 process.kill()
                 await process.wait()
 
-    async def run(self, *words: str, as_json: bool = True) -> Ended:
+    async def run(self, *words: str, as_json: bool = True, **settings: str) -> Ended:
         """Run it to its end."""
-        async with self.running(*words, as_json=as_json) as running:
+        async with self.running(*words, as_json=as_json, **settings) as running:
             return await running.ended()
 
     def new(self, task: str, *, api: str = "anthropic") -> tuple[str, ...]:
@@ -100,7 +104,9 @@ class Shell:
         return (task, "--model", "scripted-1", "--api", api, "--base-url", base_url)
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        kept = {
+            name: os.environ[name] for name in ("PATH", "LANG", "DOCKER_HOST") if name in os.environ
+        }
         places = {f"XDG_{each}_HOME": str(self.home / each) for each in ("DATA", "STATE", "CONFIG")}
         keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}
         return {**kept, **places, **keys, "HOME": str(self.home), "COLUMNS": "150"}

@@ -231,10 +231,13 @@ async def test_under_the_economy_policy_what_is_hidden_can_be_recalled(shell: Sh
     shell.server.script(says(count), says(recall), DONE, DONE)
 
     ended = await shell.run(*shell.new("Count."), "--policy", "economy")
+    (index,) = shell.home.parent.rglob("*.search")
+    made = index.stat().st_ino
     await shell.run("Well?", "--session", ended.result["session"])
 
     asked = [request.text for request in shell.server.requests]
     assert ended.result["outcome"] == "done"
+    assert index.stat().st_ino == made, "the index stays beside the store"
     assert ["the count is at 2345 now" in each for each in asked[:3]] == [False, False, True]
     assert "tok" in asked[1]
     assert all("recall(query)" in each for each in asked)

@@ -134,6 +134,31 @@ async def test_infrastructure_and_strangers_are_refused(
         assert (await client.store.status()).sequence == before
 
 
+async def test_what_is_no_text_is_refused_and_changes_nothing(
+    store_url: str, sid: str, project: Path
+) -> None:
+    """A harness passes on what it read; half a character must not break its session (PG-07)."""
+    half, path = "\ud800", {"path": "/workspace/notes.md"}
+    async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
+        session = await client.start(sid, system_prompt="")
+        before = await session.render("sent")
+
+        for wrong in (
+            session.render(half),
+            session.render(None),  # type: ignore[arg-type]
+            session.record(f"{sid}-1", tool="read", args=path, output=half, faithful=True),
+            session.record(f"{sid}-1", tool="read", args=path, output=None),  # type: ignore[arg-type]
+            session.end_turn(half),
+            session.end_turn(5),  # type: ignore[arg-type]
+            session.end_turn([5]),  # type: ignore[list-item]
+        ):
+            with pytest.raises(Incorrect):
+                await wrong
+
+        assert await session.render("sent") == before
+        assert await session.end_turn("answered") == 1
+
+
 async def test_old_outputs_collapse_and_pins_stay(store_url: str, sid: str) -> None:
     """The active set stays bounded by itself (003-R138 to R142, PG-04)."""
     async with ctxmgr.connect(store_url, window=ctxmgr.Window(per_turn=1, turns_back=2)) as client:
@@ -292,6 +317,26 @@ async def test_a_system_prompt_has_a_version_per_text(store_url: str, sid: str) 
 
     assert len(history.entries) == 2
     assert prompt == "two\n"
+
+
+async def test_who_comes_late_with_a_system_prompt_goes_on_from_the_others_turns(
+    store_url: str, sid: str
+) -> None:
+    """The next prompt shows what happened meanwhile, and can be made again (003-A21, 003-R012)."""
+    async with ctxmgr.connect(store_url) as one, ctxmgr.connect(store_url) as two:
+        here = await one.start(sid, system_prompt="one")
+        there = await two.resume(sid)
+        await there.change_system_prompt("theirs")
+        await there.render("asked there")
+        await there.end_turn("answered there")
+
+        with pytest.raises(Conflict):
+            await here.change_system_prompt("mine")
+        sent = await here.render("asked here")
+        await here.end_turn("answered here")
+
+        assert "answered there" in sent
+        assert (await one.prompt_as_of(sid, turn=2)).text() == sent
 
 
 async def test_a_shortened_array_of_turns_adds_only_what_is_new(store_url: str, sid: str) -> None:

@@ -68,7 +68,7 @@ async def test_without_a_control_group_each_process_is_limited(
     ("command", "said"),
     [
         ("id -un; id -u; pwd; touch made && echo wrote", ["agent", "/workspace", "wrote"]),
-        ("for i in $(seq 80); do sleep 9 & done; true", ["Resource temporarily unavailable"]),
+        ("for i in $(seq 80); do sleep 3 & done; true", ["Resource temporarily unavailable"]),
         ("head -c 300M /dev/zero | tail", ["memory exhausted"]),
         ("exec 3<>/dev/tcp/127.0.0.1/1", ["refused"]),
         ("unshare --user true", ["unshare failed"]),

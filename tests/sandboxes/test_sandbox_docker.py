@@ -13,27 +13,20 @@ from ctxmgr.core.sandbox import Bind, Sandbox
 from ctxmgr.errors import Unavailable
 from ctxmgr.sandboxes.docker import Docker
 from ctxmgr.sandboxes.docker_commands import LABEL
-from tests.components import ROOT, need
-from tests.containers.images import PULLED_CLIENT, base_image
+from tests.components import need
+from tests.containers.images import sandbox_image
 from tests.contracts.isolation_contract import IsolationContract, Start
 from tests.contracts.sandbox_steps import LIMITS, bind, none, shell
 
 pytestmark = pytest.mark.docker
 
-BUILD_SECONDS = 250
-
 
 @pytest.fixture(scope="module")
 def image() -> Iterator[str]:
-    """The shipped image on the tests' own base, which has the tools already."""
+    """The shipped image on a base of the tests' own, which has the tools already."""
     need("docker")
-    name = f"ctxmgr-test-sandbox-{os.getpid()}"
-    arguments = [f"BASE_IMAGE={base_image() or PULLED_CLIENT}", "PACKAGES="]
-    words = [word for each in arguments for word in ("--build-arg", each)]
-    build = ["docker", "build", "--quiet", "--tag", name, *words, str(ROOT / "sandbox")]
-    subprocess.run(build, check=True, capture_output=True, timeout=BUILD_SECONDS)
-    yield name
-    subprocess.run(["docker", "rmi", "--force", name], check=True, capture_output=True)
+    with sandbox_image(f"ctxmgr-test-sandbox-{os.getpid()}") as name:
+        yield name
 
 
 @pytest.fixture

@@ -71,6 +71,23 @@ async def test_a_list_is_continued_before_the_place_where_it_left_another(items,
         assert [each.document for each in page.entries] == [_chat(each) for each in states]
 
 
+async def test_the_versions_of_a_long_list_fill_one_page():
+    """003-R005: they are the same items over and over, so a page holds hundreds of them.
+
+    Each written out, they would be far beyond what a page may hold.
+    """
+    turns = [{"n": number, "said": f"{number}" * 800} for number in range(400)]
+    async with await SqliteStore.open(":memory:") as store:
+        for number in range(1, len(turns) + 1):
+            await store.commit([Put(_chat(turns[:number]))])
+
+        page = await store.history("chat", corrections=True)
+
+        assert page.cursor is None
+        assert [len(each.document["items"]) for each in page.entries] == [*range(1, 401)]
+        assert page.entries[200].document == _chat(turns[:201])
+
+
 @asynccontextmanager
 async def _two_handles() -> AsyncIterator[list[SqliteStore]]:
     with TemporaryDirectory() as folder:

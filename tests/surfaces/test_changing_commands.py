@@ -142,6 +142,38 @@ async def test_what_a_person_shows_stays_for_a_while(worked: Worked) -> None:
     assert shown == [True, False, False, True, True, False]
 
 
+def test_a_session_is_forked_from_an_earlier_turn(ctxmgr: Run, worked: Worked) -> None:
+    """A person tries another way from there; the first way stays (003-R005, 003-R125)."""
+    options, new = ("--store", worked.url), f"{worked.sid}-new"
+    before = _told(ctxmgr, worked.sid, worked.url)
+
+    forked = json_of(ctxmgr("fork", worked.sid, "--turn", "2", new, *options, "--json"))
+    again = json_of(ctxmgr("fork", new, "--turn", "1", f"{new}-2", *options, "--json"))
+    shown = json_of(ctxmgr("show", new, *options, "--json"))
+
+    assert forked == {"session_id": new, "parent": worked.sid, "turn": 2}
+    assert again["turn"] == 1
+    assert (shown["turns"], shown["state"]) == (2, "paused")
+    assert _told(ctxmgr, worked.sid, worked.url) == before
+    assert _told(ctxmgr, new, worked.url)[:2] == before[:2]
+
+
+def test_a_fork_that_cannot_be_says_why(ctxmgr: Run, worked: Worked) -> None:
+    """No half session is left behind, and none is overwritten (003-R006)."""
+    options = ("--store", worked.url)
+
+    for arguments, code, said in (
+        ((worked.sid, "--turn", "9", "new"), 3, "has no turn 9"),
+        ((worked.sid, "--turn", "0", "new"), 3, "has no turn 0"),
+        ((worked.sid, worked.sid), 2, "exists already"),
+        ((worked.sid, ""), 2, "session_id"),
+        (("nobody", "new"), 3, "nobody"),
+    ):
+        result = ctxmgr("fork", *arguments, *options)
+        assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
+    assert ctxmgr("show", "new", *options).exit_code == 3
+
+
 def test_a_session_is_carried_into_another_store(ctxmgr: Run, worked: Worked, home: Path) -> None:
     """One file holds all of it; there every prompt proves itself again (003-R005, 003-R007)."""
     bundle, there = home / "session.bundle", f"sqlite:///{home / 'there.db'}"

@@ -180,19 +180,17 @@ def test_pending_waits_leave_the_server_free(server: XtdbServer) -> None:
     assert replies == [500] * 200
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_a_wait_without_a_timeout_ends(server: XtdbServer) -> None:
+    """A transaction that never comes must not be waited for for ever."""
+    paths = (
         "/_xtdb/await-tx?tx-id=999999",
         "/_xtdb/await-tx-time?tx-time=2999-01-01",
         "/_xtdb/entity?eid-edn=1&await-tx-id=999999",
-    ],
-)
-def test_a_wait_without_a_timeout_ends(server: XtdbServer, path: str) -> None:
-    """A transaction that never comes must not be waited for for ever."""
-    status, body = ask(server, "GET", path)
+    )
+    with ThreadPoolExecutor(len(paths)) as asking:
+        answers = list(asking.map(lambda path: ask(server, "GET", path), paths))
 
-    assert (status, "TimeoutException" in body) == (500, True)
+    assert [(status, "TimeoutException" in body) for status, body in answers] == [(500, True)] * 3
 
 
 def test_a_wait_ends_when_its_transaction_is_indexed(server: XtdbServer) -> None:
