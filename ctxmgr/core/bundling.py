@@ -32,7 +32,7 @@ from ctxmgr.core.envelopes import (
     turn_id,
 )
 from ctxmgr.core.events import LIFECYCLE
-from ctxmgr.core.forking import ANCESTORS_MAX, FORK
+from ctxmgr.core.lineages import FORK, lineage
 from ctxmgr.core.store import Put, Store
 from ctxmgr.errors import BundleDamaged, Incorrect, NotFound
 
@@ -51,8 +51,8 @@ async def export_session(store: Store, session_id: str) -> tuple[bytes, str]:
     """Return a session's bundle and its root hash; ``NotFound`` if there is none."""
     packing = Packing()
     done: set[str] = set()
-    for each in await _lineage(store, session_id):
-        for object_id in await _object_ids(store, each):
+    for ancestor in await lineage(store, session_id):
+        for object_id in await _object_ids(store, ancestor.session_id):
             if object_id not in done:
                 done.add(object_id)
                 await _pack(store, packing, object_id)
@@ -116,16 +116,6 @@ async def _pack(store: Store, packing: Packing, object_id: str) -> None:
             return
         versions.add(sequence, write)
     packing.take(versions)
-
-
-async def _lineage(store: Store, session_id: str) -> list[str]:
-    found = [session_id]
-    while len(found) < ANCESTORS_MAX:
-        fork = await store.get(f"{FORK}:{found[-1]}")
-        if fork is None:
-            return found
-        found.append(str(fork.document["parent"]))
-    raise Incorrect(f"session {session_id} is a fork of more than {ANCESTORS_MAX} others")
 
 
 async def _object_ids(store: Store, session_id: str) -> list[str]:

@@ -4,28 +4,21 @@ The new session has the turns up to there, the sets as they were stored with tha
 every content object; what happened later is not in it. ``fork:{session}`` says where it comes from.
 """
 
-from typing import Final
-
 from ctxmgr.core.documents import ID, KIND, Document
 from ctxmgr.core.envelopes import chat_id, session_object_id, system_prompt_id, turn_id
 from ctxmgr.core.infrastructure import Chat, SessionRecord, SystemPrompt
+from ctxmgr.core.lineages import FORK, lineage, owner
 from ctxmgr.core.objects import from_document
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.store import AsOf, Store
 from ctxmgr.errors import Corrupt, NotFound
-
-FORK = "fork"
-"""A plain document, none of the five types."""
-
-ANCESTORS_MAX: Final = 1_000
-"""Forks of forks that are followed."""
 
 
 async def forked(
     store: Store, session_id: str, *, turn: int, new_session_id: str
 ) -> tuple[Session, Chat, SystemPrompt]:
     """Return what a session that begins after that turn is made of."""
-    holder = await _holder(store, session_id, turn=turn)
+    holder = owner(await lineage(store, session_id), turn)
     page = await store.history(turn_id(holder, number=turn), documents=False, limit=1)
     if not page.entries:
         raise NotFound(f"session {session_id} has no turn {turn}")
@@ -50,17 +43,6 @@ async def forked(
         Chat(session_id=new_session_id, turns=chat.turns[:turn]),
         SystemPrompt(session_id=new_session_id, content=prompt.content),
     )
-
-
-async def _holder(store: Store, session_id: str, *, turn: int) -> str:
-    """Name the session in whose records a turn is: a fork has only those of its own."""
-    holder = session_id
-    for _ in range(ANCESTORS_MAX):
-        fork = await store.get(f"{FORK}:{holder}")
-        if fork is None or turn > fork.document["turn"]:
-            return holder
-        holder = str(fork.document["parent"])
-    raise Corrupt(f"session {session_id} is a fork of more than {ANCESTORS_MAX} others")
 
 
 def fork_document(new_session_id: str, *, parent: str, turn: int) -> Document:

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-from ctxmgr.core.forking import FORK
 from ctxmgr.core.store import Store
 from ctxmgr.errors import Corrupt
+
+FORK: Final = "fork"
+"""``fork:{session}`` says where it comes from: a plain document, none of the five types."""
 
 ANCESTORS_MAX: Final = 1_000
 """Forks of forks that are followed."""

@@ -17,7 +17,7 @@ from ctxmgr.core.envelopes import (
     system_prompt_id,
 )
 from ctxmgr.core.events import LIFECYCLE
-from ctxmgr.core.forking import FORK
+from ctxmgr.core.lineages import FORK
 from ctxmgr.core.store import Store
 from ctxmgr.errors import Denied, Incorrect
 from ctxmgr.surfaces.naming import member_named, require_session
