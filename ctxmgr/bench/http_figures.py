@@ -41,7 +41,7 @@ async def http_figures(*, quick: bool, say: Say) -> list[Figure]:
         path = Path(folder) / "served.db"
         async with (
             await SqliteStore.open(path, kinds=KINDS) as store,
-            _server(path) as url,
+            own_server(path) as url,
         ):
             say("HTTP: gets")
             figures = [await _gets(store, url, gets=50 if quick else 200)]
@@ -161,9 +161,18 @@ def _call(name: str) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def _server(path: Path) -> AsyncIterator[str]:
+async def own_server(path: Path) -> AsyncIterator[str]:
     """Run a server on a free port, and end it."""
-    words = ("serve", "--port", "0", "--rate", "1000000", "--store", f"sqlite:///{path}")
+    words = (
+        "serve",
+        "--no-open",
+        "--port",
+        "0",
+        "--rate",
+        "1000000",
+        "--store",
+        f"sqlite:///{path}",
+    )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _SERVER, *words, stdout=asyncio.subprocess.PIPE
     )

@@ -2,6 +2,7 @@
 
 from ctxmgr.bench.http_figures import http_figures
 from ctxmgr.bench.mcp_figures import mcp_figures
+from ctxmgr.bench.paint_figures import paint_figures
 from ctxmgr.bench.report import Report, Say
 from ctxmgr.errors import Incorrect
 
@@ -11,4 +12,5 @@ async def run(*, quick: bool, histories: int | None, say: Say) -> Report:
     if histories is not None:
         raise Incorrect("histories compare the stores: ctxmgr bench stores --histories N")
     figures = await http_figures(quick=quick, say=say)
+    figures += await paint_figures(quick=quick, say=say)
     return Report(figures=(*figures, *await mcp_figures(quick=quick, say=say)))
