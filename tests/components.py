@@ -75,6 +75,7 @@ _COMPONENTS: Final[dict[str, tuple[Callable[[], bool], str]]] = {
     "java": (_program("java"), "install a JRE, 17 or newer"),
     "maven": (_program("mvn"), "install Maven"),
     "node": (_program("node"), "install Node.js"),
+    "chromium": (_program("chromium"), "install Chromium"),
     "bubblewrap": (_bubblewrap_makes_walls, "install it, and allow user namespaces"),
     "docker": (_docker_answers, "install and start a Docker engine"),
     "postgres": (lambda: postgres_programs() is not None, "install PostgreSQL's server"),

@@ -11,6 +11,8 @@ The result is the JSON that ``ctxmgr NAME --json`` prints.
 import asyncio
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -69,6 +71,9 @@ BODY_SECONDS_MAX: Final = 30.0
 """Within which a body has arrived."""
 
 INSPECTOR: Final = Path(__file__).parent / "inspector"
+
+_FIRST_FILE: Final = "."
+"""What the server's root is called among the files."""
 
 _PAGE_HEADERS: Final = {
     "content-security-policy": "default-src 'self'; frame-ancestors 'none'",
@@ -175,8 +180,19 @@ class _Files(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
+        if path == _FIRST_FILE:
+            asyncio.get_running_loop().run_in_executor(None, _make_ready)
         response.headers.update(_PAGE_HEADERS)
         return response
+
+
+@cache
+def _make_ready() -> None:
+    """Load what the page's first question needs, while the browser loads its scripts."""
+    from ctxmgr.core.vocabularies import CL100K, named_vocabulary
+
+    import_module("ctxmgr.surfaces.timelines")
+    named_vocabulary(CL100K)
 
 
 async def _protocol_error(_request: Request, error: Exception) -> Response:

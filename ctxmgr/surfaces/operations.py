@@ -108,10 +108,12 @@ async def serve(
     rate: Annotated[
         int, Param("Requests a second of one client, on average.", metavar="NUMBER")
     ] = 500,
+    no_open: Annotated[bool, Param("Do not open the inspector in a browser.")] = False,
 ) -> None:
-    """Serve the store over HTTP until it is interrupted.
+    """Serve the store over HTTP, and its inspector, until it is interrupted.
 
-    Prints where it listens. Beyond loopback a token is needed, which `ctxmgr token` makes; put a
+    Prints where it listens, and opens the inspector there in the browser of whoever sits at the
+    terminal. Beyond loopback a token is needed, which `ctxmgr token` makes; put a
     proxy with TLS before it there. SIGTERM and Ctrl-C end the event streams, finish what was
     begun and close the store.
     """
@@ -127,6 +129,7 @@ async def serve(
         read_only=read_only,
         require_token=require_token,
         rate_per_second=rate,
+        open_inspector=not no_open,
     )
 
 

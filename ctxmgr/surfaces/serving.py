@@ -18,6 +18,7 @@ from ctxmgr.app import App
 from ctxmgr.errors import Denied, Incorrect, NotFound, Unavailable
 from ctxmgr.settings import data_dir
 from ctxmgr.surfaces.access_tokens import Keys, load_secret
+from ctxmgr.surfaces.browsers import open_page, sees_a_browser
 from ctxmgr.surfaces.catalogue import Operation
 from ctxmgr.surfaces.event_hub import Hub
 from ctxmgr.surfaces.http_api import build
@@ -57,8 +58,9 @@ async def serve_until_cancelled(
     read_only: bool,
     require_token: bool,
     rate_per_second: int,
+    open_inspector: bool,
 ) -> None:
-    """Serve the app's store; say where."""
+    """Serve the app's store; say where, and show it to whoever sits there."""
     needed = require_token or not address.is_loopback
     keys = _keys(needed=needed)
     store = await app.store()
@@ -76,7 +78,10 @@ async def serve_until_cancelled(
     with _listening(address) as listener:
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        app.write(f"ctxmgr serves {(await store.status()).url} at http://{shown}:{port}\n")
+        url = f"http://{shown}:{port}"
+        app.write(f"ctxmgr serves {(await store.status()).url} at {url}\n")
+        if open_inspector and sees_a_browser():
+            open_page(url)
         await _run(api, hub, listener)
 
 

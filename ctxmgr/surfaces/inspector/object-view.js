@@ -1,0 +1,156 @@
+// One object: where it stands in the session, its versions, what changed in each, and its text.
+
+import { get, post } from "./api.js";
+import { diffView } from "./diff-view.js";
+import { h, number, shortId, time } from "./dom.js";
+
+const VERSIONS_MAX = 1_000;
+
+export class ObjectView {
+  constructor(session, { onFault }) {
+    this.session = session;
+    this.onFault = onFault;
+    this.element = h("div", { class: "object", "aria-label": "Object" });
+    this.#empty();
+  }
+
+  /** Show an object by the name that the agent knows it by. */
+  async show(objectId, name = objectId) {
+    this.version = objectId === this.objectId ? this.version : null;
+    this.objectId = objectId;
+    this.name = name;
+    await this.refresh();
+  }
+
+  /** Read again what is shown. */
+  async refresh() {
+    if (!this.objectId) return this.#empty();
+    const asked = this.objectId;
+    this.asking?.abort();
+    this.asking = new AbortController();
+    try {
+      const [now, history] = await Promise.all([
+        get("/show", { name: asked, session: this.session.id }, this.asking),
+        get("/history", { object_id: asked, limit: VERSIONS_MAX }, this.asking),
+      ]);
+      if (asked !== this.objectId) return null;
+      Object.assign(this, { now, history: history.entries });
+      const last = history.entries.length;
+      return await this.#at(Math.min(this.version ?? last, last));
+    } catch (error) {
+      if (error.name !== "AbortError") this.onFault(error);
+      return null;
+    }
+  }
+
+  /** Show it in full, or fold it. */
+  toggleActive() {
+    return this.#change(this.now?.level === "active" ? "deactivate" : "activate");
+  }
+
+  togglePinned() {
+    return this.#change(this.now?.pinned ? "unpin" : "pin");
+  }
+
+  async #change(what) {
+    if (!this.now) return;
+    try {
+      await post(`/${what}`, { session: this.session.id, object_id: this.objectId });
+      await this.refresh();
+    } catch (error) {
+      this.onFault(error);
+    }
+  }
+
+  async #at(version) {
+    const asked = this.objectId;
+    this.version = version;
+    const entry = this.history[version - 1];
+    const [seen, difference] = await Promise.all([
+      entry.deleted ? null : get("/show", { name: asked, session: this.session.id, version }, this.asking),
+      version > 1 && !entry.deleted && !this.history[version - 2].deleted
+        ? get("/diff", { name: asked, session: this.session.id, from: version - 1, to: version }, this.asking)
+        : null,
+    ]);
+    if (asked !== this.objectId || version !== this.version) return;
+    this.#draw(seen, difference);
+  }
+
+  #draw(seen, difference) {
+    const { now } = this;
+    this.element.replaceChildren(
+      h("h2", { title: this.objectId }, this.name),
+      h(
+        "div",
+        { class: "facts" },
+        h("span", {}, now.kind),
+        h("span", { class: "level-word" }, now.level),
+        now.pinned ? h("span", {}, "pinned") : null,
+        now.state ? h("span", {}, now.state) : null,
+        h("span", { class: "faint" }, shortId(this.objectId)),
+      ),
+      h(
+        "div",
+        { class: "actions" },
+        this.#button("activate", now.level !== "active"),
+        this.#button("deactivate", now.level === "active"),
+        this.#button("pin", !now.pinned),
+        this.#button("unpin", now.pinned),
+      ),
+      h("h3", {}, `Versions (${number(this.history.length)})`),
+      this.#versions(),
+      ...this.#changes(difference),
+      h("h3", {}, `Version ${this.version}`),
+      seen ? content(seen) : h("p", { class: "faint" }, "There is nothing from then on."),
+    );
+  }
+
+  #button(what, offered) {
+    return offered ? h("button", { type: "button", "data-change": what, onclick: () => this.#change(what) }, what) : null;
+  }
+
+  #versions() {
+    const rows = this.history.map((entry, at) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: at + 1 === this.version ? "version chosen" : "version",
+          "aria-pressed": at + 1 === this.version ? "true" : "false",
+          onclick: () => this.#at(at + 1).catch((error) => error.name !== "AbortError" && this.onFault(error)),
+        },
+        h("b", {}, String(at + 1)),
+        h("span", {}, `true from ${time(entry.valid_time, { exact: true })}`),
+        h("span", { class: "faint" }, `stored ${time(entry.system_time, { exact: true })}, transaction ${entry.sequence}`),
+      ),
+    );
+    return h("div", { class: "versions" }, ...rows);
+  }
+
+  #changes(difference) {
+    if (!difference) return [];
+    const fields = difference.fields.map((each) =>
+      h("div", { class: "field" }, h("b", {}, each.field), ` ${said(each.before)} → ${said(each.after)}`),
+    );
+    return [
+      h("h3", {}, `From version ${difference.before.version} to ${difference.after.version}`),
+      ...fields,
+      diffView(difference.diff, { same: fields.length ? "The text is the same." : "They are the same." }),
+    ];
+  }
+
+  #empty() {
+    this.now = null;
+    this.element.replaceChildren(h("p", { class: "faint hint" }, "Choose an object to see its versions, what changed, and its text."));
+    return null;
+  }
+}
+
+function content(seen) {
+  if (seen.content === null) return h("p", { class: "faint" }, seen.state === "stub" ? "It was seen and never read." : "It has no text.");
+  return h("pre", { class: "content" }, seen.content);
+}
+
+function said(value) {
+  return value === null || value === undefined ? "nothing" : typeof value === "object" ? JSON.stringify(value) : String(value);
+}
