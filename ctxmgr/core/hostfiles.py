@@ -36,6 +36,7 @@ READS_MAX: Final = 3
 PATH_BYTES_MAX: Final = 4_095
 """Linux's PATH_MAX without the NUL at its end: the sandbox's kernel takes no longer one."""
 
+_OPENS_BY_DESCRIPTOR: Final = hasattr(os, "O_PATH")
 _READ_ONLY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 assert FILE_BYTES_MAX * 6 <= DOCUMENT_BYTES_MAX
@@ -141,24 +142,25 @@ class HostFiles:
     ) -> Read | Refused:
         if not stat.S_ISREG(before.st_mode):
             return Refused(Refusal.NOT_A_FILE, _kind(before.st_mode))
-        if self._is_made_up(fd, before.st_dev):
+        if before.st_dev not in self._real_devices and self._is_made_up(fd, before.st_dev):
             return Refused(Refusal.NOT_A_FILE, "a file that the kernel makes up")
         data = _bytes(fd, size=min(before.st_size, bytes_max) + 1)
-        after = os.fstat(fd)
-        if max(after.st_size, len(data)) > bytes_max:
-            return _too_large(max(after.st_size, len(data)), bytes_max)
+        after, size = os.fstat(fd), len(data)
+        if size > bytes_max or after.st_size > bytes_max:
+            return _too_large(max(after.st_size, size), bytes_max)
+        seen = _fingerprint(after)
         return Read(
             place=found[0],
             agent_path=found[1],
-            fingerprint=_fingerprint(after),
+            fingerprint=seen,
             data=data,
-            whole=len(data) == after.st_size and _is_same(before, after),
+            whole=size == seen.size
+            and before.st_mtime_ns == seen.mtime_ns
+            and before.st_ctime_ns == seen.ctime_ns,
         )
 
     def _is_made_up(self, fd: int, device: int) -> bool:
         """Ask the kernel once for each filesystem that cannot be replaced by another meanwhile."""
-        if device in self._real_devices:
-            return False
         if is_made_up(fd):
             return True
         if self._roots.holds(device):
@@ -169,7 +171,7 @@ class HostFiles:
 def _open_to_read(reached: Reached) -> int:
     # Opened by its descriptor, so that it is the very thing whose kind was checked: a device put
     # there since would notice being opened by its name.
-    if reached.fd is not None and hasattr(os, "O_PATH"):
+    if reached.fd is not None and _OPENS_BY_DESCRIPTOR:
         return os.open(f"/proc/self/fd/{reached.fd}", _READ_ONLY)
     if reached.folder is None:
         assert reached.fd is not None, "a mount is held open"
@@ -209,10 +211,6 @@ def _fingerprint(status: os.stat_result) -> Fingerprint:
         size=status.st_size,
         inode=status.st_ino,
     )
-
-
-def _is_same(before: os.stat_result, after: os.stat_result) -> bool:
-    return (before.st_mtime_ns, before.st_ctime_ns) == (after.st_mtime_ns, after.st_ctime_ns)
 
 
 def _too_large(size: int, bytes_max: int) -> Refused:

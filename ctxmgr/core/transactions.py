@@ -33,7 +33,7 @@ SEQUENCE_MAX: Final = 2**63 - 1
 """What both engines count transactions with."""
 
 _INTEGER_MAX: Final = 2**63 - 1
-_OPERATIONS: Final = (Put, Delete, Match)
+_WRITES: Final = (Put, Delete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +49,21 @@ def check_operations(operations: Iterable[Operation], kinds: Mapping[str, Kind])
     given = tuple(operations)
     if len(given) > OPERATIONS_MAX:
         raise Incorrect(f"{len(given)} operations in one transaction; {OPERATIONS_MAX} at most")
+    matches: list[Match] = []
+    writes: list[Put | Delete] = []
     for each in given:
-        if not isinstance(each, _OPERATIONS):
+        if isinstance(each, Match):
+            _check_match(each)
+            matches.append(each)
+        elif isinstance(each, _WRITES):
+            _check_write(each, kinds)
+            writes.append(each)
+        else:
             raise Incorrect(f"{each!r:.80} is no put, delete or match")
-    matches = tuple(each for each in given if isinstance(each, Match))
-    writes = tuple(each for each in given if not isinstance(each, Match))
-    for match in matches:
-        check_object_id(match.object_id)
-        _check_token(match)
-        _check_instant(match.valid_time, "valid_time")
-    for write in writes:
-        _check_write(write, kinds)
     if len(given) > 1:
         _refuse_twice([written_id(write) for write in writes])
         _refuse_twice([(match.object_id, match.valid_time) for match in matches])
-    return Checked(matches, writes)
+    return Checked(tuple(matches), tuple(writes))
 
 
 def written_id(write: Put | Delete) -> str:
@@ -127,12 +127,12 @@ def _check_write(write: Put | Delete, kinds: Mapping[str, Kind]) -> None:
             _check_declared(write.document, kind)
     else:
         check_object_id(write.object_id)
-    _check_instant(write.valid_from, "valid_from")
-    _check_instant(write.valid_to, "valid_to")
-    if write.valid_to is not None and (
-        write.valid_from is None or write.valid_to <= write.valid_from
-    ):
-        raise Incorrect(f"{written_id(write)}: valid_to needs a valid_from before it")
+    if write.valid_from is not None:
+        _check_instant(write.valid_from, "valid_from")
+    if write.valid_to is not None:
+        _check_instant(write.valid_to, "valid_to")
+        if write.valid_from is None or write.valid_to <= write.valid_from:
+            raise Incorrect(f"{written_id(write)}: valid_to needs a valid_from before it")
 
 
 def _check_declared(document: Document, kind: Kind) -> None:
@@ -154,10 +154,13 @@ def fits(value: object, declared: FieldType) -> bool:
     return is_integer and abs(value) <= _INTEGER_MAX  # type: ignore[arg-type]
 
 
-def _check_token(match: Match) -> None:
+def _check_match(match: Match) -> None:
+    check_object_id(match.object_id)
     token = match.token
     if token is not None and not (isinstance(token, str) and token.isascii()):
         raise Incorrect(f"{match.object_id}: {token!r:.80} is no version token")
+    if match.valid_time is not None:
+        _check_instant(match.valid_time, "valid_time")
 
 
 def _check_sequence(sequence: int | None, name: str, *, lowest: int) -> None:

@@ -15,7 +15,8 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ctxmgr.core.canonical import canonical
+import orjson
+
 from ctxmgr.core.store import Match
 
 MARK_EVERY: Final = 64
@@ -92,5 +93,6 @@ def had_matches(written: bytes | None, matches: tuple[Match, ...]) -> bool:
 
 def hash_of_matches(matches: tuple[Match, ...]) -> bytes:
     """Name the matches of a transaction, in 8 bytes."""
-    plain = [[each.object_id, each.token, each.valid_time] for each in matches]
-    return hashlib.sha256(canonical(plain)).digest()[:8]
+    # Of texts, small integers and nulls in lists orjson's form is the canonical one.
+    plain = [(each.object_id, each.token, each.valid_time) for each in matches]
+    return hashlib.sha256(orjson.dumps(plain)).digest()[:8]
