@@ -12,7 +12,10 @@ from typing import Any
 
 import httpx
 
-CTXMGR = (sys.executable, "-c", "from ctxmgr.surfaces.cli import main; main()")
+CTXMGR = (
+    *("env", "--default-signal=INT"),  # a shell's background job ignores it
+    *(sys.executable, "-c", "from ctxmgr.surfaces.cli import main; main()"),
+)
 WAIT_SECONDS = 60
 RATE = "1000000"
 

@@ -193,6 +193,7 @@ async def test_secrets_are_masked_in_what_an_agent_is_told(worked: Worked) -> No
 async def test_a_signal_ends_a_server_that_waits_for_input(worked: Worked, sent: int) -> None:
     """Whoever started it must not have to kill it, or to send it another line."""
     process = await asyncio.create_subprocess_exec(
+        *("env", "--default-signal=INT"),  # a shell's background job ignores it
         *(sys.executable, *SERVER, "--store", worked.url),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
