@@ -47,7 +47,7 @@ class Sizes:
 
 
 FULL: Final = Sizes(objects=100_000, pool=2_000, active=50, rounds=7, on_xtdb=5_000)
-QUICK: Final = Sizes(objects=5_000, pool=500, active=50, rounds=3, on_xtdb=1_000)
+QUICK: Final = Sizes(objects=5_000, pool=500, active=50, rounds=3, on_xtdb=5_000)
 
 _SESSION: Final = "resumed"
 _CALLS_PER_TURN: Final = 5
