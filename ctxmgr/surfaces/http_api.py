@@ -76,6 +76,7 @@ _FIRST_FILE: Final = "."
 """What the server's root is called among the files."""
 
 _PAGE_HEADERS: Final = {
+    "cache-control": "no-cache",  # asked for each time: scripts of two versions would not fit
     "content-security-policy": "default-src 'self'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",

@@ -23,10 +23,10 @@ export function onTokenNeeded(ask) {
 
 /** Take a token from the address, where it would be seen and kept. */
 export function adoptToken() {
-  const found = /(?:^#|&)token=([^&]+)/.exec(location.hash);
+  const found = /(?:^#|&)token=([\w.~-]+)/.exec(location.hash);
   if (found) {
-    sessionStorage.setItem(TOKEN, decodeURIComponent(found[1]));
-    history.replaceState(null, "", location.pathname + "#/");
+    sessionStorage.setItem(TOKEN, found[1]);
+    history.replaceState(null, "", `${location.pathname}#/`);
   }
 }
 

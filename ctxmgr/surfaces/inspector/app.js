@@ -21,6 +21,7 @@ const SESSIONS_QUIET_MS = 500;
 const NOTICE_MS = 12_000;
 const NOTICES_MAX = 3;
 const THEME = "ctxmgr-theme";
+const NO_SESSION = "There is no session in this store yet. `ctxmgr demo --store URL` makes one, and so does your harness.";
 const TABS = [["turn", "Prompt"], ["objects", "Objects"], ["time", "As of"]];
 
 const byId = (id) => document.getElementById(id);
@@ -28,6 +29,7 @@ const byId = (id) => document.getElementById(id);
 class App {
   constructor() {
     this.sessions = [];
+    this.hint = "Loading…";
     this.list = new VirtualList({
       rowHeight: SESSION_ROW,
       draw: (each) => sessionRow(each),
@@ -39,7 +41,6 @@ class App {
   }
 
   async start() {
-    adoptToken();
     onTokenNeeded(askForToken);
     addEventListener("hashchange", () => this.#route());
     this.#route();
@@ -47,7 +48,7 @@ class App {
     await this.#loadSessions();
     hear({
       onEvent: (event) => this.#heard(event),
-      onState: (live) => showLive(live),
+      onState: (live) => this.#connected(live),
       signal: new AbortController().signal,
     }).catch(fault);
   }
@@ -62,11 +63,13 @@ class App {
         cursor = page.cursor;
       } while (cursor);
     } catch (error) {
-      if (error.status === 403 && this.open) return; // a token of one session lists none
-      fault(error);
+      this.hint = error.status === 403 ? "This token opens one session: its address is #/s/SESSION/turn." : error.message;
+      if (error.status !== 403 || !this.open) fault(error); // a token of one session lists none
+      if (!this.open) this.#welcome();
       return;
     }
     this.sessions = found.sort((one, other) => other.last_activity - one.last_activity);
+    this.hint = this.sessions.length ? "Choose a session." : NO_SESSION;
     this.#listed();
     if (!this.open) this.#welcome();
   }
@@ -74,35 +77,56 @@ class App {
   #listed() {
     const wanted = byId("session-filter").value.toLowerCase();
     const shown = this.sessions.filter((each) => !wanted || each.session_id.toLowerCase().includes(wanted));
-    this.list.show(shown);
-    this.list.mark(shown.findIndex((each) => each.session_id === this.open?.session.id));
+    this.list.show(shown, { key: (each) => each.session_id });
+    const at = shown.findIndex((each) => each.session_id === this.open?.session.id);
+    if (at !== this.list.chosen) this.list.mark(at);
   }
 
   #welcome() {
-    const hint = this.sessions.length
-      ? "Choose a session."
-      : "There is no session in this store yet. `ctxmgr demo --store URL` makes one, and so does your harness.";
-    byId("main").replaceChildren(h("p", { class: "hint faint" }, hint));
+    byId("main").replaceChildren(h("p", { class: "hint faint" }, this.hint));
+  }
+
+  /** After a while without connection anything may have happened. */
+  #connected(live) {
+    showLive(live);
+    const { session } = this.open ?? {};
+    if (live) session?.hear({ name: "turn_finished", data: { session_id: session.id } });
+    if (live) this.#sessionsSoon();
   }
 
   #heard(event) {
-    const about = event.data.session_id ?? null;
-    if (this.open && (about === null || about === this.open.session.id)) this.open.session.hear(event);
-    this.soon ??= setTimeout(() => {
+    if (event.id === null) return; // how the stream ends is no event of the store
+    const { open } = this;
+    if (open && this.#isAbout(event.data, open.session.id)) open.session.hear(event);
+    this.#sessionsSoon();
+  }
+
+  #isAbout({ session_id: id, chat_ref: chat, object_id: objectId }, open) {
+    if (id ?? chat) return id === open || chat === `chat:${open}`;
+    return this.open.panels.objects.knows(objectId);
+  }
+
+  /** One load at a time; what is told meanwhile makes for one more. */
+  #sessionsSoon() {
+    this.more = true;
+    this.soon ??= setTimeout(async () => {
+      this.more = false;
+      await this.#loadSessions();
       this.soon = null;
-      this.#loadSessions();
+      if (this.more) this.#sessionsSoon();
     }, SESSIONS_QUIET_MS);
   }
 
   #route() {
-    const [, place, name, tab, ...rest] = location.hash.split("/");
-    if (place !== "s" || !name) {
+    adoptToken();
+    const [, place, id, tab, ...rest] = addressed();
+    if (place !== "s" || !id) {
       this.open?.close();
       this.open = null;
+      this.#listed();
       this.#welcome();
       return;
     }
-    const id = decodeURIComponent(name);
     if (this.open?.session.id !== id) {
       this.open?.close();
       this.open = new OpenSession(id);
@@ -110,7 +134,7 @@ class App {
       this.open.load();
       this.#listed();
     }
-    this.open.show(tab || "turn", rest.map(decodeURIComponent).join("/"));
+    this.open.show(tab || "turn", rest.join("/"));
   }
 }
 
@@ -141,7 +165,12 @@ class OpenSession {
     try {
       await this.session.load();
     } catch (error) {
-      if (error.name !== "AbortError") fault(error);
+      if (error.name === "AbortError") return;
+      fault(error);
+      if (!this.session.entries.length) {
+        this.element.append(h("p", { class: "hint bad" }, error.message, " ", error.next ?? ""));
+        this.place.remove();
+      }
     }
   }
 
@@ -154,7 +183,8 @@ class OpenSession {
     if (this.tab === "turn") this.turn = Number(rest) || null;
     if (this.tab === "objects") this.objectId = rest || null;
     [...this.tabs.children].forEach((each) => each.setAttribute("aria-selected", each.dataset.tab === this.tab ? "true" : "false"));
-    this.place.replaceChildren(this.panels[this.tab].element);
+    const panel = this.panels[this.tab].element;
+    if (this.place.firstChild !== panel) this.place.replaceChildren(panel); // put there again it would lose focus and place
     if (this.tab !== "objects") this.panels.objects.hide();
     this.#shown();
   }
@@ -237,6 +267,16 @@ class OpenSession {
   }
 }
 
+/** The parts of the address; one that no page of ours has made is the beginning. */
+function addressed() {
+  try {
+    return location.hash.split("/").map(decodeURIComponent);
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error;
+    return [];
+  }
+}
+
 function go(session, tab, rest = "") {
   const parts = ["#", "s", encodeURIComponent(session), tab, ...(rest ? [encodeURIComponent(rest)] : [])];
   location.hash = parts.join("/");
@@ -265,6 +305,7 @@ function showLive(live) {
   const mark = byId("live");
   mark.textContent = live ? "●" : "○";
   mark.className = live ? "live" : "";
+  mark.setAttribute("aria-label", live ? "live" : "not connected");
   mark.title = live ? "live: changes show by themselves" : "not connected; trying again";
 }
 

@@ -16,7 +16,7 @@ export class ObjectView {
 
   /** Show an object by the name that the agent knows it by. */
   async show(objectId, name = objectId) {
-    this.version = objectId === this.objectId ? this.version : null;
+    this.picked = objectId === this.objectId ? this.picked : null;
     this.objectId = objectId;
     this.name = name;
     await this.refresh();
@@ -30,13 +30,13 @@ export class ObjectView {
     this.asking = new AbortController();
     try {
       const [now, history] = await Promise.all([
-        get("/show", { name: asked, session: this.session.id }, this.asking),
+        get("/show", { name: asked, session: this.session.ref }, this.asking),
         get("/history", { object_id: asked, limit: VERSIONS_MAX }, this.asking),
       ]);
       if (asked !== this.objectId) return null;
-      Object.assign(this, { now, history: history.entries });
+      Object.assign(this, { now, history: history.entries, cut: history.cursor !== null });
       const last = history.entries.length;
-      return await this.#at(Math.min(this.version ?? last, last));
+      return await this.#at(Math.min(this.picked ?? last, last));
     } catch (error) {
       if (error.name !== "AbortError") this.onFault(error);
       return null;
@@ -55,11 +55,17 @@ export class ObjectView {
   async #change(what) {
     if (!this.now) return;
     try {
-      await post(`/${what}`, { session: this.session.id, object_id: this.objectId });
+      await post(`/${what}`, { session: this.session.ref, object_id: this.objectId });
       await this.refresh();
     } catch (error) {
       this.onFault(error);
     }
+  }
+
+  /** A version that somebody chose stays, whatever is written; otherwise the newest is shown. */
+  #pick(version) {
+    this.picked = version;
+    return this.#at(version);
   }
 
   async #at(version) {
@@ -67,9 +73,9 @@ export class ObjectView {
     this.version = version;
     const entry = this.history[version - 1];
     const [seen, difference] = await Promise.all([
-      entry.deleted ? null : get("/show", { name: asked, session: this.session.id, version }, this.asking),
+      entry.deleted ? null : get("/show", { name: asked, session: this.session.ref, version }, this.asking),
       version > 1 && !entry.deleted && !this.history[version - 2].deleted
-        ? get("/diff", { name: asked, session: this.session.id, from: version - 1, to: version }, this.asking)
+        ? get("/diff", { name: asked, session: this.session.ref, from: version - 1, to: version }, this.asking)
         : null,
     ]);
     if (asked !== this.objectId || version !== this.version) return;
@@ -78,6 +84,9 @@ export class ObjectView {
 
   #draw(seen, difference) {
     const { now } = this;
+    const drawn = JSON.stringify([now, this.history, this.version]);
+    if (drawn === this.drawn) return; // nothing of it is new: focus and place stay
+    this.drawn = drawn;
     this.element.replaceChildren(
       h("h2", { title: this.objectId }, this.name),
       h(
@@ -97,7 +106,7 @@ export class ObjectView {
         this.#button("pin", !now.pinned),
         this.#button("unpin", now.pinned),
       ),
-      h("h3", {}, `Versions (${number(this.history.length)})`),
+      h("h3", {}, `Versions (${this.cut ? "the first " : ""}${number(this.history.length)})`),
       this.#versions(),
       ...this.#changes(difference),
       h("h3", {}, `Version ${this.version}`),
@@ -117,7 +126,7 @@ export class ObjectView {
           type: "button",
           class: at + 1 === this.version ? "version chosen" : "version",
           "aria-pressed": at + 1 === this.version ? "true" : "false",
-          onclick: () => this.#at(at + 1).catch((error) => error.name !== "AbortError" && this.onFault(error)),
+          onclick: () => this.#pick(at + 1).catch((error) => error.name !== "AbortError" && this.onFault(error)),
         },
         h("b", {}, String(at + 1)),
         h("span", {}, `true from ${time(entry.valid_time, { exact: true })}`),
@@ -141,6 +150,7 @@ export class ObjectView {
 
   #empty() {
     this.now = null;
+    this.drawn = null;
     this.element.replaceChildren(h("p", { class: "faint hint" }, "Choose an object to see its versions, what changed, and its text."));
     return null;
   }

@@ -13,6 +13,8 @@ export class ObjectsPanel {
     this.session = session;
     this.onFault = onFault;
     this.objects = [];
+    this.ids = new Set();
+    this.loading = null;
     this.list = new VirtualList({
       rowHeight: ROW_HEIGHT,
       draw: (each) => row(each),
@@ -45,26 +47,40 @@ export class ObjectsPanel {
     this.shown = true;
     this.objectId = objectId;
     if (!this.objects.length) await this.#load();
-    this.#mark();
+    if (objectId !== this.objectId) return; // another was chosen meanwhile
+    this.list.mark(this.list.items.findIndex((each) => each.object_id === objectId));
     await this.view.show(objectId, this.objects.find((each) => each.object_id === objectId)?.name);
+  }
+
+  /** Tell whether an object may be one of this session's: before the list is read, any may. */
+  knows(objectId) {
+    return !this.objects.length || this.ids.has(objectId);
   }
 
   hide() {
     this.shown = false;
   }
 
-  async #load() {
-    this.asking?.abort();
-    this.asking = new AbortController();
+  /** Read all pages; asked again meanwhile, once more after that. */
+  #load() {
+    this.again = this.loading !== null;
+    this.loading ??= this.#pages().finally(() => {
+      this.loading = null;
+      if (this.again && this.shown) this.#load();
+    });
+    return this.loading;
+  }
+
+  async #pages() {
     const found = [];
     let cursor = null;
     try {
       do {
-        const page = await get("/objects", { session: this.session.id, limit: PAGE, cursor }, this.asking);
+        const page = await get("/objects", { session: this.session.ref, limit: PAGE, cursor }, this.session.ending);
         found.push(...page.objects);
         cursor = page.cursor;
-        // the first page is shown at once; of a list that is there already, nothing before all is read
-        if (!this.objects.length || this.objects.length < found.length || !cursor) this.#adopt(found);
+        // a list that is there already stays until all of the new one is read
+        if (!cursor || this.objects.length < found.length) this.#adopt(found);
       } while (cursor);
       await this.view.refresh();
     } catch (error) {
@@ -74,6 +90,7 @@ export class ObjectsPanel {
 
   #adopt(found) {
     this.objects = [...found];
+    this.ids = new Set(found.map((each) => each.object_id));
     this.#listed();
   }
 

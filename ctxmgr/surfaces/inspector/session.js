@@ -24,6 +24,11 @@ export class Session extends EventTarget {
 
   #gotNewest;
 
+  /** As the server names it without doubt: a session's own id may begin with ``session:``. */
+  get ref() {
+    return `session:${this.id}`;
+  }
+
   /** The last turn, or 0. */
   get last() {
     return this.entries.at(-1)?.turn ?? 0;
@@ -35,22 +40,16 @@ export class Session extends EventTarget {
   }
 
   /** Load all; the newest turns are shown before anything else is asked for. */
-  async load() {
-    const newest = await this.#timeline({ limit: TURNS_FIRST }).finally(this.#gotNewest);
-    this.#adopt(newest);
-    await this.#loadOverview();
-    let before = newest.earlier;
-    while (before !== null) {
-      const page = await this.#timeline({ limit: TURNS_AT_ONCE, before });
-      this.#adopt(page);
-      before = page.earlier;
-    }
+  load() {
+    this.loading = this.#load();
+    return this.loading;
   }
 
   /** Take note of an event, and load what it concerns once it is quiet. */
   hear(event) {
     this.turned ||= event.name === "turn_finished" && event.data.session_id === this.id;
-    this.soon ??= setTimeout(() => this.#catchUp(), QUIET_MS);
+    this.stale = true;
+    this.#soon();
   }
 
   close() {
@@ -58,24 +57,50 @@ export class Session extends EventTarget {
     clearTimeout(this.soon);
   }
 
-  async #catchUp() {
-    const turned = this.turned;
-    this.turned = false;
+  async #load() {
     try {
-      await Promise.all([this.#loadOverview(), turned ? this.#newTurns() : null]);
+      const newest = await this.#timeline({ limit: TURNS_FIRST });
+      this.#adopt(newest);
+      this.#gotNewest();
+      let before = newest.earlier;
+      await this.#loadOverview();
+      while (before !== null) {
+        const page = await this.#timeline({ limit: TURNS_AT_ONCE, before });
+        this.#adopt(page);
+        before = page.earlier;
+      }
+    } finally {
+      this.#gotNewest();
+    }
+  }
+
+  #soon() {
+    if (!this.catching && !this.ending.signal.aborted) this.soon ??= setTimeout(() => this.#catchUp(), QUIET_MS);
+  }
+
+  /** Load what is new; what is told meanwhile is loaded after that. */
+  async #catchUp() {
+    const { turned } = this;
+    Object.assign(this, { soon: null, catching: true, stale: false, turned: false });
+    try {
+      await this.loading;
+      await this.#loadOverview();
+      if (turned) await this.#newTurns();
       this.#tell("objects");
     } catch (error) {
+      this.turned ||= turned;
       if (!this.ending.signal.aborted) this.#tell("fault", error);
     } finally {
-      this.soon = null;
+      this.catching = false;
     }
-    if (this.turned) this.hear({ name: "more" });
+    if (this.stale) this.#soon();
   }
 
   async #newTurns() {
     // as many as there may be, and one that is known, with which the first of them is compared
     const known = this.last;
-    const found = await this.#timeline({ limit: Math.max(2, this.overview.turns - known + 1) });
+    const limit = Math.min(Math.max(2, this.overview.turns - known + 1), TURNS_AT_ONCE);
+    const found = await this.#timeline({ limit });
     const more = found.entries.filter((each) => each.turn > known);
     if (known && more.length && more[0].turn !== known + 1) return this.#startAgain();
     this.#adopt({ ...found, entries: more });
@@ -88,12 +113,12 @@ export class Session extends EventTarget {
   }
 
   async #loadOverview() {
-    this.overview = await get("/show", { name: `session:${this.id}` }, this.ending);
+    this.overview = await get("/show", { name: this.ref }, this.ending);
     this.#tell("overview");
   }
 
   #timeline(query) {
-    return get("/timeline", { session: this.id, ...query }, this.ending);
+    return get("/timeline", { session: this.ref, ...query }, this.ending);
   }
 
   #adopt({ entries, sections, turns }) {

@@ -38,7 +38,9 @@ export class TimePanel {
   show(turn) {
     this.#range();
     const at = this.session.entry(turn)?.valid_time ?? this.to;
-    if (this.asked === undefined) this.#set(at, at);
+    if (this.asked === undefined) return this.#set(at, at);
+    this.#place(this.valid, this.valid.instant);
+    return this.#place(this.known, this.known.instant);
   }
 
   /** Go to the end of a turn, on both axes or on the one that was moved last. */
@@ -80,6 +82,7 @@ export class TimePanel {
     this.#place(this.valid, valid);
     this.#place(this.known, known);
     this.asked = `${valid} ${known}`;
+    this.difference.replaceChildren();
     clearTimeout(this.soon);
     this.soon = setTimeout(() => this.#load(valid, known), SETTLE_MS);
   }
@@ -96,8 +99,9 @@ export class TimePanel {
     this.asking?.abort();
     this.asking = new AbortController();
     try {
-      const found = await get("/as-of", { name: `session:${this.session.id}`, valid_time: valid, system_time: known }, this.asking);
-      this.#draw(found);
+      const found = await get("/as-of", { name: this.session.ref, valid_time: valid, system_time: known }, this.asking);
+      if (found.differing) this.#draw(found);
+      else this.found.replaceChildren(h("p", { class: "faint" }, "There was no such session then, as far as was known."));
     } catch (error) {
       if (error.name === "AbortError") return;
       if (error.code !== "not_found") return this.onFault(error);
@@ -112,7 +116,7 @@ export class TimePanel {
     const besides = found.differing.filter((each) => !shown.some((other) => other.object_id === each.object_id));
     this.found.replaceChildren(
       h("div", { class: "facts" }, h("span", {}, turnCount(found.turns)), ...counts.map((each) => h("span", {}, h("b", {}, number(found[each])), ` ${each}`))),
-      h("h3", {}, "Shown in full or pinned then"),
+      h("h3", {}, found.active > shown.length ? `Shown in full or pinned then (the first ${number(shown.length)})` : "Shown in full or pinned then"),
       this.#table(shown),
       h("h3", {}, `Not as it was believed (${number(found.differing.length)} of ${number(found.compared)} compared)`),
       besides.length || wrong.size ? this.#table([...shown.filter((each) => each.differs), ...besides.map((each) => ({ ...each, differs: true }))]) : h("p", { class: "faint" }, "All was as it was believed."),
@@ -138,8 +142,10 @@ export class TimePanel {
 
   async #compare({ object_id: objectId, name }) {
     const [valid, known] = [this.valid.instant, this.known.instant];
+    const asked = (this.comparing = `${objectId} ${valid} ${known}`);
     try {
-      const found = await get("/as-of", { name: objectId, session: this.session.id, valid_time: valid, system_time: known });
+      const found = await get("/as-of", { name: objectId, session: this.session.ref, valid_time: valid, system_time: known }, this.session.ending);
+      if (asked !== this.comparing || this.asked !== `${valid} ${known}`) return;
       this.difference.replaceChildren(
         h("h2", { title: objectId }, name),
         h("div", { class: "facts" }, seen("believed", found.believed), seen("true", found.true)),
@@ -149,7 +155,7 @@ export class TimePanel {
         found.content === null ? h("p", { class: "faint" }, "no text") : h("pre", { class: "content" }, found.content),
       );
     } catch (error) {
-      this.onFault(error);
+      if (error.name !== "AbortError") this.onFault(error);
     }
   }
 }

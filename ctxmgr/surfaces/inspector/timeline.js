@@ -42,7 +42,7 @@ export class Timeline {
     this.legend = h("div", { class: "legend" });
     this.element = h("section", { class: "timeline-box", "aria-label": "Timeline" }, this.legend, this.canvas, this.tip);
     new ResizeObserver(() => this.draw()).observe(this.element);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw(), { signal: session.ending.signal });
     session.addEventListener("timeline", () => this.#grown());
   }
 

@@ -49,7 +49,7 @@ export class TurnPanel {
 
   /** Show a turn, once no other is asked for. */
   show(turn) {
-    if (turn === this.turn) return;
+    if (turn === this.turn) return this.#heading(); // its entry may have come since
     this.turn = turn;
     this.view = null;
     this.#heading();
@@ -65,7 +65,7 @@ export class TurnPanel {
   async #load(turn) {
     this.asking = new AbortController();
     try {
-      const view = await get("/turn", { session: this.session.id, turn }, this.asking);
+      const view = await get("/turn", { session: this.session.ref, turn }, this.asking);
       if (turn !== this.turn) return;
       this.view = view;
       this.#heading();
@@ -73,6 +73,7 @@ export class TurnPanel {
       this.#listed();
       await this.#read();
     } catch (error) {
+      if (turn === this.turn) this.turn = null; // the next to show it asks again
       if (error.name !== "AbortError") this.onFault(error);
     }
   }
@@ -142,7 +143,7 @@ export class TurnPanel {
     const { turn } = this;
     if (!this.changes) return this.#prompt();
     if (turn < 2) return this.text.replaceChildren(h("p", { class: "faint" }, "This is the first prompt."));
-    const found = await get("/diff", { name: `session:${this.session.id}`, from_turn: turn - 1, to_turn: turn }, this.asking);
+    const found = await get("/diff", { name: this.session.ref, from_turn: turn - 1, to_turn: turn }, this.asking);
     if (turn !== this.turn || !this.changes) return null;
     const alike = `The first ${number(found.common_chars)} characters are the same.`;
     return this.text.replaceChildren(h("p", { class: "faint" }, alike), diffView(found.diff));

@@ -4,6 +4,8 @@ import { h } from "./dom.js";
 
 const ROWS_AROUND = 8;
 
+let lists = 0;
+
 export class VirtualList {
   /**
    * @param rowHeight in pixels, as the style sheet has it
@@ -16,7 +18,8 @@ export class VirtualList {
     this.onChoose = onChoose;
     this.items = [];
     this.chosen = -1;
-    this.space = h("div", { class: "rows" });
+    this.id = `list-${(lists += 1)}`;
+    this.space = h("div", { class: "rows", role: "presentation" });
     this.element = h(
       "div",
       { class: "virtual-list", tabindex: "0", role: "listbox", "aria-label": label, onkeydown: (event) => this.#key(event) },
@@ -38,6 +41,7 @@ export class VirtualList {
   /** Mark a row and bring it into sight; tell nobody. */
   mark(index) {
     this.chosen = index;
+    this.element.setAttribute("aria-activedescendant", index >= 0 ? `${this.id}-${index}` : "");
     if (index >= 0) this.#intoSight(index);
     this.#paint();
   }
@@ -94,6 +98,7 @@ export class VirtualList {
     const row = h(
       "div",
       {
+        id: `${this.id}-${at}`,
         class: at === this.chosen ? "row chosen" : "row",
         role: "option",
         "aria-selected": at === this.chosen ? "true" : "false",

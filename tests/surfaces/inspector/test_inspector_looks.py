@@ -95,6 +95,27 @@ async def test_it_fits_a_small_screen(server: Server, seen: Worked) -> None:
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+async def test_an_old_turn_is_opened_by_its_address(home: Path) -> None:
+    """Its prompt is there before its bar is, and then what the timeline knows of it too."""
+    url, plan = f"sqlite:///{home}/long.db", LongPlan(turns=200, pool=400, objects=500)
+    async with await ctxmgr.open_store(url) as store:
+        await build_long_session(store, plan)
+    with serving(url, "--no-open") as server:
+        async with browsing(server.url) as page:
+            await open_session(page, server.url, plan.session_id, "turn/5")
+
+            await expect(page.locator(".turn-head")).to_contain_text("from the cache")
+            await expect(page.locator(".turn-head .said").first).to_be_visible()
+
+
+async def test_an_address_that_nobody_made_is_the_beginning(server: Server) -> None:
+    """Half an escape in a link that was cut short does not leave an empty page."""
+    async with browsing(server.url) as page:
+        await page.goto(f"{server.url}/#/s/50%/turn")
+
+        await expect(page.get_by_text("Choose a session.")).to_be_visible()
+
+
 async def test_a_thousand_turns_and_ten_thousand_objects(home: Path) -> None:
     """Only the rows in sight are drawn; the last object is as near as the first."""
     url, plan = f"sqlite:///{home}/long.db", LongPlan()
@@ -114,6 +135,9 @@ async def test_a_thousand_turns_and_ten_thousand_objects(home: Path) -> None:
 
             last = page.locator(".objects .row.chosen")
             await expect(last).to_have_attribute("aria-posinset", "10000")
+            await expect(page.locator(".object h2")).to_be_visible()
+            await expect(last).to_be_in_viewport()
+            await expect(page.locator(".objects .virtual-list")).to_be_focused()
             assert await page.locator(".objects .row").count() < 100
             await photograph(page, "ten-thousand-objects")
 

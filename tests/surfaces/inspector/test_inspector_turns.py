@@ -156,6 +156,32 @@ async def test_a_session_without_turns_says_so(home: Path) -> None:
             await expect(page.get_by_role("heading", name="No turn yet")).to_be_visible()
 
 
+async def test_a_session_that_is_not_there_is_told(server: Server) -> None:
+    """A mistyped name is no session without turns."""
+    async with browsing(server.url) as page:
+        await page.goto(f"{server.url}/#/s/nobody/turn")
+
+        await expect(page.locator(".session .bad")).to_contain_text("nobody")
+
+
+async def test_turns_that_were_missed_appear_after_a_restart(seen: Worked) -> None:
+    """The page was open while the server was not: it catches up by itself."""
+    with serving(seen.url, "--no-open") as first:
+        port = first.url.rpartition(":")[2]
+        async with browsing(first.url) as page:
+            await open_session(page, first.url, seen.sid)
+            await expect(page.locator("#live")).to_have_class("live")
+            first.end()
+            async with ctxmgr.connect(seen.url, tracking=False) as client:
+                session = await client.resume(seen.sid)
+                await session.render("Missed?")
+                await session.end_turn("Not for long.")
+
+            with serving(seen.url, "--no-open", "--port", port):
+                timeline = page.get_by_role("slider", name="Turns")
+                await expect(timeline).to_have_attribute("aria-valuemax", "4", timeout=20_000)
+
+
 async def test_an_empty_store_tells_what_to_do(home: Path) -> None:
     """The first look of somebody who has nothing yet."""
     url = f"sqlite:///{home}/empty.db"
