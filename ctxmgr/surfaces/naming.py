@@ -17,7 +17,7 @@ from ctxmgr.core.hashes import is_hash
 from ctxmgr.core.mounts import Mounts
 from ctxmgr.core.objects import from_document
 from ctxmgr.core.proven_sessions import StoredSets, stored_sets, whole_session
-from ctxmgr.core.sessions import Session
+from ctxmgr.core.sessions import SETS, Session
 from ctxmgr.core.sources import FilesystemSource
 from ctxmgr.core.store import LATEST, PAGE_MAX, AsOf, HistoryEntry, Store, Version
 from ctxmgr.errors import Incorrect, NotFound
@@ -51,9 +51,20 @@ async def require_sets(store: Store, name: str, *, as_of: AsOf = LATEST) -> Stor
     """Return the same with the token that guards its next version."""
     found = await _get_sets(store, name, as_of=as_of)
     if found is None:
-        when = "" if as_of == LATEST else " at that point"
-        raise NotFound(f"there is no session {name}{when}; `ctxmgr sessions` lists them")
+        raise _no_session(name, as_of)
     return found
+
+
+async def require_session_id(store: Store, name: str) -> str:
+    """Return the id of the session that a person means, without reading what it has met."""
+    ids = [session_object_id(name)]
+    if name.startswith(f"{SESSION}:"):
+        ids.insert(0, name)
+    found = await store.get_many(ids, without=SETS)
+    for object_id in ids:
+        if object_id in found:
+            return object_id.removeprefix(f"{SESSION}:")
+    raise _no_session(name, LATEST)
 
 
 def read_session(version: Version) -> Session:
@@ -108,6 +119,11 @@ async def version_at(store: Store, entry: HistoryEntry) -> Version:
     if version is None:
         raise NotFound(f"{entry.object_id} was deleted there")
     return version
+
+
+def _no_session(name: str, as_of: AsOf) -> NotFound:
+    when = "" if as_of == LATEST else " at that point"
+    return NotFound(f"there is no session {name}{when}; `ctxmgr sessions` lists them")
 
 
 async def _get_sets(store: Store, name: str, *, as_of: AsOf) -> StoredSets | None:

@@ -108,12 +108,12 @@ async def timeline(
     prompt shares with the one before it: so much a provider's cache could give. Where it broke, it
     is told why. The last turns are told, in the order they happened; 10,000 at most.
     """
-    from ctxmgr.surfaces.naming import require_session
+    from ctxmgr.surfaces.naming import require_session_id
     from ctxmgr.surfaces.timelines import tell_timeline
 
     store = await app.store()
-    found = await require_session(store, session)
-    return await tell_timeline(store, found.session_id, before=before, limit=limit)
+    session_id = await require_session_id(store, session)
+    return await tell_timeline(store, session_id, before=before, limit=limit)
 
 
 async def turn(
@@ -128,12 +128,12 @@ async def turn(
     Blocks are compared with those of the prompt before: same, new, changed or moved, and which are
     gone. On a terminal, many blocks in a row that are the same are told in one line.
     """
-    from ctxmgr.surfaces.naming import require_session
+    from ctxmgr.surfaces.naming import require_session_id
     from ctxmgr.surfaces.turn_views import view_turn
 
     store = await app.store()
-    found = await require_session(store, session)
-    return await view_turn(store, found.session_id, turn=turn, full=full)
+    session_id = await require_session_id(store, session)
+    return await view_turn(store, session_id, turn=turn, full=full)
 
 
 async def context(
