@@ -1,5 +1,8 @@
 """Who the HTTP API lets in: hosts, origins, tokens, scopes, rates."""
 
+import base64
+import hashlib
+import hmac
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -99,6 +102,29 @@ def test_a_token_ends_when_it_is_revoked_and_the_others_hold(tmp_path: Path) -> 
     assert told == [GRANT.token_id] * 2
     assert (tmp_path / REVOKED_FILE).read_text(encoding="ascii").count("\n") == 1
     assert (tmp_path / REVOKED_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_made_before_tokens_had_ids_holds_and_can_be_revoked(tmp_path: Path) -> None:
+    """It was promised until it expires; and it leaks like any other."""
+    secret = make_secret(tmp_path)
+    lost, kept = (_without_id(secret, expires) for expires in (100, 200))
+    keys = Keys(secret, Revoked(tmp_path))
+    before = keys.read(lost, now=0)
+
+    told = revoke_token(tmp_path, lost)
+
+    assert before == replace(GRANT, token_id=told)
+    with pytest.raises(Denied, match="revoked"):
+        keys.read(lost, now=0)
+    assert keys.read(kept, now=0).expires == 200
+
+
+def _without_id(secret: bytes, expires: int) -> str:
+    """Make a token as an earlier version did."""
+    payload = f'{{"session":"s1","writes":false,"expires":{expires}}}'.encode()
+    signature = hmac.digest(secret, b"ctxmgr access token 1\n" + payload, hashlib.sha256)
+    parts = (base64.urlsafe_b64encode(each).rstrip(b"=").decode() for each in (payload, signature))
+    return "ctxmgr_" + ".".join(parts)
 
 
 def test_a_list_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
