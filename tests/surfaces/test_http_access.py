@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from click.testing import Result
 
 import ctxmgr as package
-from ctxmgr.errors import Denied, Incorrect, NotFound
+from ctxmgr.errors import Denied, Incorrect, NotFound, Unavailable
 from ctxmgr.surfaces.access_tokens import (
     SECRET_FILE,
     Grant,
@@ -100,7 +101,8 @@ def test_a_token_ends_when_it_is_revoked_and_the_others_hold(tmp_path: Path) -> 
         keys.read(lost, now=0)
     assert keys.read(kept, now=0) == other
     assert told == [GRANT.token_id] * 2
-    assert (tmp_path / REVOKED_FILE).read_text(encoding="ascii").count("\n") == 1
+    (line,) = (tmp_path / REVOKED_FILE).read_text(encoding="ascii").split("\n")[1:-1]
+    assert line.startswith(f"{GRANT.token_id} ")
     assert (tmp_path / REVOKED_FILE).stat().st_mode & 0o777 == 0o600
 
 
@@ -133,6 +135,39 @@ def test_a_list_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
 
     with pytest.raises(Denied, match="cannot be read"):
         Keys(SECRET, Revoked(tmp_path)).read(mint(SECRET, GRANT), now=0)
+
+
+def test_what_was_revoked_stays_so_when_the_list_vanishes(tmp_path: Path) -> None:
+    """Whoever tidies the folder of a running server lets nobody back in."""
+    revoked = Revoked(tmp_path)
+    revoke_token(tmp_path, "a" * 16)
+    assert "a" * 16 in revoked
+
+    (tmp_path / REVOKED_FILE).unlink()
+    vanished = "a" * 16 in revoked
+    revoke_token(tmp_path, "b" * 16)
+
+    assert vanished
+    assert "a" * 16 in revoked
+    assert "b" * 16 in revoked
+
+
+def test_a_line_that_is_cut_short_is_told_and_swallows_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk a part of a line is written: a token that holds must not be called ended."""
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda to, data: write(to, data[:10]))
+        with pytest.raises(Unavailable, match="a part"):
+            revoke_token(tmp_path, "a" * 16)
+    cut = "a" * 16 in Revoked(tmp_path)
+
+    revoke_token(tmp_path, "b" * 16)
+    revoke_token(tmp_path, "a" * 16)
+
+    assert not cut
+    assert all(each * 16 in Revoked(tmp_path) for each in "ab")
 
 
 @pytest.mark.parametrize("named", ["", "no token", "0123456789ABCDEF", "ctxmgr_e30.e30"])
