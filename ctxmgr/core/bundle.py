@@ -22,7 +22,14 @@ from ctxmgr.core.documents import ID, KIND, Document, check_document
 from ctxmgr.core.hashes import NOT_METADATA, sha256
 from ctxmgr.core.objects import verify_document
 from ctxmgr.core.store import Instant
-from ctxmgr.core.version_bytes import GROWN, SET, VersionBytes, changed, difference
+from ctxmgr.core.version_bytes import (
+    GROWN,
+    SET,
+    VersionBytes,
+    changed,
+    difference,
+    is_change,
+)
 from ctxmgr.errors import BundleDamaged, CtxmgrError, Incorrect, NewerFormat
 
 BUNDLE_FORMAT: Final = 1
@@ -166,6 +173,8 @@ class _Before:
 
 
 def _checked_write(packed: Any, before: _Before) -> BundledWrite:
+    if not all(map(is_change, packed["fields"].values())):
+        raise BundleDamaged(f"{packed['id']!r:.80}: a field is neither set, continued nor removed")
     write = _write(packed, before)
     document, object_id = write.document, packed["id"]
     written = before.bytes[object_id]

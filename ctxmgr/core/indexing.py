@@ -198,6 +198,7 @@ class Indexing:
         """Commit in batches, each read while the store is busy with the one before."""
         ahead = await plan_next()
         while ahead is not None:
+            # What became of a commit must be told, whatever became of the next reading.
             ahead, outcomes = await _both(plan_next(), self.apply(ahead))
             yield outcomes
 
@@ -224,9 +225,9 @@ class Indexing:
 
 
 async def _both(first: Awaitable[_T], second: Awaitable[_U]) -> tuple[_T, _U]:
-    """Wait for both to end, whatever becomes of either; the first error counts."""
+    """Wait for both to end, whatever becomes of either; the second's error counts first."""
     one, other = await asyncio.gather(first, second, return_exceptions=True)
-    for each in (one, other):
+    for each in (other, one):
         if isinstance(each, BaseException):
             raise each
     return cast("tuple[_T, _U]", (one, other))

@@ -29,6 +29,7 @@ MARKERS: Final = {
 
 # Besides the control characters, the two others at which Python and JavaScript end a line.
 _FORGING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ESCAPED = re.compile(r"\\x([01][0-9a-f]|7f|[89][0-9a-f])|\\u(202[89])")
 _LONGEST_BYTE: Final = 0xFF
 
 
@@ -59,8 +60,12 @@ def toolcall_line(toolcall: ToolCall | CallRef) -> str:
 
 
 def line_id(line: str) -> str:
-    """Return the id that a line of the pool begins with."""
-    return line.removeprefix("id=").partition(" ")[0]
+    """Return the id that a line of the pool begins with.
+
+    Only what was shown is known: an id that itself spells ``\\xNN`` out, or holds ``type=`` after a
+    space, is read as another.
+    """
+    return _ESCAPED.sub(_unescape, line.removeprefix("id=").partition(" type=")[0])
 
 
 def reference(call: CallRef) -> str:
@@ -111,3 +116,7 @@ def _part(part: Shown) -> str:
 def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code <= _LONGEST_BYTE else f"\\u{code:04x}"
+
+
+def _unescape(found: re.Match[str]) -> str:
+    return chr(int(found[1] or found[2], 16))

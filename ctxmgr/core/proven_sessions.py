@@ -20,7 +20,7 @@ from ctxmgr.core.generations import Generations
 from ctxmgr.core.infrastructure import SessionRecord
 from ctxmgr.core.objects import from_document
 from ctxmgr.core.sessions import SETS, Session
-from ctxmgr.core.store import LATEST, AsOf, Store
+from ctxmgr.core.store import LATEST, AsOf, Store, Version
 from ctxmgr.errors import Corrupt
 
 SESSIONS_MAX: Final = 4
@@ -37,6 +37,8 @@ class StoredSets:
     session: Session
     token: str | None
     """As the store gives it; None: this version cannot be told from others by one."""
+    object_hash: str
+    """Of the version: another program may write another one and leave the token as it was."""
 
 
 _Known = Generations[str, StoredSets]
@@ -50,14 +52,21 @@ async def stored_sets(store: Store, object_id: str, *, as_of: AsOf = LATEST) -> 
         there = await store.get_many([object_id], as_of=as_of, without=SETS)
         if object_id not in there:
             return None
-        if there[object_id].token == known.token:
+        if _is_version(there[object_id], known):
             return known
     version = await store.get(object_id, as_of=as_of)
     if version is None:
         return None
-    read = StoredSets(session=await _proven(version.document), token=version.token)
+    session = await _proven(version.document)
+    read = StoredSets(
+        session=session, token=version.token, object_hash=version.document["object_hash"]
+    )
     remember(store, read)
     return read
+
+
+def _is_version(there: Version, known: StoredSets) -> bool:
+    return (there.token, there.document.get("object_hash")) == (known.token, known.object_hash)
 
 
 def remember(store: Store, proven: StoredSets) -> None:

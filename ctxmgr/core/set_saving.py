@@ -28,13 +28,16 @@ async def save_sets(
         changed = change(read.session)
         if changed == read.session:
             return read.session, changed
-        document = to_document(changed.to_record())
+        record = changed.to_record()
         try:
-            commit = await commit_once(store, [Match(object_id, read.token), Put(document)])
+            commit = await commit_once(
+                store, [Match(object_id, read.token), Put(to_document(record))]
+            )
         except Conflict:
             read = await _read_again(store, object_id)
             continue
-        remember(store, StoredSets(session=changed, token=commit.token))
+        written = StoredSets(session=changed, token=commit.token, object_hash=record.object_hash)
+        remember(store, written)
         return read.session, changed
     raise Conflict((object_id,))
 

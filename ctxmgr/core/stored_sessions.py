@@ -62,7 +62,9 @@ async def read_sets(store: Store, session_id: str) -> StoredSets:
         raise Corrupt(f"{object_id} has vanished from its store")
     # A hundred thousand ids take a while: other tasks have their turns meanwhile.
     session = await asyncio.to_thread(whole_session, stored.document)
-    return StoredSets(session=session, token=stored.token)
+    return StoredSets(
+        session=session, token=stored.token, object_hash=stored.document["object_hash"]
+    )
 
 
 def _shown(document: Document) -> Session:

@@ -69,6 +69,15 @@ def difference(before: Document, document: Document) -> Document:
     return fields | dict.fromkeys(gone)
 
 
+def is_change(change: object) -> bool:
+    """Tell whether this can be a field's change: what else there is would be read in two ways."""
+    if change is None:
+        return True
+    if not isinstance(change, dict) or len(change) != 1:
+        return False
+    return SET in change or isinstance(change.get(GROWN), list)
+
+
 def changed(before: Document, fields: Document) -> Document:
     """Return the version that differs so from the one before it."""
     document = dict(before)

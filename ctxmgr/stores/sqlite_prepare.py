@@ -67,6 +67,7 @@ def prepare(document: Document) -> Prepared:
     """Encode a document; ``Incorrect`` if it is larger than any may be."""
     whole = _whole(document)
     if whole is not None:
+        check_size(document[ID], len(whole))
         return Prepared(document.copy(), whole, (), False, len(whole))
     exact, raws = raw_fields(document)
     size = sum([len(raw) for _, raw in raws])

@@ -100,8 +100,13 @@ class Keys:
             session_id=fields["session"],
             writes=fields["writes"],
             expires=fields["expires"],
-            token_id=fields["id"],
+            token_id=fields.get("id") or _derived_id(payload),
         )
+
+
+def _derived_id(payload: bytes) -> str:
+    """Name a token of an earlier version, which had no id, so that it can be revoked too."""
+    return hashlib.sha256(payload).hexdigest()[: 2 * TOKEN_ID_BYTES]
 
 
 def load_secret(folder: Path) -> bytes:

@@ -151,6 +151,7 @@ class Hub:
         """
         pick = await self._picker(session_id)
         if last is not None:
+            last = min(last, await self._next_id())
             async for events in told_after(self._store, last):
                 last = events[-1].id if events else last
                 yield b"".join(map(frame, events if pick is None else pick(events)))
@@ -172,6 +173,15 @@ class Hub:
         for each in self._listeners:
             each.end(last_frame("closing", "unavailable", "the server ends; connect again later"))
         await self._stop()
+
+    async def _next_id(self) -> EventId:
+        """Return what comes before all events to come.
+
+        An id beyond it is of another store, or of this one before it was restored from a backup:
+        taken as it is, it would leave out whatever happens until the store has caught up.
+        """
+        newest = (await self._store.status()).sequence
+        return EventId(0 if newest is None else newest + 1, -1)
 
     async def _picker(self, session_id: str | None) -> OfSession | None:
         if session_id is None:

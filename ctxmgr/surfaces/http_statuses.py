@@ -14,6 +14,7 @@ STATUSES: Final = MappingProxyType(
         "incorrect": 400,
         "not_content": 422,
         "window_exceeded": 422,
+        "bundle_damaged": 422,
         "extra_missing": 501,
         "newer_format": 501,
         "not_found": 404,
@@ -25,7 +26,6 @@ STATUSES: Final = MappingProxyType(
         "outcome_unknown": 504,
         "corrupt": 500,
         "hash_mismatch": 500,
-        "bundle_damaged": 500,
     }
 )
 """One entry for every ``code`` in ``ctxmgr.errors``, the general before the special."""

@@ -2,9 +2,10 @@
 
     serve.revoked     a line for each: its id, and when it was ended, in seconds since 1970
 
-It only grows, by a line that is written at once: two who revoke at the same moment both do. Servers
-look whether it has changed with every request, so a token ends while they run. A file that cannot
-be read ends all of them.
+It only grows, by a line that is written at once: two who revoke at the same moment both do. Each
+begins with a newline, so that one which a full disk has cut short swallows no other. Servers look
+whether it has changed with every request, so a token ends while they run; what they have seen ended
+stays so until they end, even if the file vanishes. A file that cannot be read ends all of them.
 """
 
 import os
@@ -34,7 +35,8 @@ class Revoked:
     def __contains__(self, token_id: object) -> bool:
         stamp = self._now()
         if stamp != self._stamp:
-            self._ids = frozenset() if stamp is None else self._read()
+            # What was ended stays so while this server runs, whatever becomes of the file.
+            self._ids |= frozenset() if stamp is None else self._read()
             self._stamp = stamp
         return token_id in self._ids
 
@@ -52,7 +54,7 @@ class Revoked:
             lines = self._path.read_text(encoding="ascii").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
-        return frozenset(line.partition(" ")[0] for line in lines)
+        return frozenset(line.partition(" ")[0] for line in lines if line)
 
     def _unreadable(self, error: Exception) -> Denied:
         return Denied(f"{self._path} cannot be read, so no token is taken: {error}")
@@ -62,7 +64,8 @@ def revoke_token(folder: Path, named: str) -> str:
     """End a token, given as it is or by its id; return the id."""
     token_id = _id_of(folder, named)
     if token_id not in Revoked(folder):
-        _append(folder / REVOKED_FILE, f"{token_id} {int(time.time())}\n")
+        # On a line of its own, even after one that a full disk has cut short.
+        _append(folder / REVOKED_FILE, f"\n{token_id} {int(time.time())}\n".encode())
     return token_id
 
 
@@ -76,11 +79,12 @@ def _id_of(folder: Path, named: str) -> str:
     return named
 
 
-def _append(path: Path, line: str) -> None:
+def _append(path: Path, line: bytes) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(descriptor, line.encode())
+            if os.write(descriptor, line) != len(line):
+                raise Unavailable(f"{path} cannot be written: only a part of the line fitted")
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

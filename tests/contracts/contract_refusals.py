@@ -129,6 +129,18 @@ class RefusalsContract:
 
         assert await store.get(corner.id()) is None
 
+    async def test_a_document_of_many_small_fields_has_the_same_bound(
+        self, store: Store, corner: Corner
+    ) -> None:
+        """The whole is counted, however little each field holds (003-R016)."""
+        small = "x" * 4_096
+        fields = {f"field_{number}": small for number in range(DOCUMENT_BYTES_MAX // len(small))}
+
+        with pytest.raises(Incorrect, match="bytes"):
+            await store.commit([Put(corner.note(**fields))])
+
+        assert await store.get(corner.id()) is None
+
     async def test_documents_beyond_the_bound_together_are_refused(
         self, store: Store, corner: Corner
     ) -> None:

@@ -1,15 +1,19 @@
 """Bundles: versions packed, unpacked, and never believed."""
 
 import gzip
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxmgr.core.bundle import Bundle, BundledWrite, Packing
+from ctxmgr.core.documents import DEPTH_MAX
 from ctxmgr.core.hashes import sha256
 from ctxmgr.core.objects import to_document
+from ctxmgr.core.version_bytes import VersionBytes
 from ctxmgr.errors import BundleDamaged, NewerFormat
 from tests.core.values import stored_objects
 
@@ -83,3 +87,47 @@ def test_a_forged_version_in_the_middle_is_noticed() -> None:
 
     with pytest.raises(BundleDamaged, match="chat:kept"):
         list(Bundle.from_bytes(heading + lines).transactions())
+
+
+def _nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def _forged(change: Any) -> bytes:
+    """Bundle a note whose list is changed so, with every hash made to fit."""
+    first = {"xt/id": {"=": "n"}, "type": {"=": "note"}, "items": {"=": ["x"]}}
+    written, lines = VersionBytes(), b""
+    for sequence, fields in enumerate((first, {"items": change}), start=1):
+        written.change(fields)
+        write = {"id": "n", "valid_from": sequence, "hash": written.hash(), "fields": fields}
+        lines += json.dumps({"sequence": sequence, "writes": [write]}).encode() + b"\n"
+    return f'{{"ctxmgr_bundle":1,"root":"{sha256(lines)}","session":"s"}}\n'.encode() + lines
+
+
+def test_a_list_that_grew_is_unpacked_as_it_was_hashed() -> None:
+    """What the forgeries below are made like."""
+    bundle = Bundle.from_bytes(_forged({"+": ["y"]}))
+
+    assert [each.writes[0].document["items"] for each in bundle.transactions()][-1] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"+": "abc"},
+        {"+": {"k": 1}},
+        {"=": ["x"], "+": ["y"]},
+        {"=": ["x"], "+": [_nested(DEPTH_MAX + 1)]},
+        {"=": ["x"], "-": 1},
+    ],
+    ids=["text", "mapping", "both", "both and too deep", "more"],
+)
+def test_a_change_that_can_be_read_in_two_ways_is_noticed(change: Any) -> None:
+    """Else what is stored would be neither what was hashed nor what was checked."""
+    bundle = Bundle.from_bytes(_forged(change))
+
+    with pytest.raises(BundleDamaged, match="neither set, continued nor removed"):
+        list(bundle.transactions())

@@ -13,7 +13,8 @@ from ctxmgr.core.fingerprints import Fingerprints
 from ctxmgr.core.index_plans import Result
 from ctxmgr.core.indexing import Indexing
 from ctxmgr.core.observing import Target
-from ctxmgr.core.store import Store, Version
+from ctxmgr.core.store import Commit, Operation, Store, Version
+from ctxmgr.errors import OutcomeUnknown, Unavailable
 from tests.core.projects import BOTH_STORES, LATER_NS, Project, opened_project
 
 
@@ -218,3 +219,36 @@ async def test_what_another_client_stored_meanwhile_is_not_overwritten(project: 
     assert len(await project.history(outcomes[0].object_id)) == 1
     assert outcomes[0].file is not None
     assert outcomes[0].file.content == "newer"
+
+
+class Broken:
+    """A real store that answers once, and then neither reads nor says what became of a commit."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get_many(self, ids: Iterable[str]) -> dict[str, Version]:
+        self._reads += 1
+        if self._reads > 1:
+            raise Unavailable("no reading")
+        return await self._store.get_many(ids)
+
+    async def commit(self, operations: Sequence[Operation]) -> Commit:
+        raise OutcomeUnknown("k1", f"{len(operations)} operations sent")
+
+
+async def test_a_commits_error_is_told_before_the_next_readings(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever hears that nothing can be read would believe that nothing was written either."""
+    monkeypatch.setattr(indexing, "INDEX_BATCH_FILES_MAX", 1)
+    broken: Any = Broken(project.store)
+    ours = Indexing(broken, project.files, fingerprints=Fingerprints())
+
+    with pytest.raises(OutcomeUnknown):
+        async for _ in ours.index_many(paths(project, count=2)):
+            pass

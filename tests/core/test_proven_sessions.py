@@ -1,7 +1,9 @@
 """Sets that are proven once for each version, and never taken on trust."""
 
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterable
+from dataclasses import replace
+from typing import Any
 from weakref import ref
 
 import pytest
@@ -11,7 +13,7 @@ from ctxmgr.core.objects import to_document
 from ctxmgr.core.proven_sessions import IDS_AT_ONCE_MAX, StoredSets, stored_sets
 from ctxmgr.core.sessions import Session
 from ctxmgr.core.set_saving import save_sets
-from ctxmgr.core.store import AsOf, Put, Store
+from ctxmgr.core.store import AsOf, Put, Store, Version
 from ctxmgr.errors import Corrupt, HashMismatch
 
 MET = Session(session_id="s1").meet_all(["a", "b"])
@@ -69,6 +71,45 @@ async def test_one_altered_id_is_found_out_beside_a_proven_version(store: Store)
 
     with pytest.raises(HashMismatch):
         await read(store)
+
+
+class PutBack:
+    """A real store into which another program has put another version under the same token."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.put_back: dict[str, Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, object_id: str, **asked: Any) -> Version | None:
+        found = await self._store.get(object_id, **asked)
+        return found and self._other(found, ())
+
+    async def get_many(
+        self, ids: Iterable[str], *, without: Collection[str] = (), **asked: Any
+    ) -> dict[str, Version]:
+        found = await self._store.get_many(ids, without=without, **asked)
+        return {each: self._other(version, without) for each, version in found.items()}
+
+    def _other(self, found: Version, without: Collection[str]) -> Version:
+        if self.put_back is None:
+            return found
+        shown = {name: value for name, value in self.put_back.items() if name not in without}
+        return replace(found, document=shown)
+
+
+async def test_other_sets_under_the_same_token_are_read_anew(store: Store) -> None:
+    """Tokens are the store's; whoever writes beside it need not give another one."""
+    await put(store, MET)
+    beside: Any = PutBack(store)
+    before = await read(beside)
+
+    beside.put_back = to_document(MET.activate("a").to_record())
+
+    assert before.session == MET
+    assert list((await read(beside)).session.active_set) == ["a"]
 
 
 async def test_what_is_no_session_is_refused(store: Store) -> None:

@@ -1,5 +1,9 @@
 """Who the HTTP API lets in: hosts, origins, tokens, scopes, rates."""
 
+import base64
+import hashlib
+import hmac
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +14,7 @@ import pytest
 from click.testing import Result
 
 import ctxmgr as package
-from ctxmgr.errors import Denied, Incorrect, NotFound
+from ctxmgr.errors import Denied, Incorrect, NotFound, Unavailable
 from ctxmgr.surfaces.access_tokens import (
     SECRET_FILE,
     Grant,
@@ -97,8 +101,32 @@ def test_a_token_ends_when_it_is_revoked_and_the_others_hold(tmp_path: Path) -> 
         keys.read(lost, now=0)
     assert keys.read(kept, now=0) == other
     assert told == [GRANT.token_id] * 2
-    assert (tmp_path / REVOKED_FILE).read_text(encoding="ascii").count("\n") == 1
+    (line,) = (tmp_path / REVOKED_FILE).read_text(encoding="ascii").split("\n")[1:-1]
+    assert line.startswith(f"{GRANT.token_id} ")
     assert (tmp_path / REVOKED_FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_made_before_tokens_had_ids_holds_and_can_be_revoked(tmp_path: Path) -> None:
+    """It was promised until it expires; and it leaks like any other."""
+    secret = make_secret(tmp_path)
+    lost, kept = (_without_id(secret, expires) for expires in (100, 200))
+    keys = Keys(secret, Revoked(tmp_path))
+    before = keys.read(lost, now=0)
+
+    told = revoke_token(tmp_path, lost)
+
+    assert before == replace(GRANT, token_id=told)
+    with pytest.raises(Denied, match="revoked"):
+        keys.read(lost, now=0)
+    assert keys.read(kept, now=0).expires == 200
+
+
+def _without_id(secret: bytes, expires: int) -> str:
+    """Make a token as an earlier version did."""
+    payload = f'{{"session":"s1","writes":false,"expires":{expires}}}'.encode()
+    signature = hmac.digest(secret, b"ctxmgr access token 1\n" + payload, hashlib.sha256)
+    parts = (base64.urlsafe_b64encode(each).rstrip(b"=").decode() for each in (payload, signature))
+    return "ctxmgr_" + ".".join(parts)
 
 
 def test_a_list_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
@@ -107,6 +135,39 @@ def test_a_list_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
 
     with pytest.raises(Denied, match="cannot be read"):
         Keys(SECRET, Revoked(tmp_path)).read(mint(SECRET, GRANT), now=0)
+
+
+def test_what_was_revoked_stays_so_when_the_list_vanishes(tmp_path: Path) -> None:
+    """Whoever tidies the folder of a running server lets nobody back in."""
+    revoked = Revoked(tmp_path)
+    revoke_token(tmp_path, "a" * 16)
+    assert "a" * 16 in revoked
+
+    (tmp_path / REVOKED_FILE).unlink()
+    vanished = "a" * 16 in revoked
+    revoke_token(tmp_path, "b" * 16)
+
+    assert vanished
+    assert "a" * 16 in revoked
+    assert "b" * 16 in revoked
+
+
+def test_a_line_that_is_cut_short_is_told_and_swallows_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk a part of a line is written: a token that holds must not be called ended."""
+    write = os.write
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", lambda to, data: write(to, data[:10]))
+        with pytest.raises(Unavailable, match="a part"):
+            revoke_token(tmp_path, "a" * 16)
+    cut = "a" * 16 in Revoked(tmp_path)
+
+    revoke_token(tmp_path, "b" * 16)
+    revoke_token(tmp_path, "a" * 16)
+
+    assert not cut
+    assert all(each * 16 in Revoked(tmp_path) for each in "ab")
 
 
 @pytest.mark.parametrize("named", ["", "no token", "0123456789ABCDEF", "ctxmgr_e30.e30"])

@@ -60,6 +60,11 @@ def test_every_error_has_a_status_and_every_status_a_code() -> None:
     assert all(status_of(code_of(status_of(code))) == status_of(code) for code in STATUSES)
 
 
+def test_a_damaged_bundle_is_its_givers_fault() -> None:
+    """A client that repairs nothing need not try again; the server has nothing to look for."""
+    assert status_of("bundle_damaged") == 422
+
+
 def test_the_description_has_every_parameter_of_every_operation() -> None:
     """Whoever generates a client from it can say all that a command line can."""
     told = description(offered(OPERATIONS))["paths"]

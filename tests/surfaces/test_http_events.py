@@ -87,6 +87,35 @@ async def test_who_comes_back_goes_on_after_the_last_it_has(store: Store) -> Non
     await hub.close()
 
 
+@pytest.mark.parametrize("is_read", [False, True], ids=["first", "beside another"])
+async def test_who_is_ahead_of_a_restored_store_hears_what_is_new(
+    store: Store, *, is_read: bool
+) -> None:
+    """A browser comes back by itself with an id that the backup has not reached."""
+    newest = await call(store, "kept")
+    hub = Hub(store)
+    if is_read:
+        await listening(hub)
+
+    stream = await listening(hub, last=EventId(newest.sequence + 2, 0))
+    for name in ("c1", "c2", "c3"):
+        await call(store, name)
+
+    assert await heard(stream, count=3) == ["c1", "c2", "c3"]
+    await hub.close()
+
+
+async def test_who_is_ahead_of_an_empty_store_hears_its_first_event(store: Store) -> None:
+    """There is no newest transaction that it could be compared with."""
+    hub = Hub(store)
+
+    stream = await listening(hub, last=EventId(7, 0))
+    await call(store, "c1")
+
+    assert await heard(stream, count=1) == ["c1"]
+    await hub.close()
+
+
 async def test_who_has_more_than_the_reader_hears_nothing_twice(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
