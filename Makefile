@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.ready
 JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test lint bench bench-stores bench-core experiments coverage-map docs clean
+.PHONY: help setup demo test lint bench bench-stores bench-core bench-surfaces experiments coverage-map docs clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -43,9 +43,9 @@ lint: $(STAMP)  ## ruff and mypy
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: bench-stores bench-core  ## short benchmarks; misses are shown, not fatal
+bench: bench-stores bench-core bench-surfaces  ## short benchmarks; misses are shown, not fatal
 
-bench-stores bench-core: bench-%: $(STAMP)
+bench-stores bench-core bench-surfaces: bench-%: $(STAMP)
 	@$(BIN)/ctxmgr bench $* --quick --report-only
 
 experiments: $(ENOUGH)  ## run every experiment and write its report
