@@ -26,7 +26,8 @@ FLAGS: Final = (
     *(("--no-sandbox",) if os.geteuid() == 0 else ()),
 )
 ARTEFACTS: Final = ROOT / "artefacts" / "inspector"
-WAIT_MS: Final = 5_000
+WAIT_MS: Final = 15_000
+"""A browser, a server and another worker's tests share two cores; alone nothing takes a second."""
 SIZE: Final = (1400, 900)
 
 expect.set_options(timeout=WAIT_MS)
