@@ -52,6 +52,7 @@ export class TurnPanel {
     if (turn === this.turn) return this.#heading(); // its entry may have come since
     this.turn = turn;
     this.view = null;
+    this.element.classList.add("is-loading"); // what is still there is of another turn
     this.#heading();
     clearTimeout(this.soon);
     this.asking?.abort();
@@ -68,14 +69,24 @@ export class TurnPanel {
       const view = await get("/turn", { session: this.session.ref, turn }, this.asking);
       if (turn !== this.turn) return;
       this.view = view;
+      this.element.classList.remove("is-loading");
       this.#heading();
       this.#sizes();
       this.#listed();
       await this.#read();
     } catch (error) {
-      if (turn === this.turn) this.turn = null; // the next to show it asks again
+      if (turn === this.turn) this.#unknown(error);
       if (error.name !== "AbortError") this.onFault(error);
     }
+  }
+
+  /** Show nothing rather than another turn's; the next to show this one asks again. */
+  #unknown(error) {
+    this.turn = null;
+    this.element.classList.remove("is-loading");
+    this.sizes.replaceChildren();
+    this.list.show([]);
+    this.text.replaceChildren(h("p", { class: "bad" }, error.message));
   }
 
   #heading() {

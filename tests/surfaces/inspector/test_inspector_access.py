@@ -81,6 +81,8 @@ async def test_a_server_that_ends_is_noticed(server: Server, seen: Worked) -> No
         await expect(page.locator("#live")).not_to_have_class("live")
         await page.keyboard.press("ArrowLeft")
         await expect(page.locator(".notice")).to_be_visible()
+        await expect(page.locator(".prompt")).to_have_text("the server cannot be reached")
+        await expect(page.locator(".turn .row")).to_have_count(0)
         await photograph(page, "server-gone")
 
 
