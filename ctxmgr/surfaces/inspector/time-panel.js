@@ -11,10 +11,9 @@ const STEPS = 1_000;
 const SETTLE_MS = 120;
 
 export class TimePanel {
-  constructor(session, { onFault, onMoment }) {
+  constructor(session, { onFault }) {
     this.session = session;
     this.onFault = onFault;
-    this.onMoment = onMoment;
     this.valid = this.#axis("valid", "True at", "when it was so");
     this.known = this.#axis("known", "Known at", "when it was stored");
     this.together = h("input", { type: "checkbox", checked: true, onchange: () => this.#moved("valid") });
