@@ -1,10 +1,10 @@
-"""Composition root: settings in, a running store or client out. Opens what it is asked for.
+"""Composition root: builds stores and clients from settings and arguments. Opens them.
 
     sqlite:///relative.db   sqlite:////absolute.db   sqlite://:memory:
     xtdb+http://host:port   xtdb+https://host
 
-Importing this is cheap and does nothing. Drivers and settings are imported by the call that needs
-them, so that whoever uses one store never loads the other, and ``--help`` answers at once.
+Importing this module is cheap. Drivers and settings are imported by the call that needs them, so
+that only the store in use is loaded, and ``--help`` is fast.
 """
 
 import asyncio
@@ -13,27 +13,27 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
-from ctxmgr.core.assembly import Contributor
-from ctxmgr.core.collapse import Window
-from ctxmgr.core.events import Listener
-from ctxmgr.core.mounts import Mounts
-from ctxmgr.core.objects import KINDS
+from ctxmgr.core.context.contributors import Contributor
+from ctxmgr.core.events.events import Listener
+from ctxmgr.core.files.mounts import Mounts
+from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.sandbox import Sandbox
-from ctxmgr.core.secrets import Masker, Secrets
-from ctxmgr.core.store import Kind, Store
+from ctxmgr.core.secrets.masking import Masker, Secrets
+from ctxmgr.core.sessions.collapse import Window
+from ctxmgr.core.store.contract import Kind, Store
 from ctxmgr.errors import Incorrect
 
 if TYPE_CHECKING:
-    from ctxmgr.core.client import Client
-    from ctxmgr.core.surroundings import Recall as RecallTool
-    from ctxmgr.core.surroundings import Surroundings
-    from ctxmgr.settings import Loaded
+    from ctxmgr.core.client.client import Client
+    from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
+
 
 URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -46,7 +46,7 @@ URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "xtdb+https": ("xtdb+https://xtdb.example.org",),
     }
 )
-"""Every scheme that ``open_store`` knows, each with URLs to copy."""
+"""Every scheme that ``open_store`` accepts, with examples."""
 
 
 async def open_store(
@@ -56,10 +56,11 @@ async def open_store(
     token: str | None = None,
     ca_file: Path | None = None,
 ) -> Store:
-    """Open the store that the URL names; None: the one of the settings.
+    """Open the store of a URL, such as ``sqlite:///agent.db`` or ``xtdb+http://127.0.0.1:3000``.
 
-    The caller closes it, best with ``async with await open_store(…) as store``. A URL that cannot
-    be read, or has an unknown scheme, is ``Incorrect`` and lists the known ones.
+    Without a URL, the store of the settings is opened. ``kinds`` declares the fields that ``find``
+    can query. ``token`` and ``ca_file`` are for XTDB servers. The caller closes the store, best
+    with ``async with await open_store(…) as store``. An invalid URL is ``Incorrect``.
     """
     refuse_windows()
     if url is None:
@@ -86,56 +87,58 @@ async def connect(
     tracking: bool = True,
     store: Store | None = None,
 ) -> AsyncIterator["Client"]:
-    """Open a client for one agent, on the store that the URL names or on one that is open.
+    """Open a client for one agent, on the store of a URL or on an open ``store``.
 
-    ``mounts`` say which of the agent's paths are which of the host's (``agentPrefix``,
-    ``canonicalPrefix``, optionally ``filesystemId``); a sandbox knows its own. With neither there
-    is no sandbox, and the agent's paths are the host's. ``filesystem_id`` names the filesystem of a
-    sandbox that we do not run. ``directory`` is where the agent's relative paths begin.
-    ``fingerprints`` is a file that spares reading unchanged files after a restart. ``search`` is a
-    file for a search index, made from the store; with it the agent is offered ``recall``.
-    ``secrets`` says what policies show of secrets, and whether contents are stored with them.
-    Without ``tracking`` files are looked at only when the agent reads them and when a session is
-    resumed.
+    - ``sandbox`` runs the agent's commands, and defines its mounts.
+    - ``mounts`` translate the agent's paths to the host's, for a harness that runs its own tools:
+      dicts with ``agentPrefix``, ``canonicalPrefix`` and optionally ``filesystemId``. Without
+      mounts and sandbox, the agent's paths are the host's.
+    - ``directory`` is what the agent's relative paths are resolved against.
+    - ``filesystem_id`` identifies the filesystem of a sandbox that ctxmgr does not run.
+    - ``window`` sets how many tool calls the plain layout keeps in full.
+    - ``listeners`` receive events; ``contributors`` add text to prompts.
+    - ``fingerprints`` is a file that avoids reading unchanged files again after a restart.
+    - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
+    - ``secrets`` says how secrets in files and tool outputs are treated.
+    - ``tracking=False`` reads files only when the agent does and when a session is resumed.
     """
     refuse_windows()
-    where = sandbox.mounts if sandbox else _mounts(tuple(mounts), filesystem_id)
     async with AsyncExitStack() as closing:
         if store is None:
             store = await closing.enter_async_context(await open_store(url))
-        client = _client(
+        client = await _client(
             store,
-            mounts=where,
+            closing,
+            mounts=sandbox.mounts if sandbox else _mounts(tuple(mounts), filesystem_id),
+            sandbox=sandbox,
+            directory=directory,
+            window=window or Window(),
+            listeners=tuple(listeners),
+            contributors=tuple(contributors),
             fingerprints=fingerprints,
-            listeners=listeners,
-            tracking=tracking,
+            search=search,
             masker=Masker(secrets),
+            tracking=tracking,
         )
-        around = client.surroundings
-        around.sandbox, around.directory = sandbox, directory or _directory(where)
-        around.window = window or Window()
-        around.contributors = tuple(contributors)
-        if search is not None:
-            around.recall = await _recall(around, search, closing)
         yield await closing.enter_async_context(client)
 
 
 @dataclass(slots=True)
 class App:
-    """What an operation works on: the settings, one store opened when first asked for."""
+    """What an operation works with: the settings, and a store that is opened when first used."""
 
-    loaded: "Loaded"
+    loaded: "LoadedSettings"
     say: Callable[[str], None] = lambda _: None
-    """Tells a person what is being done; does nothing where nobody looks."""
+    """Reports progress to a person; by default, does nothing."""
     write: Callable[[str], None] = lambda _: None
-    """Shows text as it comes, for an operation that streams; nowhere where nobody looks."""
+    """Shows streamed text to a person; by default, does nothing."""
     create: bool = True
-    """Make a store that is not there yet; not for reading: a mistyped path would leave one."""
+    """Create a missing store; False for reading, where a mistyped path would create one."""
     masker: Masker = field(default_factory=Masker)
-    """What agents and their providers are told passes here; it remembers what it has masked."""
+    """Masks what is shown to agents and sent to providers; caches what it has masked."""
     _store: Store | None = field(default=None, init=False)
     _indexes: "list[Fts5Index]" = field(default_factory=list, init=False)
-    """The last is in use; those before it may still be, by a search that began earlier."""
+    """The last one is current; earlier ones may be in use by searches that began before."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def store(self) -> Store:
@@ -145,7 +148,7 @@ class App:
         return self._store
 
     async def search_index(self, path: Path) -> "Fts5Index":
-        """The search index in that file, which stays open; anew if somebody has deleted it."""
+        """The search index in a file; stays open, and is opened again if the file was deleted."""
         from ctxmgr.stores.fts5 import Fts5Index
 
         async with self._opening:
@@ -169,21 +172,21 @@ class App:
 
 
 def refuse_windows() -> None:
-    """Say at the start what would otherwise fail somewhere in the middle."""
+    """Raise ``Incorrect`` on Windows, before something fails there less clearly."""
     if sys.platform == "win32":
         raise Incorrect("ctxmgr does not run on Windows; use Linux, macOS, or Linux inside WSL")
 
 
 def _mounts(mounts: tuple[Mapping[str, Any], ...], filesystem_id: str | None) -> Mounts:
-    from ctxmgr.core.filesystem_ids import container_filesystem_id, host_filesystem_id
-    from ctxmgr.core.mount_settings import read_mappings
+    from ctxmgr.core.files.filesystem_ids import container_filesystem_id, host_filesystem_id
+    from ctxmgr.core.files.mount_settings import read_mappings
 
     if not mounts and filesystem_id is None:
         return Mounts.of_host(host_filesystem_id())
     mappings = read_mappings(mounts, host_id=host_filesystem_id())
-    # Unless it is named, nobody can know that two sandboxes are one: each is its own.
-    own = filesystem_id or container_filesystem_id(uuid.uuid4().hex)
-    return Mounts.of_sandbox(mappings, own_id=own)
+    # Without a name, two sandboxes cannot be known to be the same: each gets a new id.
+    own_id = filesystem_id or container_filesystem_id(uuid.uuid4().hex)
+    return Mounts.of_sandbox(mappings, own_id=own_id)
 
 
 def _directory(mounts: Mounts) -> str:
@@ -192,54 +195,73 @@ def _directory(mounts: Mounts) -> str:
     return mounts.mappings[0].agent_prefix if mounts.mappings else "/"
 
 
-def _client(
+async def _client(
     store: Store,
+    closing: AsyncExitStack,
     *,
     mounts: Mounts,
+    sandbox: Sandbox | None,
+    directory: str | None,
+    window: Window,
+    listeners: tuple[Listener, ...],
+    contributors: tuple[Contributor, ...],
     fingerprints: Path | None,
-    listeners: Iterable[Listener],
-    tracking: bool,
+    search: Path | None,
     masker: Masker,
+    tracking: bool,
 ) -> "Client":
-    from ctxmgr.core.client import Client
-    from ctxmgr.core.fingerprints import Fingerprints
-    from ctxmgr.core.hostfiles import HostFiles
-    from ctxmgr.core.indexing import Indexing
-    from ctxmgr.core.surroundings import Surroundings
-    from ctxmgr.messages import anthropic, openai, text
+    from ctxmgr.core.client.client import Client
+    from ctxmgr.core.client.recall import Recall
+    from ctxmgr.core.client.runtime import Runtime, display_path
+    from ctxmgr.core.client.tracker_loop import TrackerLoop
+    from ctxmgr.core.events.listeners import ListenerFeed
+    from ctxmgr.core.files.fingerprints import Fingerprints
+    from ctxmgr.core.files.host_files import HostFiles
+    from ctxmgr.core.tracking.indexing import Indexing
+    from ctxmgr.messages.forms import FORMS
 
     files = HostFiles(mounts)
     known = Fingerprints(fingerprints)
     known.load()
-    around = Surroundings(
+    indexing = Indexing(store, files, fingerprints=known, kept=masker.stored)
+    feed = ListenerFeed(store, listeners=listeners)
+    trackers = None
+    if tracking:
+        trackers = TrackerLoop(
+            store, indexing=indexing, mounts=files.mounts, observers=[feed.committed]
+        )
+    recall = None
+    if search is not None:
+        from ctxmgr.stores.fts5 import Fts5Index
+
+        index = await Fts5Index.open(search)
+        closing.push_async_callback(index.close)
+        shown_path = partial(display_path, mounts=files.mounts)
+        recall = Recall(store=store, index=index, masker=masker, display_path=shown_path)
+    runtime = Runtime(
         store=store,
         files=files,
-        indexing=Indexing(store, files, fingerprints=known, kept=masker.stored),
+        indexing=indexing,
+        sandbox=sandbox,
+        window=window,
+        directory=directory or _directory(mounts),
+        forms={name: form.payload for name, form in FORMS.items()},
+        contributors=contributors,
         masker=masker,
-        forms={"text": text.payload, "anthropic": anthropic.payload, "openai": openai.payload},
+        recall=recall.search if recall is not None else None,
+        observers=(feed.committed, *([trackers.follow] if trackers is not None else [])),
     )
-    return Client(around, fingerprints=known, listeners=listeners, tracking=tracking)
-
-
-async def _recall(around: "Surroundings", path: Path, closing: AsyncExitStack) -> "RecallTool":
-    from ctxmgr.core.recall import Recall
-    from ctxmgr.stores.fts5 import Fts5Index
-
-    index = await Fts5Index.open(path)
-    closing.push_async_callback(index.close)
-    recall = Recall(
-        store=around.store, index=index, masker=around.masker, display_path=around.display_path
-    )
-    return recall.search
+    return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers)
 
 
 async def _open_loaded(
-    loaded: "Loaded", kinds: Mapping[str, Kind], *, create: bool = True
+    loaded: "LoadedSettings", kinds: Mapping[str, Kind], *, create: bool = True
 ) -> Store:
     from ctxmgr.settings import data_dir
 
+    loaded.require_trusted("store", "token", "ca_file")
     if create and loaded.origins["store"] == "default":
-        # Only our own folder: a mistyped path elsewhere must not leave folders behind.
+        # Only our own folder: a mistyped path elsewhere must not create folders.
         data_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = loaded.settings
     token = settings.token.get_secret_value() if settings.token else None
@@ -257,10 +279,10 @@ async def _open(
     create: bool = True,
 ) -> Store:
     if _scheme(url) == "sqlite":
-        from ctxmgr.stores.sqlite import SqliteStore
+        from ctxmgr.stores.sqlite.store import SqliteStore
 
         return await SqliteStore.open(url, kinds=kinds, create=create)
-    from ctxmgr.stores.xtdb import XtdbStore
+    from ctxmgr.stores.xtdb.store import XtdbStore
 
     return await XtdbStore.open(url, kinds=kinds, token=token, ca_file=ca_file)
 
@@ -269,13 +291,13 @@ def _scheme(url: str) -> str:
     try:
         scheme = urlsplit(url).scheme
     except ValueError as error:
-        raise Incorrect(f"{url!r} is no URL ({error}); {_known()}") from error
+        raise Incorrect(f"invalid URL {url!r} ({error}); {_known()}") from error
     if "://" not in url or not scheme:
-        raise Incorrect(f"{url!r} is no store URL; {_known()}")
+        raise Incorrect(f"{url!r} is not a store URL; {_known()}")
     if scheme not in URL_EXAMPLES:
-        raise Incorrect(f"{scheme!r} is no kind of store; {_known()}")
+        raise Incorrect(f"unknown kind of store {scheme!r}; {_known()}")
     return scheme
 
 
 def _known() -> str:
-    return "known are " + ", ".join(url for urls in URL_EXAMPLES.values() for url in urls)
+    return "use one of: " + ", ".join(url for urls in URL_EXAMPLES.values() for url in urls)

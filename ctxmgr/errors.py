@@ -5,7 +5,7 @@ CtxmgrError
 │   ├── NotContent       tried to activate a chat, a session or a system prompt
 │   ├── ExtraMissing     needs a package that is not installed; also an ImportError
 │   ├── NewerFormat      written by a newer ctxmgr; upgrade this one
-│   └── WindowExceeded   what must be shown does not fit; unpin something
+│   └── WindowExceeded   what must be shown does not fit the window; unpin something
 ├── NotFound             no such object, session, note or memory
 ├── Conflict             someone else wrote first; read again, then retry
 ├── Denied               the credentials or the file's permissions do not allow it
@@ -14,8 +14,8 @@ CtxmgrError
 │   └── ModelUnavailable the model's server cannot be reached, or is too busy
 │       └── AnswerLost   an answer began and did not end; none of it counts
 └── Corrupt              stored data fails its own check; never retried, never hidden
-    ├── HashMismatch     a stored hash is not the hash of what it stands for
-    └── BundleDamaged    a bundle is not as it was exported; the store is untouched
+    ├── HashMismatch     a stored hash does not match the data
+    └── BundleDamaged    a bundle was altered or is incomplete; the store is unchanged
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,10 @@ from typing import ClassVar
 
 
 class CtxmgrError(Exception):
-    """The root of the tree. ``code`` is stable; surfaces turn it into statuses and exit codes."""
+    """The base class of all errors that ctxmgr raises on purpose."""
 
     code: ClassVar[str] = "error"
+    """A stable identifier, which the HTTP API and ``--json`` report."""
 
 
 class Incorrect(CtxmgrError):
@@ -46,68 +47,68 @@ class NotContent(Incorrect):
 
 
 class ExtraMissing(Incorrect, ImportError):
-    """A shim was imported and its framework is not installed."""
+    """A feature needs a package that is not installed; the message names the extra."""
 
     code = "extra_missing"
 
     def __init__(self, package: str, *, extra: str) -> None:
         super().__init__(
-            f"{package} is not installed, or is another version than this ctxmgr knows: "
+            f"{package} is not installed, or its version is not supported: "
             f"pip install 'ctxmgr[{extra}]'"
         )
         self.extra = extra
 
 
 class NewerFormat(Incorrect):
-    """Stored by a newer version than this one, which therefore does not touch it."""
+    """The data was written by a newer version of ctxmgr, and is left alone."""
 
     code = "newer_format"
 
     def __init__(self, where: str, found: int, known: int) -> None:
         super().__init__(
-            f"{where} has format {found}, this ctxmgr knows up to {known}: upgrade ctxmgr"
+            f"{where} has format {found}, this ctxmgr reads formats up to {known}: upgrade ctxmgr"
         )
         self.found = found
         self.known = known
 
 
 class WindowExceeded(Incorrect):
-    """System prompt, pins, what was said and the current turn are more than the window."""
+    """The content that must be shown does not fit the window, even with all else folded."""
 
     code = "window_exceeded"
 
     def __init__(self, tokens: int, *, window: int, pinned: Mapping[str, int]) -> None:
-        named = ", ".join(f"{each} ({size} tokens)" for each, size in pinned.items())
-        todo = f"unpin {named}" if named else "nothing is pinned: take a larger window"
-        super().__init__(f"{tokens} tokens must be shown, and the window holds {window}: {todo}")
+        named = ", ".join(f"{object_id} ({size} tokens)" for object_id, size in pinned.items())
+        remedy = f"unpin {named}" if named else "nothing is pinned, use a larger window"
+        super().__init__(f"{tokens} tokens must be shown, the window holds {window}: {remedy}")
         self.tokens = tokens
         self.window = window
         self.pinned = dict(pinned)
-        """What is pinned, with its tokens, the largest first."""
+        """Pinned objects and their tokens, largest first."""
 
 
 class NotFound(CtxmgrError):
-    """There is no such thing here."""
+    """There is no such object, session or turn."""
 
     code = "not_found"
 
 
 class Conflict(CtxmgrError):
-    """A match failed, so nothing of the transaction was written."""
+    """A match failed, so no part of the transaction was written."""
 
     code = "conflict"
 
     def __init__(self, object_ids: tuple[str, ...]) -> None:
         names = ", ".join(object_ids) or "the transaction"
         super().__init__(
-            f"{names}: written by someone else since it was read; read again and retry"
+            f"{names}: changed by another writer since it was read; read again and retry"
         )
         self.object_ids = object_ids
         """The ids whose match failed, in the order of the transaction."""
 
 
 class Denied(CtxmgrError):
-    """The store knows what was asked and does not allow it."""
+    """The credentials or the file permissions do not allow it."""
 
     code = "denied"
 
@@ -119,26 +120,26 @@ class Unavailable(CtxmgrError):
 
 
 class OutcomeUnknown(Unavailable):
-    """The transaction was sent and its reply was lost: it may or may not have been written."""
+    """The reply to a transaction was lost: it may or may not have been written."""
 
     code = "outcome_unknown"
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(
             f"the outcome of transaction {key} is unknown ({reason}); "
-            "commit it again with the same key: it is written once at most"
+            "commit it again with the same key: it is written at most once"
         )
         self.key = key
 
 
 class ModelUnavailable(Unavailable):
-    """No answer came from the model's server."""
+    """The model's server did not answer."""
 
     code = "model_unavailable"
 
 
 class AnswerLost(ModelUnavailable):
-    """The model's answer broke off or could not be read to its end. None of it was stored."""
+    """The model's answer broke off or could not be read completely. None of it was stored."""
 
     code = "answer_lost"
 
@@ -150,7 +151,7 @@ class Corrupt(CtxmgrError):
 
 
 class HashMismatch(Corrupt):
-    """A stored hash is not the hash of what it stands for."""
+    """A stored hash does not match the data."""
 
     code = "hash_mismatch"
 
@@ -165,6 +166,6 @@ class HashMismatch(Corrupt):
 
 
 class BundleDamaged(Corrupt):
-    """A bundle fails its own check. Nothing of it was imported."""
+    """A bundle was altered or is incomplete. Nothing of it was imported."""
 
     code = "bundle_damaged"

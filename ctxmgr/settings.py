@@ -1,9 +1,9 @@
-"""What a person may set, and where things lie by default. Reads files and the environment.
+"""Settings and default locations. Reads settings files and the environment.
 
     flags  ▸  CTXMGR_* environment  ▸  ./ctxmgr.toml  ▸  ctxmgr.toml in the XDG configuration folder
-    the first that names a setting decides it; what nobody names has its default
+    the first source that names a setting decides it; otherwise its default applies
 
-Importing does nothing: the environment is read by ``load_settings``, and no folder is made here.
+Importing has no effect: ``load_settings`` reads the environment, and no folder is created here.
 """
 
 import os
@@ -25,42 +25,43 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from ctxmgr.errors import Denied, Incorrect
+from ctxmgr.errors import Denied, Incorrect, NotFound
+from ctxmgr.trust import is_trusted, trust
 
 SETTINGS_FILE: Final = "ctxmgr.toml"
 ENVIRONMENT_PREFIX: Final = "CTXMGR_"
 DATABASE_FILE: Final = "ctxmgr.db"
 API_KEYS: Final = ("anthropic_api_key", "openai_api_key")
-"""Settings that are also read from the variable of their name without our prefix."""
+"""Settings that are also read from the environment variable without the ``CTXMGR_`` prefix."""
 
 
 def data_dir() -> Path:
-    """Where databases lie: ``$XDG_DATA_HOME/ctxmgr``, or what the platform has for it."""
+    """The folder of databases: ``$XDG_DATA_HOME/ctxmgr``, or the platform's equivalent."""
     return Path(_dirs().user_data_dir).absolute()
 
 
 def state_dir() -> Path:
-    """Where logs and process ids lie: ``$XDG_STATE_HOME/ctxmgr``."""
+    """The folder of logs and process ids: ``$XDG_STATE_HOME/ctxmgr``."""
     return Path(_dirs().user_state_dir).absolute()
 
 
 def cache_dir() -> Path:
-    """Where what can be fetched again lies: ``$XDG_CACHE_HOME/ctxmgr``."""
+    """The folder of files that can be fetched again: ``$XDG_CACHE_HOME/ctxmgr``."""
     return Path(_dirs().user_cache_dir).absolute()
 
 
 def settings_files() -> tuple[Path, Path]:
-    """The two files that may hold settings, the stronger first."""
+    """The two settings files, in order of precedence."""
     return Path.cwd() / SETTINGS_FILE, Path(_dirs().user_config_dir).absolute() / SETTINGS_FILE
 
 
 def default_store_url() -> str:
-    """The file that is used when nobody names a store; its folder need not exist yet."""
+    """The URL of the default store; its folder need not exist yet."""
     return f"sqlite:///{data_dir() / DATABASE_FILE}"
 
 
 class Settings(BaseSettings):
-    """Unknown names in a file are refused, so that a misspelt one is noticed."""
+    """All settings. Unknown names in a file are rejected, so that a typo is noticed."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
@@ -71,22 +72,22 @@ class Settings(BaseSettings):
     token: SecretStr | None = None
     """Sent to an XTDB server as ``Authorization: Bearer …``."""
     ca_file: Path | None = None
-    """Certificates that an XTDB server behind TLS is checked against, instead of the system's."""
+    """CA certificates to verify an XTDB server's TLS certificate, in place of the system's."""
     model: str | None = None
-    """What `ctxmgr run` asks, as its provider calls it."""
+    """The model of `ctxmgr run`, by its provider's name."""
     api: Literal["anthropic", "openai"] = "anthropic"
-    """What the model's server speaks."""
+    """The API of the model's server."""
     base_url: str | None = None
-    """Where that server is; None: the API's own provider."""
+    """The address of that server; None: the provider's own."""
     anthropic_api_key: SecretStr | None = None
     """Also from ``ANTHROPIC_API_KEY``."""
     openai_api_key: SecretStr | None = None
     """Also from ``OPENAI_API_KEY``."""
     telemetry: bool = False
-    """Tell OpenTelemetry what `ctxmgr run` does, if the process has it configured."""
+    """Report `ctxmgr run` to OpenTelemetry, if the process has it configured."""
 
     def api_key(self, api: str) -> str | None:
-        """Return the key for the servers of an API, in clear: for a header and nothing else."""
+        """Return the API key in plain text, for a request header only."""
         key = self.anthropic_api_key if api == "anthropic" else self.openai_api_key
         return None if key is None else key.get_secret_value()
 
@@ -100,33 +101,76 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         keys = InitSettingsSource(settings_cls, init_kwargs=_providers_keys())
-        return (init_settings, env_settings, keys, *(each for _, each in _files(settings_cls)))
+        return (init_settings, env_settings, keys, *(source for _, source in _files(settings_cls)))
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """Settings, and for each the place that decided it."""
+class LoadedSettings:
+    """Settings, and the source that decided each one."""
 
     settings: Settings
     origins: Mapping[str, str]
+    untrusted: Path | None = None
+    """The working directory's settings file, unless a person has confirmed its content."""
+
+    def require_trusted(self, *names: str) -> None:
+        """Raise ``Denied`` if one of these settings comes from a file that nobody confirmed.
+
+        Such a file may have come with a project, or an agent may have written it. It must not
+        decide which store is opened or where credentials are sent.
+        """
+        for name in names:
+            if self.untrusted is not None and self.origins[name] == str(self.untrusted):
+                raise Denied(
+                    f"{self.untrusted} sets {name}, and nobody has confirmed that file on this "
+                    "machine: read it, then run `ctxmgr trust`"
+                )
 
 
-def load_settings(**flags: object) -> Loaded:
-    """Read the settings; flags win. ``Incorrect`` names a bad setting and its place."""
-    given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
-    layers = [("flag", given), ("environment", EnvSettingsSource(Settings)())]
+def load_settings(**flags: object) -> LoadedSettings:
+    """Read the settings; flags take precedence. ``Incorrect`` names a bad one and its source."""
+    flag_values: dict[str, Any] = {
+        name: value for name, value in flags.items() if value is not None
+    }
+    untrusted = _untrusted_file()
+    layers = [("flag", flag_values), ("environment", EnvSettingsSource(Settings)())]
     layers += [("environment", _providers_keys())]
-    layers += [(place, source()) for place, source in _files(Settings)]
+    layers += [(path, source()) for path, source in _files(Settings)]
     try:
-        settings = Settings(**given)
+        settings = Settings(**flag_values)
     except ValidationError as error:
         raise Incorrect(_first_fault(error, layers)) from error
     origins = {field: _origin(field, layers) for field in Settings.model_fields}
-    return Loaded(settings, MappingProxyType(origins))
+    return LoadedSettings(settings, MappingProxyType(origins), untrusted)
+
+
+def trust_folder() -> tuple[Path, dict[str, Any]]:
+    """Confirm the settings file of the working directory; return it and what it sets."""
+    here, _ = settings_files()
+    try:
+        content = here.read_bytes()
+    except FileNotFoundError:
+        raise NotFound(f"there is no {here}") from None
+    except OSError as error:
+        raise Denied(f"{here} cannot be read: {error.strerror}") from error
+    values = _file(Settings, here)()
+    trust(state_dir(), here, content)
+    return here, values
+
+
+def _untrusted_file() -> Path | None:
+    here, own = settings_files()
+    if here == own:
+        return None
+    try:
+        content = here.read_bytes()
+    except OSError:  # absent, or reported when its settings are read
+        return here
+    return None if is_trusted(state_dir(), here, content) else here
 
 
 def _providers_keys() -> dict[str, Any]:
-    """Read the variables that the providers' own programs read."""
+    """Read the environment variables of the providers' own tools."""
     return {name: os.environ[name.upper()] for name in API_KEYS if os.environ.get(name.upper())}
 
 
@@ -138,21 +182,21 @@ def _file(settings: type[BaseSettings], path: Path) -> TomlConfigSettingsSource:
     try:
         return TomlConfigSettingsSource(settings, path)
     except (TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Incorrect(f"{path} is no TOML file: {error}") from error
+        raise Incorrect(f"{path} is not valid TOML: {error}") from error
     except OSError as error:
         raise Denied(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _origin(field: str, layers: list[tuple[str, dict[str, Any]]]) -> str:
-    return next((place for place, values in layers if field in values), "default")
+    return next((origin for origin, values in layers if field in values), "default")
 
 
 def _first_fault(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) -> str:
     fault = error.errors()[0]
     name = str(fault["loc"][0]) if fault["loc"] else "?"
     if fault["type"] == "extra_forbidden":
-        known = ", ".join(sorted(Settings.model_fields))
-        return f"{_origin(name, layers)}: {name!r} is no setting; known: {known}"
+        names = ", ".join(sorted(Settings.model_fields))
+        return f"{_origin(name, layers)}: unknown setting {name!r} (one of: {names})"
     return f"{_origin(name, layers)}: {name}: {fault['msg']}"
 
 

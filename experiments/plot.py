@@ -1,6 +1,6 @@
-"""Lines over turns, and bars, as SVG text. Pure.
+"""Line and bar charts as SVG text. Pure.
 
-Enough for a report: axes from nought, a few round ticks, one line and one label for each series.
+Enough for a report: axes from zero, a few round ticks, one line and one label per series.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ BOTTOM: Final = 45
 FONT: Final = 'font-family="sans-serif" font-size="13"'
 TICKS: Final = 4
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
-"""Told apart by the colour-blind too (Okabe and Ito)."""
+"""Distinguishable with colour blindness (Okabe and Ito)."""
 
 
 def lines(series: Mapping[str, Sequence[int]], *, title: str, x: str, y: str) -> str:
-    """Draw each series, its first value at x = 1."""
-    count = max(len(each) for each in series.values())
-    top = _round_up(max(max(each) for each in series.values()))
+    """Draw each series as a line, with its first value at x = 1."""
+    count = max(len(values) for values in series.values())
+    top = _round_up(max(max(values) for values in series.values()))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {FONT}>',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
@@ -63,7 +63,7 @@ def _y(value: int, top: int) -> float:
 
 
 def _round_up(value: int) -> int:
-    """Return the next number of one digit and noughts that four ticks divide."""
+    """Round up to a multiple of a power of ten that the ticks divide evenly."""
     unit = max(TICKS, int("1" + "0" * (len(str(value)) - 2)) * TICKS)
     return -(-value // unit) * unit
 
@@ -84,7 +84,7 @@ def _text(
 
 
 def bars(groups: Mapping[str, tuple[float, ...]], *, title: str, names: tuple[str, ...]) -> str:
-    """Draw a few bars for each group, from nought to one."""
+    """Draw a few bars per group, scaled from zero to one."""
     step = 14 * len(names) + 10
     height = TOP + step * len(groups) + BOTTOM
     left, width = 330, WIDTH - 330 - 60
@@ -93,12 +93,12 @@ def bars(groups: Mapping[str, tuple[float, ...]], *, title: str, names: tuple[st
         f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
         _text(8, 22, title, weight="bold"),
     ]
-    for place, (group, values) in enumerate(groups.items()):
-        top = TOP + place * step
+    for row, (group, values) in enumerate(groups.items()):
+        top = TOP + row * step
         parts.append(_text(left - 8, top + 12, group, anchor="end"))
-        for at, (colour, value) in enumerate(zip(COLOURS, values, strict=False)):
-            y = top + 14 * at
+        for n, (colour, value) in enumerate(zip(COLOURS, values, strict=False)):
+            y = top + 14 * n
             size = f'width="{width * value:.1f}" height="12"'
             parts.append(f'<rect x="{left}" y="{y}" {size} fill="{colour}"/>')
-            parts.append(_text(left + width * value + 6, y + 11, f"{names[at]} {value:.3f}"))
+            parts.append(_text(left + width * value + 6, y + 11, f"{names[n]} {value:.3f}"))
     return "\n".join([*parts, "</svg>"]) + "\n"

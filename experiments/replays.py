@@ -1,23 +1,22 @@
-"""What experiments on recorded sessions share: where the sessions are, and a row of figures.
+"""Shared by experiments on recorded sessions: reading the sessions and tabulating the figures.
 
-The sessions are not part of the project. They are looked for beside it, or where the command line
-says; without them an experiment says so in one line and ends.
+The sessions are not part of the project. Their folder is the first argument of an experiment or,
+for ``make experiments``, the environment variable ``SESSIONS``.
 """
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ctxmgr.bench.judging import Score
-from ctxmgr.bench.recorded import RecordedSession
-from ctxmgr.bench.recorded_files import read_folder
-from ctxmgr.core.planner import Prices
+from ctxmgr.bench.economy.judge import Score
+from ctxmgr.bench.economy.sessions import RecordedSession, read_folder
+from ctxmgr.core.economy.policy import Prices
 
 ROOT: Final = Path(__file__).parent.parent
-SESSIONS: Final = ROOT.parent / "shared" / "data" / "sessions"
 REPORTS: Final = ROOT / "docs" / "experiments"
 PRICES: Final = Prices()
 
@@ -42,15 +41,17 @@ class Experiment:
 
 
 def sessions() -> dict[str, list[RecordedSession]]:
-    """Read the recorded sessions; ends the process where there are none."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else SESSIONS
-    if not folder.is_dir():
-        sys.exit(f"no recorded sessions at {folder}: name their folder")
-    return read_folder(folder)
+    """Read the recorded sessions; exit the process if their folder is not given or missing."""
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("SESSIONS")
+    if not folder:
+        sys.exit("this experiment replays recorded sessions; pass their folder as an argument")
+    if not Path(folder).is_dir():
+        sys.exit(f"{folder} is not a folder; pass the folder of the recorded sessions")
+    return read_folder(Path(folder))
 
 
 def row(score: Score, full: Score) -> dict[str, float]:
-    """Return the figures of a policy beside append-only's."""
+    """Return the figures of a policy relative to append-only."""
     return {
         "cost": round(score.cost(PRICES) / full.cost(PRICES), 3),
         "keep": round(score.keep, 3),
@@ -64,10 +65,10 @@ def row(score: Score, full: Score) -> dict[str, float]:
 
 
 def table(rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Write rows as markdown."""
-    head = "| | " + " | ".join(each.replace("_", " ") for each in columns) + " |"
+    """Return the rows as a markdown table."""
+    head = "| | " + " | ".join(column.replace("_", " ") for column in columns) + " |"
     body = [
-        f"| {name} | " + " | ".join(f"{values[each]:,}" for each in columns) + " |"
+        f"| {name} | " + " | ".join(f"{values[column]:,}" for column in columns) + " |"
         for name, values in rows.items()
     ]
     return "\n".join([head, "| --- |" + " --- |" * len(columns), *body])

@@ -1,18 +1,18 @@
-# What every bubblewrap sandbox of ctxmgr is made of: options of bwrap(1), in order.
-# The agent's mounts, its /tmp and its network come after these; a copy of this file can be given
-# in its place.
+# The bwrap(1) options of every bubblewrap sandbox, in order.
+# The options for the agent's mounts, /tmp and network follow these. A modified copy of this file can
+# be used instead.
 
-# Its own users, processes, host name and shared memory. Root on the host is root inside, without
-# any capability; no further user namespace can be made, where bubblewrap is 0.8 or newer.
+# Separate users, processes, host name and shared memory. Root on the host is root inside, without
+# capabilities. No further user namespaces can be created (bubblewrap 0.8 or newer).
 --unshare-user --unshare-ipc --unshare-pid --unshare-uts --unshare-cgroup-try
 --disable-userns
 --cap-drop ALL
 --hostname sandbox
 
-# It ends with the process that started it, and cannot type into that one's terminal.
+# Ends with the process that started it, and cannot inject input into that process's terminal.
 --die-with-parent --new-session
 
-# The host's programs, to be read. None of /home, /root, /var, /opt, /srv, /run, /sys, /boot.
+# The host's programs, read-only. Nothing from /home, /root, /var, /opt, /srv, /run, /sys, /boot.
 --ro-bind /usr /usr
 --ro-bind-try /bin /bin
 --ro-bind-try /sbin /sbin
@@ -25,8 +25,8 @@
 --ro-bind-try /etc/localtime /etc/localtime
 --ro-bind-try /etc/ssl/certs /etc/ssl/certs
 
-# Only its own processes. Settings of the kernel are the host's, and the host's root could write
-# them from inside even without capabilities: they are covered read-only.
+# Only the sandbox's own processes. Kernel settings are those of the host, and root could write them
+# from inside even without capabilities, so they are mounted read-only.
 --proc /proc
 --ro-bind-try /proc/sys /proc/sys
 --ro-bind-try /proc/sysrq-trigger /proc/sysrq-trigger

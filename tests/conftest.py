@@ -1,4 +1,4 @@
-"""What all tests share: an XTDB server in memory, a store of either kind, no silent skips on CI."""
+"""Fixtures of all tests: an in-memory XTDB server, stores of both kinds; skips fail on CI."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 @pytest.fixture(scope="session")
 def xtdb_server() -> Iterator[XtdbServer]:
-    """One server in memory for all tests that write ids of their own."""
+    """One in-memory server for all tests that use unique ids."""
     require_xtdb()
     with XtdbServer() as server:
         yield server
@@ -27,14 +27,14 @@ def xtdb_server() -> Iterator[XtdbServer]:
 
 @pytest.fixture(scope="session")
 def xtdb_url(request: pytest.FixtureRequest) -> str:
-    """Where stores find that server, or the one that ``CTXMGR_TEST_XTDB_URL`` names."""
+    """The store URL of that server, or of the one in ``CTXMGR_TEST_XTDB_URL``."""
     running = os.environ.get("CTXMGR_TEST_XTDB_URL")
     return f"xtdb+{running or request.getfixturevalue('xtdb_server').url}"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("xtdb", marks=pytest.mark.xtdb)])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the store is, of either technology: every journey and every shim goes on both."""
+    """The URL of a store of each technology: journeys and integrations run on both."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
     url: str = request.getfixturevalue("xtdb_url")
@@ -42,18 +42,18 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Fetch and compile the server now: minutes on a new machine, which no test's limit is for."""
-    wanted = any(item.get_closest_marker("xtdb") for item in session.items)
-    if not wanted or session.config.option.collectonly or not shutil.which("java"):
+    """Download and compile the server first: it takes minutes, more than a test's time limit."""
+    needed = any(item.get_closest_marker("xtdb") for item in session.items)
+    if not needed or session.config.option.collectonly or not shutil.which("java"):
         return
     try:
         fetch()
-    except RuntimeError as error:  # the tests that need it will fail by themselves
+    except RuntimeError as error:  # the tests that need it will fail
         session.config.get_terminal_writer().line(str(error), red=True)
 
 
 class SkipsCount:
-    """On CI everything is installed, so whatever was skipped was not tested."""
+    """Fails the run if tests were skipped: on CI everything is installed."""
 
     def __init__(self) -> None:
         self._skipped: list[str] = []

@@ -1,9 +1,9 @@
-"""Which requirement rows no test names: ``make coverage-map``.
+"""Lists the requirement rows that no test names: ``make coverage-map``.
 
 A row is a table line that begins with an id such as ``003-R017``; a rule of ``ambiguities.md`` is
 one with ``003-A17``, ``X-C14`` or ``PG-05``. A test names a row by writing the id in a docstring or
 a marker. Ranges (``003-R017…R020``, ``003-R017 to R020``) name every row between. Rows that no test
-can prove are listed in ``docs/ssot.md`` with how they are kept. It informs and never fails.
+can prove are listed in ``docs/ssot.md`` with how they are verified. The map never fails.
 """
 
 import argparse
@@ -24,7 +24,7 @@ NAMED = re.compile(r"\b(\d{3}|X|PG)-([A-Z]?)(\d+)(?:\s*(?:…|–|-|to)\s*(?:\1-
 
 
 def rows(folder: Path) -> dict[str, dict[str, str]]:
-    """The rows of each file: id → what it asks."""
+    """Return the rows of each file: id → requirement."""
     found: dict[str, dict[str, str]] = {}
     for path in sorted(folder.glob("*.md")):
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -34,7 +34,7 @@ def rows(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def named(folder: Path) -> dict[str, set[str]]:
-    """Every id that some test names, with the files that name it."""
+    """Return every id that a test names, with the files that name it."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in sorted(folder.rglob("test_*.py")) + sorted(folder.rglob("*contract*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -46,7 +46,7 @@ def named(folder: Path) -> dict[str, set[str]]:
 
 
 def ids(text: str) -> set[str]:
-    """The ids in a text, ranges written out."""
+    """Return the ids in a text; ranges are expanded."""
     found = set()
     for part, letter, first, last in NAMED.findall(text):
         numbers = range(int(first), int(last or first) + 1)
@@ -55,8 +55,8 @@ def ids(text: str) -> set[str]:
 
 
 def reviewed(ssot: str) -> set[str]:
-    """The rows that the design as built lists as kept by review, because no test can prove them."""
-    section = ssot.partition("\n## Kept by review\n")[2].partition("\n## ")[0]
+    """Return the rows that docs/ssot.md lists as verified by review."""
+    section = ssot.partition("\n## Verified by review\n")[2].partition("\n## ")[0]
     cells = (line.split("|")[1] for line in section.splitlines() if line.startswith("|"))
     return {row for cell in cells for row in ids(cell)}
 
@@ -65,20 +65,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print as JSON")
     parser.add_argument("--all", action="store_true", help="list every unnamed row, not only ids")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     if not (SHARED / "requirements").is_dir():
-        sys.stdout.write("the requirements are not beside this checkout; nothing to map\n")
+        sys.stdout.write(
+            "the requirements are not next to this checkout; there is nothing to map\n"
+        )
         return
-    asked, told = rows(SHARED / "requirements"), named(ROOT / "tests")
-    kept = reviewed((ROOT / "docs" / "ssot.md").read_text(encoding="utf-8"))
-    left = {name: [row for row in each if row not in told] for name, each in asked.items()}
-    missing = {name: [row for row in each if row not in kept] for name, each in left.items()}
-    if given.json:
-        by_test = {row: sorted(by) for row, by in told.items()}
-        known = {"missing": missing, "reviewed": sorted(kept), "named": by_test}
-        sys.stdout.write(json.dumps(known, indent=2) + "\n")
+    requirements, tested = rows(SHARED / "requirements"), named(ROOT / "tests")
+    verified = reviewed((ROOT / "docs" / "ssot.md").read_text(encoding="utf-8"))
+    unnamed = {
+        name: [row for row in texts if row not in tested] for name, texts in requirements.items()
+    }
+    missing = {name: [row for row in ids_ if row not in verified] for name, ids_ in unnamed.items()}
+    if arguments.json:
+        by_test = {row: sorted(files) for row, files in tested.items()}
+        report = {"missing": missing, "reviewed": sorted(verified), "named": by_test}
+        sys.stdout.write(json.dumps(report, indent=2) + "\n")
         return
-    _show(asked, left, missing, whole=given.all)
+    _show(requirements, unnamed, missing, full_text=arguments.all)
 
 
 def _texts(node: ast.AST) -> list[str]:
@@ -90,24 +94,28 @@ def _texts(node: ast.AST) -> list[str]:
 
 
 def _show(
-    asked: dict[str, dict[str, str]],
-    left: dict[str, list[str]],
+    requirements: dict[str, dict[str, str]],
+    unnamed: dict[str, list[str]],
     missing: dict[str, list[str]],
     *,
-    whole: bool,
+    full_text: bool,
 ) -> None:
     console = Console(highlight=False)
-    heads = ("file", "rows", "named by a test", "kept by review", "neither")
+    heads = ("file", "rows", "named by a test", "verified by review", "neither")
     table = Table(*heads, box=None, header_style="bold")
-    for name, each in asked.items():
-        unnamed, open_rows = len(left[name]), len(missing[name])
-        counts = (len(each), len(each) - unnamed, unnamed - open_rows, open_rows)
+    for name, rows_of_file in requirements.items():
+        total, untested, neither = len(rows_of_file), len(unnamed[name]), len(missing[name])
+        counts = (total, total - untested, untested - neither, neither)
         table.add_row(name, *map(str, counts))
     console.print(table)
     for name, rest in missing.items():
         if rest:
             console.print(f"\n{name}", style="bold")
-            texts = [f"{row}  {asked[name][row]}" for row in rest] if whole else [" ".join(rest)]
+            texts = (
+                [f"{row}  {requirements[name][row]}" for row in rest]
+                if full_text
+                else [" ".join(rest)]
+            )
             console.print("\n".join(texts), markup=False)
 
 

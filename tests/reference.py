@@ -1,7 +1,8 @@
-"""Write the command reference and the pinned help texts: ``python -m tests.reference``.
+"""Write docs/reference and the pinned help texts: ``python -m tests.reference``.
 
-Both are derived from the catalogue. ``test_docs`` and ``surfaces/test_help`` fail when they differ,
-so a changed option is seen in the commit that changes it.
+Commands are derived from the catalogue, the Python page from the public names. ``test_docs`` and
+``test_help`` fail when a file differs, so that a changed option or signature is seen in the commit
+that changes it.
 """
 
 from collections.abc import Iterator
@@ -9,12 +10,13 @@ from pathlib import Path
 
 import click
 
-from ctxmgr.surfaces.cli import COMMANDS
-from ctxmgr.surfaces.exits import ANSWERS
+from ctxmgr.surfaces.error_answers import ANSWERS
+from ctxmgr.surfaces.terminal.cli import COMMANDS
+from tests import python_reference
 from tests.components import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
-HELP = ROOT / "tests" / "surfaces" / "help"
+HELP = ROOT / "tests" / "surfaces" / "terminal" / "help"
 WIDTH = 90
 
 
@@ -29,7 +31,8 @@ def pages() -> dict[str, str]:
     texts = help_texts()
     commands = {name: text for name, text in texts.items() if name != "ctxmgr"}
     own = {f"{_slug(name)}.md": _page(name, text) for name, text in commands.items()}
-    return {"README.md": _index(texts["ctxmgr"], commands), **own}
+    index = _index(texts["ctxmgr"], commands)
+    return {"README.md": index, "python.md": python_reference.page(), **own}
 
 
 def write() -> None:
@@ -62,6 +65,8 @@ def _index(text: str, commands: dict[str, str]) -> str:
 
 
 _INDEX = """# Commands
+
+See also: [the Python reference](python.md).
 
 These pages are written by `make docs` from the operations that ctxmgr declares.
 

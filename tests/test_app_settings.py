@@ -17,7 +17,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine on which ctxmgr was never used."""
     for name in ("DATA", "STATE", "CONFIG", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-    for name in [each for each in os.environ if each.startswith("CTXMGR_")]:
+    for name in [variable for variable in os.environ if variable.startswith("CTXMGR_")]:
         monkeypatch.delenv(name)
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -55,24 +55,24 @@ def test_each_setting_is_decided_alone(home: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             'stroe = "x"',
-            "'stroe' is no setting; known: anthropic_api_key, api, base_url, ca_file, ",
+            "unknown setting 'stroe' (one of: anthropic_api_key, api, base_url, ca_file, ",
         ),
         ("store = 5", "store: Input should be a valid string"),
-        ("store =", "is no TOML file"),
+        ("store =", "is not valid TOML"),
     ],
 )
-def test_a_bad_setting_names_its_place(text: str, said: str) -> None:
+def test_a_bad_setting_names_its_place(text: str, message: str) -> None:
     """A misspelt name would otherwise be ignored, and the default used in silence."""
     _write(Path("ctxmgr.toml"), text)
 
     with pytest.raises(Incorrect, match=r"ctxmgr\.toml") as caught:
         load_settings()
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_providers_own_variable_holds_the_key_unless_ours_does(
@@ -84,7 +84,7 @@ def test_a_providers_own_variable_holds_the_key_unless_ours_does(
     monkeypatch.setenv("CTXMGR_ANTHROPIC_API_KEY", "sk-ours")
     ours = load_settings()
 
-    assert [each.settings.api_key("anthropic") for each in (theirs, ours)] == [
+    assert [item.settings.api_key("anthropic") for item in (theirs, ours)] == [
         "sk-theirs",
         "sk-ours",
     ]
@@ -114,7 +114,7 @@ async def test_folders_are_made_when_a_store_is_opened(home: Path) -> None:
 )
 async def test_an_url_that_names_no_store_lists_the_known_ones(url: str) -> None:
     """The message is the documentation that is read."""
-    with pytest.raises(Incorrect, match=r"known are sqlite:///.*xtdb\+http://"):
+    with pytest.raises(Incorrect, match=r"use one of: sqlite:///.*xtdb\+http://"):
         await open_store(url)
 
 
@@ -129,7 +129,13 @@ def test_windows_is_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_importing_does_nothing(home: Path) -> None:
     """No folders, no output, no environment: a library is imported for what it offers."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", "import ctxmgr.surfaces.cli, ctxmgr.settings"],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            "import ctxmgr.surfaces.terminal.cli, ctxmgr.settings",
+        ],
         capture_output=True,
         text=True,
         check=True,

@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
-from ctxmgr.surfaces.cli import COMMANDS
+import ctxmgr
+from ctxmgr.surfaces.terminal.cli import COMMANDS
 from tests.components import ROOT
+from tests.python_reference import entries
 from tests.reference import REFERENCE, pages
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -42,7 +44,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Somebody who follows a page in an empty folder."""
     for name in ("DATA", "STATE", "CONFIG", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-    for name in [each for each in os.environ if each.startswith("CTXMGR_")]:
+    for name in [variable for variable in os.environ if variable.startswith("CTXMGR_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "120")
     (tmp_path / "work").mkdir()
@@ -72,11 +74,32 @@ def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
     assert broken == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_import_the_core_from_the_package_alone(page: Path) -> None:
+    """A module of the core may move or be renamed; the public names stay."""
+    code = "".join(block.text for block in _blocks(page))
+
+    assert re.findall(r"^(?:from|import) ctxmgr\.core.*$", code, re.MULTILINE) == []
+
+
 def test_the_command_reference_is_up_to_date() -> None:
     """It is derived from the operations; `make docs` writes it again."""
     written = {path.name: path.read_text(encoding="utf-8") for path in REFERENCE.glob("*.md")}
 
     assert written == pages()
+
+
+def test_the_python_reference_describes_every_public_name() -> None:
+    """A name that is missing there, or has no docstring, is public by accident."""
+    described = [entry for group in entries().values() for entry in group]
+
+    assert sorted(entry.name for entry in described) == sorted(ctxmgr.__all__)
+    assert [
+        f"{entry.name}.{member.name}" if member is not entry else entry.name
+        for entry in described
+        for member in (entry, *entry.methods)
+        if not member.text
+    ] == []
 
 
 def test_a_page_that_lies_is_noticed(reader: Path) -> None:
@@ -121,9 +144,9 @@ def _compare(command: str, shown: str, *, where: str) -> None:
     assert result.exit_code == 0, f"{where}: {command}: {result.output}"
     printed, position = result.output, 0
     for word in shown.replace("…", " ").split():
-        found = printed.find(word, position)
-        assert found >= 0, f"{where}: {command} does not print {word!r} there:\n{printed}"
-        position = found + len(word)
+        found_at = printed.find(word, position)
+        assert found_at >= 0, f"{where}: {command} does not print {word!r} there:\n{printed}"
+        position = found_at + len(word)
 
 
 def _prose(page: Path) -> str:
@@ -134,10 +157,10 @@ def _leads(page: Path, target: str) -> bool:
     if re.match(r"[a-z]+:", target):
         return True
     path, _, anchor = target.partition("#")
-    found = (page.parent / path) if path else page
-    if not found.exists():
+    target = page.parent / path if path else page
+    if not target.exists():
         return False
-    return not anchor or anchor in {_anchor(each) for each in HEADING.findall(_prose(found))}
+    return not anchor or anchor in {_anchor(heading) for heading in HEADING.findall(_prose(target))}
 
 
 def _anchor(heading: str) -> str:

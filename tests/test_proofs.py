@@ -1,4 +1,4 @@
-"""Tests that prove requirements: about what is shipped, able to fail, and mapped to the rows."""
+"""The tests themselves: they test the package, can fail, and are mapped to requirements."""
 
 import ast
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from tests.coverage_map import ids, named, reviewed, rows
 FILES = sorted((ROOT / "tests").rglob("*.py"))
 
 SERVER = "tests.xtdb.servers"
-"""Starts the server that is shipped, which is no Python."""
+"""Starts the XTDB server of this repository, which is not Python."""
 
-ASKED = """
+REQUIREMENTS = """
 | ID | Lv | Chk | § | Requirement |
 |---|---|---|---|---|
 | 003-R001 | M | I | §1 | The first thing. |
@@ -39,29 +39,31 @@ def test_no_assertion_is_constant() -> None:
     assert constant == []
 
 
-def test_whoever_names_a_row_tests_what_is_shipped() -> None:
-    """A stand-in that is defined in the test and tested there proves only itself (PG-01)."""
+def test_a_test_that_names_a_row_tests_the_package() -> None:
+    """A test of its own stand-in proves nothing about the package (PG-01)."""
     proving = {name for by in named(ROOT / "tests").values() for name in by}
-    strangers = [name for name in sorted(proving) if not _reaches_us(ROOT / "tests" / name)]
+    unrelated = [
+        name for name in sorted(proving) if not _imports_the_project(ROOT / "tests" / name)
+    ]
 
-    assert strangers == [Path(__file__).name]  # which is about the tests
-    assert not _reaches_us(ROOT / "tests" / "coverage_map.py")
+    assert unrelated == [Path(__file__).name]  # which tests the tests
+    assert not _imports_the_project(ROOT / "tests" / "coverage_map.py")
 
 
-def test_the_map_shows_what_no_test_names(tmp_path: Path) -> None:
-    """A row that everybody forgot is seen in a table, not after the release (PG-02)."""
-    (tmp_path / "003.md").write_text(ASKED, encoding="utf-8")
+def test_the_map_shows_rows_that_no_test_names(tmp_path: Path) -> None:
+    """A forgotten row must be noticed before a release (PG-02)."""
+    (tmp_path / "003.md").write_text(REQUIREMENTS, encoding="utf-8")
     (tmp_path / "test_it.py").write_text(TEST, encoding="utf-8")
 
-    asked, told = rows(tmp_path)["003.md"], named(tmp_path)
+    requirements, tested = rows(tmp_path)["003.md"], named(tmp_path)
 
-    assert asked["003-R002"] == "The second thing."
-    assert [row for row in asked if row not in told] == ["003-R002", "PG-05"]
-    assert told["003-R001"] == {"test_it.py"}
+    assert requirements["003-R002"] == "The second thing."
+    assert [row for row in requirements if row not in tested] == ["003-R002", "PG-05"]
+    assert tested["003-R001"] == {"test_it.py"}
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("003-R009 to R011", {"003-R009", "003-R010", "003-R011"}),
         ("003-A01…A02, PG-05", {"003-A01", "003-A02", "PG-05"}),
@@ -69,15 +71,16 @@ def test_the_map_shows_what_no_test_names(tmp_path: Path) -> None:
         ("R001 alone names nothing", set()),
     ],
 )
-def test_ranges_name_every_row_between(text: str, found: set[str]) -> None:
+def test_ranges_name_every_row_between(text: str, expected: set[str]) -> None:
     """Docstrings stay short, and the map stays right (PG-02)."""
-    assert ids(text) == found
+    assert ids(text) == expected
 
 
-def test_rows_kept_by_review_are_read_from_the_design_as_built() -> None:
-    """They are told apart from forgotten ones, and only there (PG-02)."""
+def test_rows_verified_by_review_are_read_from_their_section() -> None:
+    """They do not count as forgotten; rows elsewhere on the page do (PG-02)."""
     page = (
-        "# x\n003-R001\n\n## Kept by review\n\n| 003-R002, 003-R004 | how |\n\n## Next\n003-R003\n"
+        "# x\n003-R001\n\n## Verified by review\n\n"
+        "| 003-R002, 003-R004 | how |\n\n## Next\n003-R003\n"
     )
 
     assert reviewed(page) == {"003-R002", "003-R004"}
@@ -92,15 +95,15 @@ def _is_constant(test: ast.expr) -> bool:
     return not any(isinstance(node, names) for node in ast.walk(test))
 
 
-def _reaches_us(path: Path) -> bool:
-    """Whether a test imports the project, by itself or by what it shares with other tests."""
+def _imports_the_project(path: Path) -> bool:
+    """Return whether a test imports the project, directly or through other test modules."""
     imported = set(_imported(_syntax(path)))
     if {name.split(".")[0] for name in imported} & {"ctxmgr", "experiments"}:
         return True
     if SERVER in imported:
         return True
     shared = (ROOT / f"{name.replace('.', '/')}.py" for name in imported if "tests." in name)
-    return any(each.exists() and _reaches_us(each) for each in shared)
+    return any(module.exists() and _imports_the_project(module) for module in shared)
 
 
 def _imported(syntax: ast.Module) -> Iterator[str]:

@@ -1,13 +1,13 @@
-"""The design as built, and the words of its glossary, held to what is built."""
+"""docs/ssot.md and docs/glossary.md agree with the code."""
 
 import re
 from collections.abc import Iterator
 
-from ctxmgr.core.envelopes import OBJECT_KINDS
-from ctxmgr.core.hashes import VERSION_HASHES
-from ctxmgr.core.sessions import SETS
-from ctxmgr.core.trackers import TrackerState
-from ctxmgr.surfaces.cli import COMMANDS
+from ctxmgr.core.objects.envelope import OBJECT_KINDS
+from ctxmgr.core.objects.hashes import VERSION_HASHES
+from ctxmgr.core.objects.session_record import SETS
+from ctxmgr.core.tracking.trackers import TrackerState
+from ctxmgr.surfaces.terminal.cli import COMMANDS
 from tests.components import ROOT
 
 SSOT = (ROOT / "docs" / "ssot.md").read_text(encoding="utf-8")
@@ -34,44 +34,44 @@ TERMS = (
 )
 
 
-def test_every_departure_is_marked_and_names_its_rule() -> None:
-    """Whoever knows the source design sees at once where we differ, and how (003-R200)."""
+def test_every_deviation_is_marked_and_names_its_rule() -> None:
+    """A reader who knows the source design sees where the code differs, and how (003-R200)."""
     marked = {mark: list(rows(f"{mark}s")) for mark in MARKS}
 
     assert all(f"**{mark}**" in SSOT for mark in MARKS)
     assert all(marked.values())
-    for row in (row for each in marked.values() for row in each):
+    for row in (row for rows_of_mark in marked.values() for row in rows_of_mark):
         assert RULE.fullmatch(row[0]), row
 
 
-def test_every_reading_of_an_ambiguity_is_told() -> None:
-    """What the source design left open is decided here, and nobody has to guess how (003-R200)."""
-    told = {rule for mark in MARKS for row in rows(f"{mark}s") for rule in row[0].split(", ")}
+def test_every_resolution_of_an_ambiguity_is_listed() -> None:
+    """The page says how each open question of the source design was decided (003-R200)."""
+    listed = {rule for mark in MARKS for row in rows(f"{mark}s") for rule in row[0].split(", ")}
 
-    assert {f"003-A{number:02}" for number in range(1, 41)} <= told
+    assert {f"003-A{number:02}" for number in range(1, 41)} <= listed
 
 
-def test_the_status_names_no_command_that_is_not_there() -> None:
-    """What is called shipped can be run, and what is called missing cannot (003-R201)."""
+def test_the_status_agrees_with_the_commands() -> None:
+    """Shipped commands exist, and missing ones do not (003-R201)."""
     for part, state in rows("Status"):
         missing = "not yet" in state and not state.startswith("shipped")
         for name in COMMAND.findall(part):
             assert (name in COMMANDS.commands) is not missing, (part, name)
 
 
-def test_the_glossary_has_the_words_of_the_design_and_of_the_code() -> None:
+def test_the_glossary_has_the_terms_of_the_design_and_the_code() -> None:
     """One word, one meaning, in code and documents alike (003-R196)."""
-    told = {word.strip() for row in glossary() for word in row[0].split(",")}
+    defined = {word.strip() for row in glossary() for word in row[0].split(",")}
 
-    assert set(TERMS) <= told
-    assert {name.replace("_", " ") for name in (*SETS, "identity_hash", *VERSION_HASHES)} <= told
-    assert TrackerState.ORPHANED in told
+    assert set(TERMS) <= defined
+    assert {name.replace("_", " ") for name in (*SETS, "identity_hash", *VERSION_HASHES)} <= defined
+    assert TrackerState.ORPHANED in defined
     everything = GLOSSARY.replace("tool call", "toolcall").replace("system prompt", "system_prompt")
     assert all(kind in everything for kind in OBJECT_KINDS)
 
 
 def rows(heading: str) -> Iterator[list[str]]:
-    """The rows of the table under a heading, cell by cell."""
+    """Yield the cells of each row of the table under a heading."""
     section = SSOT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     yield from _cells(section)
 

@@ -1,4 +1,4 @@
-"""What is shipped: the wheel holds all it needs, nothing else, and works where nothing else is."""
+"""The wheel contains everything it needs and nothing else, and works in an empty environment."""
 
 import json
 import os
@@ -15,12 +15,12 @@ from tests.components import ROOT
 from tests.xtdb.servers import require_xtdb
 
 WHEEL_BYTES_MAX = 2_000_000
-"""Text only: jars are fetched by the machine that runs them."""
+"""It contains only text; jars are downloaded when they are needed."""
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build it as a release is built."""
+    """Build the wheel like a release."""
     folder = tmp_path_factory.mktemp("wheel")
     build = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
     subprocess.run(build, check=True, capture_output=True)
@@ -30,62 +30,62 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment that has the wheel and what it depends on, nothing else."""
+    """The programs of an environment with only the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("venv")
     venv.create(folder, with_pip=True)
     subprocess.run([folder / "bin" / "pip", "install", "--quiet", wheel], check=True)
     return folder / "bin"
 
 
-def test_the_wheel_holds_the_server_and_the_sandbox(wheel: Path) -> None:
-    """003-R198: who installs ctxmgr can start XTDB without a checkout."""
+def test_the_wheel_contains_the_server_and_the_sandbox(wheel: Path) -> None:
+    """003-R198: an installed ctxmgr can start XTDB without a checkout."""
     names = _names(wheel)
 
-    wanted = [
+    expected = [
         f"ctxmgr/shipped/{path.relative_to(ROOT)}"
         for folder in ("xtdb", "sandbox")
         for path in (ROOT / folder).rglob("*")
         if path.is_file()
     ]
-    assert [name for name in wanted if name not in names] == []
+    assert [name for name in expected if name not in names] == []
     assert {"ctxmgr/py.typed", "ctxmgr/shipped/xtdb/start"} <= names
 
 
-def test_the_wheel_holds_every_module_and_statement(wheel: Path) -> None:
-    """A forgotten .sql file would only be missed on somebody else's machine."""
+def test_the_wheel_contains_every_module_and_statement(wheel: Path) -> None:
+    """A missing .sql file would be noticed only after an installation."""
     files = [path for path in (ROOT / "ctxmgr").rglob("*") if path.suffix in {".py", ".sql"}]
 
     assert {str(path.relative_to(ROOT)) for path in files} <= _names(wheel)
 
 
-def test_the_wheel_holds_nothing_else(wheel: Path) -> None:
+def test_the_wheel_contains_nothing_else(wheel: Path) -> None:
     """No tests, caches, databases or jars."""
-    strangers = [
+    unexpected = [
         name
         for name in _names(wheel)
         if not name.startswith(("ctxmgr/", "ctxmgr-"))
         or name.endswith((".pyc", ".jar", ".class", ".db", ".log"))
     ]
 
-    assert strangers == []
+    assert unexpected == []
     assert wheel.stat().st_size < WHEEL_BYTES_MAX
 
 
-def test_the_installed_command_knows_its_version(installed: Path, wheel: Path) -> None:
-    """The first thing anybody types after installing."""
+def test_the_installed_command_prints_its_version(installed: Path, wheel: Path) -> None:
+    """It is usually the first command after an installation."""
     version = wheel.name.split("-")[1]
 
-    told = subprocess.run([installed / "ctxmgr", "--version"], capture_output=True, check=True)
+    result = subprocess.run([installed / "ctxmgr", "--version"], capture_output=True, check=True)
 
-    assert told.stdout.decode() == f"ctxmgr {version}\n"
+    assert result.stdout.decode() == f"ctxmgr {version}\n"
 
 
-def test_the_installed_wheel_shows_the_demo(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_wheel_runs_the_demo(installed: Path, tmp_path: Path) -> None:
     """The project that its agent mends is shipped, and needs no checkout."""
-    told = _run(installed, tmp_path, "ctxmgr", "demo")
+    report = _run(installed, tmp_path, "ctxmgr", "demo")
 
-    assert told["mended"]
-    assert told["proven"]
+    assert report["mended"]
+    assert report["proven"]
 
 
 @pytest.mark.xtdb
@@ -93,7 +93,7 @@ def test_the_installed_wheel_shows_the_demo(installed: Path, tmp_path: Path) -> 
 def test_the_installed_wheel_starts_a_server_and_stores_in_it(
     installed: Path, tmp_path: Path
 ) -> None:
-    """The whole way from an empty environment to a document in XTDB, and nothing left running."""
+    """From an empty environment to a document in XTDB, with no process left running."""
     require_xtdb()
     server = _run(installed, tmp_path, "ctxmgr", "xtdb", "up", "--config", "memory", "--port", "0")
     try:
@@ -124,12 +124,12 @@ def _names(wheel: Path) -> set[str]:
         return set(archive.namelist())
 
 
-def _run(programs: Path, home: Path, name: str, *arguments: str) -> Any:
-    places = {f"XDG_{each}_HOME": str(home / each) for each in ("DATA", "STATE", "CONFIG")}
-    clean = {each: os.environ[each] for each in os.environ if not each.startswith("PYTHON")}
-    command = [programs / name, *arguments, *(["--json"] if name == "ctxmgr" else [])]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=home, env={**clean, **places}
+def _run(programs: Path, home: Path, program: str, *arguments: str) -> Any:
+    folders = {f"XDG_{kind}_HOME": str(home / kind) for kind in ("DATA", "STATE", "CONFIG")}
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [programs / program, *arguments, *(["--json"] if program == "ctxmgr" else [])]
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=home, env={**clean, **folders}
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)

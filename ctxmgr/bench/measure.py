@@ -1,7 +1,7 @@
-"""How things are timed: the two sides of a ratio take turns, so that a busy moment hits both.
+"""Timing of benchmarks: both sides of a ratio alternate, so that a busy moment affects both.
 
-Each side runs several rounds in alternation; the medians are compared, since on a shared machine
-the fastest round is luck and the mean is whoever else was busy.
+The medians of several rounds are compared: on a shared machine the fastest round is luck, and the
+mean depends on other processes.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,23 +22,23 @@ class Times:
 
     @property
     def speed(self) -> float:
-        """How fast we are, with the baseline as 1."""
+        """Our speed relative to the baseline."""
         return self.baseline / self.ours
 
 
 async def alternate(ours: Round, baseline: Round, *, rounds: int) -> Times:
-    """Time both sides in turn, after one round of each that does not count."""
-    taken: tuple[list[float], list[float]] = ([], [])
+    """Time both sides alternately, after one warm-up round of each."""
+    times: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 1):
         for side, run in enumerate((ours, baseline)):
             seconds = await timed(run)
             if number:
-                taken[side].append(seconds)
-    return Times(median(taken[0]), median(taken[1]))
+                times[side].append(seconds)
+    return Times(median(times[0]), median(times[1]))
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value that so many per cent of them do not exceed."""
+    """Return the value that ``share`` per cent of the values do not exceed."""
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * share / 100), len(ordered) - 1)]
 

@@ -1,8 +1,7 @@
-"""What a benchmark reports: figures, each beside what it is measured against. Pure.
+"""The report of a benchmark: figures, each with its baseline. Pure.
 
-A figure is a ratio taken in one run on one machine, because absolute times say more about the
-machine than about us. ``meets`` is None where nothing was promised or nothing could be measured;
-the note then says why.
+A figure is a ratio from one run on one machine, because absolute times mostly measure the machine.
+``meets`` is None if the figure has no target or could not be measured; the note gives the reason.
 """
 
 from collections.abc import Callable
@@ -10,36 +9,36 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Say: TypeAlias = Callable[[str], None]
-"""Tells a person what is being done now."""
+"""Reports progress to the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     what: str
     value: float | None
-    """None: it could not be measured here."""
+    """None if it could not be measured here."""
     bound: str
-    """What was promised, for a reader: ``at least 0.7×``; empty: reported only."""
+    """The target as text, such as ``at least 0.7×``; empty if there is none."""
     meets: bool | None
     against: str
     note: str = ""
-    """What limits it, the absolute numbers behind the ratio, or why there is no value."""
+    """What limits it, the absolute numbers behind the ratio, or why it has no value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     figures: tuple[Figure, ...]
     report_only: bool = False
-    """Misses are shown and not held against anyone."""
+    """Whether missed targets are reported without failing."""
 
     @property
     def misses(self) -> tuple[Figure, ...]:
-        """The figures that break their promise."""
+        """The figures that miss their target."""
         return tuple(figure for figure in self.figures if figure.meets is False)
 
 
 def at_least(what: str, value: float, *, bound: float, against: str, note: str = "") -> Figure:
-    """A ratio that may not fall below the bound."""
+    """Return a ratio whose target is a minimum."""
     return Figure(
         what=what,
         value=value,
@@ -51,7 +50,7 @@ def at_least(what: str, value: float, *, bound: float, against: str, note: str =
 
 
 def at_most(what: str, value: float, *, bound: float, against: str, note: str = "") -> Figure:
-    """A ratio that may not rise above the bound."""
+    """Return a ratio whose target is a maximum."""
     return Figure(
         what=what,
         value=value,
@@ -65,7 +64,7 @@ def at_most(what: str, value: float, *, bound: float, against: str, note: str = 
 def within(
     what: str, value: float, *, bound: float, unit: str, against: str, note: str = ""
 ) -> Figure:
-    """A number that was promised as such, with its unit."""
+    """Return an absolute number whose target is a maximum."""
     return Figure(
         what=what,
         value=value,
@@ -77,5 +76,5 @@ def within(
 
 
 def reported(what: str, value: float | None, *, against: str, note: str = "") -> Figure:
-    """A number without a promise, or one that this machine cannot measure."""
+    """Return a number without a target, or one that cannot be measured on this machine."""
     return Figure(what=what, value=value, bound="", meets=None, against=against, note=note)

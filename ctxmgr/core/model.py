@@ -1,38 +1,44 @@
-"""Model: ask, and what it cost. Contract.
+"""Model: the contract for language models, and the cost of their calls. Contract.
 
-    Request ─► Model.stream ─► Said* Called* … Ended         or an error, and then no Ended
-               Question ─► ask ─► Answered: the text, what it cost
+    Request ─► Model.stream ─► TextDelta* ToolUse* … AnswerDone     or an error, and no AnswerDone
+               Question ─► ask ─► TextAnswer: the text and its cost
                Flow ────► follow ─► its result, a Ledger
 
-A payload is what ``render`` gives in the model's form, or plain text, which every model takes as
-one message of the user's. Only ``Ended`` makes an answer of what was streamed before it: a stream
-that breaks off raises, and what it had said so far is for the eyes only.
+A payload is what ``render`` returns in the model's form, or plain text, which every model takes as
+one message of the user. Only ``AnswerDone`` makes the streamed parts an answer: a stream that
+breaks off raises, and what it yielded until then may be displayed but not stored.
+
+``read_usage`` reads the usage that turns store, whichever API reported it:
+
+    ours        the four counts of ``Usage``, as ``to_value`` returns them
+    Anthropic   input_tokens exclude what was read from the cache or written to it
+    OpenAI      prompt_tokens (or input_tokens, with details) include cached tokens
 """
 
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
-from ctxmgr.core.documents import Document
+from ctxmgr.core.store.documents import Document
 
 OUTPUT_TOKENS_MAX: Final = 8192
-"""Of one answer: what the smallest of the current models give at most."""
+"""Of one answer: the limit of the smallest current models."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call of a model."""
+    """One request to a model."""
 
     payload: Any = field(repr=False)
-    """As ``render`` gives it in the model's form, or plain text."""
+    """What ``render`` returns in the model's form, or plain text."""
     purpose: str
-    """What it is for, in the ledger: ``turn``, ``summary``, …"""
+    """What the call is for, in the ledger: ``turn``, ``summary``, …"""
     tools: tuple[Document, ...] = field(default=(), repr=False)
-    """Definitions in the model's form, as ``messages.tool_definitions`` gives them."""
+    """Tool definitions in the model's form."""
     output_tokens_max: int = OUTPUT_TOKENS_MAX
 
 
@@ -41,28 +47,28 @@ class Stop(StrEnum):
 
     DONE = "done"
     TOOLS = "tools"
-    """It waits for what its tool calls give."""
+    """It waits for the results of its tool calls."""
     LENGTH = "length"
-    """It reached a limit: the text stops in the middle, and so may the last tool call."""
+    """It reached a limit of tokens, so the text or the last tool call may be incomplete."""
     REFUSED = "refused"
-    """The provider's filter ended it."""
+    """The provider's content filter ended it."""
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The tokens of one call or many. The four overlap nowhere, whatever a provider counts."""
+    """Tokens of one or more calls. The four counts never overlap, whatever the provider reports."""
 
     input_tokens: int = 0
-    """Of the prompt, neither read from the provider's cache nor written to it."""
+    """Prompt tokens that were neither read from the provider's cache nor written to it."""
     cache_read_tokens: int = 0
     cache_written_tokens: int = 0
     output_tokens: int = 0
-    """With whatever the model thought to itself."""
+    """Including the model's reasoning."""
 
     @property
     def prompt_tokens(self) -> int:
-        """All that was sent."""
+        """All tokens of the prompt."""
         return self.input_tokens + self.cache_read_tokens + self.cache_written_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
@@ -75,84 +81,86 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """A little more text."""
+class TextDelta:
+    """The next piece of streamed text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
-    """A tool call, complete; for whoever watches. ``Ended`` holds it too."""
+class ToolUse:
+    """A complete tool call, for display; ``AnswerDone`` holds it as well."""
 
     tool: str
     args: Mapping[str, Any] | str = field(repr=False)
-    """As text where the model wrote no JSON object."""
+    """The raw text if the model did not write a JSON object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """The answer is whole."""
+class AnswerDone:
+    """The answer is complete. Only this makes the pieces before it an answer."""
 
     reply: Document = field(repr=False)
-    """In the words of the model's form, as its API gives an answer that is not streamed."""
+    """The reply as the model's API gives it when it is not streamed."""
     stop: Stop
     charge: "Charge"
 
 
-Piece: TypeAlias = Said | Called | Ended
+AnswerPart: TypeAlias = TextDelta | ToolUse | AnswerDone
+"""What ``Model.stream`` yields: ``TextDelta``, ``ToolUse`` or ``AnswerDone``."""
 
 
 class Model(Protocol):
-    """A language model somewhere. Requests may be made at once; whoever made it closes it."""
+    """A language model. Requests may run concurrently; its creator closes it."""
 
     @property
     def name(self) -> str:
-        """What its provider calls it."""
+        """The provider's name for the model."""
         ...
 
     @property
     def form(self) -> str:
-        """The form of a payload that it takes, and of its replies: one of ``messages``."""
+        """The form of its payloads and replies, such as ``anthropic`` or ``openai``."""
         ...
 
     @property
     def unique_ids(self) -> bool:
-        """Whether its provider promises that no two tool calls have one id (003-A20)."""
+        """Whether the provider guarantees that ids of tool calls are unique (003-A20)."""
         ...
 
-    def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
-        """Ask, and give the answer as it comes; the last piece is the only ``Ended``.
+    def stream(self, request: Request) -> AsyncGenerator[AnswerPart, None]:
+        """Send a request and yield the answer as it arrives; the last piece is ``AnswerDone``.
 
-        Raises ``ModelUnavailable`` where no answer came, ``AnswerLost`` where one began and did
-        not end, ``Denied`` for a key that is refused and ``Incorrect`` for a request that is.
-        Closing it, or cancelling whoever waits for it, ends the request.
+        Raises ``ModelUnavailable`` if no answer came, ``AnswerLost`` if it broke off, ``Denied`` if
+        the key was refused and ``Incorrect`` if the request was. Closing the generator, or
+        cancelling the task that waits for it, ends the request.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """What one call cost."""
+    """The cost of one call."""
 
     purpose: str
     model: str
     usage: Usage | None
-    """None: the provider did not say."""
+    """None if the provider did not report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What the calls of one model for one purpose cost together."""
+    """The total cost of the calls of one model for one purpose."""
 
     purpose: str
     model: str
     calls: int = 0
     unmetered: int = 0
-    """Calls whose provider did not say what they cost; ``usage`` lacks theirs."""
+    """Calls whose usage the provider did not report; ``usage`` does not include them."""
     usage: Usage = Usage()
 
     def charged(self, charge: Charge) -> Self:
+        """Return the cost with one more call."""
         return type(self)(
             purpose=self.purpose,
             model=self.model,
@@ -164,30 +172,31 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All that was spent, by purpose and model, in the order of first use."""
+    """What was spent, by purpose and model, in the order of first use."""
 
     costs: tuple[Cost, ...] = ()
 
     def charged(self, charge: Charge) -> Self:
-        """Return the ledger with one call more."""
-        known = {(cost.purpose, cost.model): cost for cost in self.costs}
+        """Return the ledger with one more call."""
+        costs = {(cost.purpose, cost.model): cost for cost in self.costs}
         key = (charge.purpose, charge.model)
-        known[key] = known.get(key, Cost(purpose=key[0], model=key[1])).charged(charge)
-        return type(self)(tuple(known.values()))
+        costs[key] = costs.get(key, Cost(purpose=key[0], model=key[1])).charged(charge)
+        return type(self)(tuple(costs.values()))
 
     @property
     def usage(self) -> Usage:
-        """The sum of all that was metered."""
+        """The sum of all reported usage."""
         return sum((cost.usage for cost in self.costs), start=Usage())
 
     @property
     def calls(self) -> int:
+        """The number of calls."""
         return sum(cost.calls for cost in self.costs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Something a model is to answer in words."""
+    """A question to a model, without tools."""
 
     text: str = field(repr=False)
     purpose: str
@@ -195,8 +204,8 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """An answer in words, and what it cost."""
+class TextAnswer:
+    """The text of an answer, and its cost."""
 
     text: str = field(repr=False)
     stop: Stop
@@ -207,22 +216,22 @@ Flow: TypeAlias = Generator[Question, str, T]
 """Work that needs answers: it yields a question and is sent the answer's text."""
 
 
-async def ask(model: Model, question: Question) -> Answered:
-    """Ask one question; the whole answer or an error."""
+async def ask(model: Model, question: Question) -> TextAnswer:
+    """Ask a model one question and return the complete answer."""
     request = Request(
         payload=question.text,
         purpose=question.purpose,
         output_tokens_max=question.output_tokens_max,
     )
-    said: list[str] = []
-    async with aclosing(model.stream(request)) as pieces:
-        async for piece in pieces:
-            match piece:
-                case Said(text=text):
-                    said.append(text)
-                case Ended(stop=stop, charge=charge):
-                    return Answered(text="".join(said), stop=stop, charge=charge)
-    raise AssertionError("a model ended a stream without Ended and without an error")
+    texts: list[str] = []
+    async with aclosing(model.stream(request)) as parts:
+        async for part in parts:
+            match part:
+                case TextDelta(text=text):
+                    texts.append(text)
+                case AnswerDone(stop=stop, charge=charge):
+                    return TextAnswer(text="".join(texts), stop=stop, charge=charge)
+    raise AssertionError("a model ended a stream without AnswerDone and without an error")
 
 
 async def follow(flow: Flow[T], *, model: Model) -> tuple[T, Ledger]:
@@ -231,8 +240,73 @@ async def follow(flow: Flow[T], *, model: Model) -> tuple[T, Ledger]:
     try:
         question = next(flow)
         while True:
-            asked = await ask(model, question)
-            ledger = ledger.charged(asked.charge)
-            question = flow.send(asked.text)
+            answer = await ask(model, question)
+            ledger = ledger.charged(answer.charge)
+            question = flow.send(answer.text)
     except StopIteration as end:
         return end.value, ledger
+
+
+class ToolDescription(Protocol):
+    """A tool as the core describes it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def schema(self) -> dict[str, Any]: ...
+
+
+_OURS: Final = frozenset(count.name for count in fields(Usage))
+
+
+def to_value(usage: Usage) -> dict[str, int]:
+    """Return usage as a turn stores it."""
+    return asdict(usage)
+
+
+def read_usage(usage: Mapping[str, Any] | None) -> Usage | None:
+    """Read the usage stored with a turn, in the form of any API; None if it is empty."""
+    if not usage:
+        return None
+    if "cache_read_tokens" in usage:
+        return Usage(**{name: _number(usage, name) for name in _OURS})
+    if "input_tokens" in usage and "input_tokens_details" not in usage:
+        return anthropic_usage(usage)
+    return openai_usage(usage)
+
+
+def anthropic_usage(usage: Mapping[str, Any] | None) -> Usage | None:
+    if not usage:
+        return None
+    return Usage(
+        input_tokens=_number(usage, "input_tokens"),
+        cache_read_tokens=_number(usage, "cache_read_input_tokens"),
+        cache_written_tokens=_number(usage, "cache_creation_input_tokens"),
+        output_tokens=_number(usage, "output_tokens"),
+    )
+
+
+def openai_usage(usage: Mapping[str, Any] | None) -> Usage | None:
+    if not usage:
+        return None
+    prompt = _number(usage, "prompt_tokens") or _number(usage, "input_tokens")
+    values = (usage.get(name) for name in ("prompt_tokens_details", "input_tokens_details"))
+    details = next((value for value in values if isinstance(value, Mapping)), usage)
+    cached = _number(details, "cached_tokens") or _number(details, "cached_input_tokens")
+    written = _number(usage, "cache_creation_input_tokens")
+    written = written or _number(usage, "cache_write_input_tokens")
+    return Usage(
+        input_tokens=max(0, prompt - cached - written),
+        cache_read_tokens=cached,
+        cache_written_tokens=written,
+        output_tokens=_number(usage, "completion_tokens") or _number(usage, "output_tokens"),
+    )
+
+
+def _number(usage: Mapping[str, Any], name: str) -> int:
+    value = usage.get(name)
+    return value if isinstance(value, int) and value > 0 else 0

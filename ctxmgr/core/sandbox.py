@@ -1,15 +1,15 @@
-"""Sandbox: run a command and read a file where the agent lives. Contract.
+"""Sandbox: run commands and read files where the agent works. Contract.
 
-    harness ── command ─► Sandbox ── in its walls, under its limits ─► Ran
-    client ─── path ────► Sandbox ── with its links, its rights ─────► Read, or why not
+    harness ── command ─► Sandbox ── isolated, within its limits ──────► CommandResult
+    client ─── path ────► Sandbox ── with its links and permissions ──► ReadFile, or why not
 
-What goes wrong inside is an outcome: an exit code, a ``timed_out``, an ``Unread``. Errors are for
-what never ran: ``Incorrect`` for a request that no sandbox could take, ``Unavailable`` where the
-sandbox itself cannot be made or has ended.
+Failures inside the sandbox are outcomes: an exit code, ``timed_out``, an ``Unread``. Exceptions
+mean that nothing ran: ``Incorrect`` for an invalid request, ``Unavailable`` if the sandbox cannot
+be created or has ended.
 
-A command ends with everything it started. Nothing of it is alive when ``run`` returns or raises,
-whether it ended by itself, its time was up or the caller was cancelled; so a server that a command
-starts in the background does not outlive it.
+A command ends with every process that it started. None is alive when ``run`` returns or raises,
+whether the command ended, timed out or was cancelled, so a server that a command starts in the
+background does not outlive it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,29 +17,26 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol, TypeAlias
 
-from ctxmgr.core.file_outcomes import Read, Unread
-from ctxmgr.core.mounts import MountMapping, Mounts
+from ctxmgr.core.files.mounts import MountMapping, Mounts
+from ctxmgr.core.files.outcomes import ReadFile, Unread
 from ctxmgr.errors import Incorrect
 
-KILLED: Final = 137
-"""The exit code of what was killed: 128 and the number of SIGKILL, as shells say it."""
-
 TIMEOUT_SECONDS_MAX: Final = 24 * 60 * 60
-"""Of one command: a day. A longer one is a mistake in units."""
+"""The longest timeout: a day. A larger value is a mistake in units."""
 
 STDIN_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Given to one command: more than the largest file that is read for an agent."""
+"""The input of one command: more than the largest file that is read for an agent."""
 
 EXISTS_PATHS_MAX: Final = 100_000
-"""In one question: ten times the files of a large checkout that one listing may name."""
+"""Paths in one call of ``exists``: ten times the files of a large checkout."""
 
 Command: TypeAlias = str | Sequence[str]
-"""Text is for the shell; a sequence is a program and its arguments, which no shell touches."""
+"""A string is run by the shell; a sequence is a program and its arguments, without a shell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What commands may use. How far each is held, ``Description`` says."""
+    """Limits of the commands in a sandbox. ``Description`` says how each is enforced."""
 
     memory_bytes: int = 2 * 1024**3
     """Enough for a compiler or a test run; a leak ends before the host swaps."""
@@ -53,74 +50,91 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("memory_bytes", "processes", "output_bytes", "file_bytes"):
             if getattr(self, name) < 1:
-                raise Incorrect(f"a sandbox needs {name} of 1 or more")
+                raise Incorrect(f"{name} must be at least 1, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bind:
-    """A folder or file of the host's that is mounted in the sandbox."""
+    """A directory or file of the host that is mounted in the sandbox."""
 
     mapping: MountMapping
+    """Where it is on the host, and where the agent sees it."""
     writable: bool
+    """False: the sandbox can only read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
-    """What came of a command."""
+class CommandResult:
+    """The outcome of a command."""
 
     exit_code: int
-    """128 and the signal's number for what a signal ended."""
+    """128 plus the signal number if a signal ended it."""
     output: bytes = field(repr=False)
-    """Standard output and error as they were written, mixed; of a long one, start and end with a
-    line between them that says how much is left out."""
+    """Standard output and error, interleaved as they were written. Of a long output, the start and
+    the end are kept, with a line between them that says how much is left out."""
     output_bytes: int
-    """How much it wrote in all."""
+    """How much the command wrote in total."""
     truncated: bool
+    """Whether ``output`` is shorter than that."""
     timed_out: bool
+    """Whether the command was ended because its time was up."""
 
     @property
     def text(self) -> str:
-        """The output for a reader: what is no UTF-8 is replaced."""
+        """The output as text; invalid UTF-8 is replaced."""
         return self.output.decode("utf-8", "replace")
 
 
 class Held(StrEnum):
-    """How far a limit reaches."""
+    """What a limit applies to."""
 
     SANDBOX = "sandbox"
-    """All commands that run at once share it."""
+    """All commands that run at the same time together."""
     COMMAND = "command"
+    """Each command with all its processes."""
     PROCESS = "process"
+    """Each process."""
     NOT = "not"
-    """It is not held here."""
+    """Nothing: the limit is not enforced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a sandbox keeps apart. Time and output are limited in every one, for each command."""
+    """What a sandbox isolates and how it enforces limits.
+
+    Time and output are limited for each command in every sandbox.
+    """
 
     name: str
     isolates: bool
-    """False: commands run on the host with all that the client's user may do."""
+    """False: commands run on the host with all rights of the client's user."""
     network: bool
+    """Whether commands can use the network."""
     memory: Held
+    """What the limit on memory applies to."""
     processes: Held
+    """What the limit on processes applies to."""
 
 
 class Sandbox(Protocol):
-    """Where an agent's commands run. Commands may run at once; ``close`` ends them all."""
+    """Runs an agent's commands and reads files as the agent sees them.
+
+    Commands may run concurrently. A command ends with every process that it started.
+    """
 
     @property
     def mounts(self) -> Mounts:
-        """What it was started with: its binds, and its own filesystem as the default."""
+        """The mounts it was started with, and its own filesystem as the default."""
         ...
 
     @property
     def filesystem_id(self) -> str:
-        """The id of its own filesystem, or the host's where there is no sandbox."""
+        """The id of the sandbox's own filesystem, or of the host's if it isolates nothing."""
         ...
 
-    def describe(self) -> Description: ...
+    def describe(self) -> Description:
+        """Return what this sandbox isolates and how it enforces limits."""
+        ...
 
     async def run(
         self,
@@ -130,24 +144,25 @@ class Sandbox(Protocol):
         timeout_s: float,
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
-    ) -> Ran:
-        """Run a command to its end, or to the end of its time.
+    ) -> CommandResult:
+        """Run a command until it ends or its time is up.
 
-        A folder that does not exist and a program that is not found are outcomes, as in a shell.
-        ``env`` is added to the sandbox's own few variables. Without ``stdin`` there is none.
+        A string is run by the shell; a sequence is a program and its arguments. A missing directory
+        or program is an exit code, as in a shell; ``Unavailable`` means that nothing ran. ``env``
+        is added to the few variables that the sandbox sets.
         """
         ...
 
-    async def read(self, path: str, *, bytes_max: int) -> Read | Unread:
-        """Read a regular file as the agent would, through all links."""
+    async def read(self, path: str, *, bytes_max: int) -> ReadFile | Unread:
+        """Read a regular file as the agent would, following links."""
         ...
 
     async def exists(self, paths: Iterable[str]) -> frozenset[str]:
-        """Return those that are regular files; what can be no path is none."""
+        """Return the paths that are regular files."""
         ...
 
     async def close(self) -> None:
-        """End every command and remove the sandbox's own filesystem. Twice does no harm."""
+        """End every command and remove the sandbox's own filesystem. May be called twice."""
         ...
 
 
@@ -159,20 +174,20 @@ def check_command(
     stdin: bytes | None,
     env: Mapping[str, str] | None,
 ) -> None:
-    """Raise ``Incorrect`` for what no sandbox can run."""
+    """Raise ``Incorrect`` for a command that no sandbox can run."""
     if not command:
-        raise Incorrect("an empty command")
+        raise Incorrect("the command is empty")
     if not cwd.startswith("/"):
-        raise Incorrect(f"the command's folder {cwd!r:.200} is not absolute")
+        raise Incorrect(f"the command's directory {cwd!r:.200} is not absolute")
     if not 0 < timeout_s <= TIMEOUT_SECONDS_MAX:
-        raise Incorrect(f"timeout_s is between 0 and {TIMEOUT_SECONDS_MAX}, not {timeout_s}")
+        raise Incorrect(f"timeout_s must be between 0 and {TIMEOUT_SECONDS_MAX}, not {timeout_s}")
     if stdin is not None and len(stdin) > STDIN_BYTES_MAX:
-        raise Incorrect(f"{len(stdin)} bytes of input; {STDIN_BYTES_MAX} at most")
+        raise Incorrect(f"{len(stdin)} bytes of input; {STDIN_BYTES_MAX} at most are allowed")
     words = [command] if isinstance(command, str) else list(command)
     for name, value in (env or {}).items():
         if not name or "=" in name:
-            raise Incorrect(f"{name!r:.200} cannot name a variable")
+            raise Incorrect(f"{name!r:.200} is not a valid name of a variable")
         words += [name, value]
     for word in [*words, cwd]:
         if "\0" in word:
-            raise Incorrect(f"{word!r:.200} holds NUL, which no argument can")
+            raise Incorrect(f"{word!r:.200} contains NUL, which is not allowed in an argument")

@@ -1,77 +1,64 @@
-"""A small agent loop: render, ask, run the tools, store the turn, again. On public names only.
+"""A small agent loop: render, call the model, run its tools, store the turn, repeat.
 
     take_turn   prompt ─► model ─► answer ─► its tool calls, in the sandbox ─► one stored turn
-    work        turns until the model asks for no more tools, or a bound is reached
+    work        turns until the model calls no more tools, or a limit is reached
 
-A turn is stored whole or not at all. Cancelled while the model speaks, nothing of it is stored.
-Cancelled while a tool runs, the tool is ended and the turn is stored with what was run; whoever
-goes on shows the model that the rest was not.
+A turn is stored completely or not at all. If the loop is cancelled while the model answers, nothing
+of the turn is stored. If it is cancelled while a tool runs, the tool is terminated and the turn is
+stored; the next prompt shows that the remaining calls were not run. Uses public names only.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from ctxmgr import Economy
-from ctxmgr.core.assembly import Section
-from ctxmgr.core.live_session import LiveSession
-from ctxmgr.core.model import OUTPUT_TOKENS_MAX, Ended, Ledger, Model, Request, Stop
-from ctxmgr.core.tokens import TokenCounter
-from ctxmgr.core.tools import Definition, Tools
-from ctxmgr.core.uncut import uncut
+from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.client.tools import Tools
+from ctxmgr.core.context.assembly import Context, Section
+from ctxmgr.core.context.tokens import TokenCounter
+from ctxmgr.core.model import OUTPUT_TOKENS_MAX, AnswerDone, Ledger, Model, Request, Stop
+from ctxmgr.core.store.commits import finish_despite_cancel
 from ctxmgr.errors import AnswerLost, Incorrect
-from ctxmgr.harness.happenings import Began, Finished, Happening, Lost, Ran
-from ctxmgr.messages import anthropic, openai
-from ctxmgr.messages.conversation import Answer
-from ctxmgr.messages.tool_definitions import for_anthropic, for_openai
+from ctxmgr.harness.loop_events import AnswerRestarted, LoopEvent, ToolRan, TurnEnded, TurnStarted
+from ctxmgr.messages.answers import Answer, answer_text
+from ctxmgr.messages.forms import FORMS, MessageApi
 
 TURNS_MAX: Final = 50
-"""Of one piece of work: enough for an hour's task, and a model that runs in circles stops."""
+"""Enough for a task of an hour; stops a model that makes no progress."""
 
 ANSWERS_MAX: Final = 3
-"""Asked for in one turn while they break off: a connection that cuts three is broken."""
+"""Requests for one answer while the connection breaks off."""
 
 ANSWER_SECONDS_MAX: Final = 30 * 60
-"""For one answer, however slowly it comes."""
+"""For one answer."""
 
 PURPOSE: Final = "turn"
-"""What the loop's calls are booked under."""
+"""The purpose of the loop's calls in the ledger."""
 
 
-class _Form(NamedTuple):
-    read_answer: Callable[..., Answer]
-    told: Callable[[Iterable[Definition]], list[dict[str, Any]]]
-    """Gives definitions of tools as a model is told of them."""
-
-
-_FORMS: Final = {
-    anthropic.API: _Form(anthropic.read_answer, for_anthropic),
-    openai.API: _Form(openai.read_answer, for_openai),
-}
-
-
-class Outcome(StrEnum):
+class LoopOutcome(StrEnum):
     """Why the work ended."""
 
     DONE = "done"
     TURNS_MAX = "turns_max"
     LENGTH = "length"
-    """The model's answer reached its limit of tokens."""
+    """The answer reached its token limit."""
     REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worked:
-    """A piece of work, as far as it came."""
+class LoopResult:
+    """The result of ``work``."""
 
-    outcome: Outcome
+    outcome: LoopOutcome
     answer: str = field(repr=False)
-    """The last words of the model."""
-    turns: tuple[Finished, ...]
+    """The text of the last answer."""
+    turns: tuple[TurnEnded, ...]
     ledger: Ledger
 
 
@@ -82,39 +69,40 @@ async def work(
     user: str,
     turns_max: int = TURNS_MAX,
     output_tokens_max: int = OUTPUT_TOKENS_MAX,
-    hear: Callable[[Happening], None] = lambda _: None,
+    on_event: Callable[[LoopEvent], None] = lambda _: None,
     counter: TokenCounter | None = None,
     policy: str | Economy | None = None,
-) -> Worked:
-    """Take turns until the model is done; ``user`` is new before the first, and may be empty.
+) -> LoopResult:
+    """Take turns until the model calls no more tools; ``user`` is the message of the first turn.
 
-    ``policy`` is that of ``render``; without one prompts are the plain four sections. Every turn
-    that was told as ``Finished`` is stored, whatever is raised afterwards.
+    ``user`` may be empty. ``policy`` is that of ``LiveSession.render``; without one, prompts have
+    the plain four sections. ``on_event`` is called with each event. A turn whose ``TurnEnded`` was
+    sent is stored, whatever is raised afterwards.
     """
     check_bounds(turns_max=turns_max, output_tokens_max=output_tokens_max)
-    turns: list[Finished] = []
-    counter, ledger, outcome = counter or TokenCounter(), Ledger(), Outcome.TURNS_MAX
-    while outcome is Outcome.TURNS_MAX and len(turns) < turns_max:
+    turns: list[TurnEnded] = []
+    counter, ledger, outcome = counter or TokenCounter(), Ledger(), LoopOutcome.TURNS_MAX
+    while outcome is LoopOutcome.TURNS_MAX and len(turns) < turns_max:
         turn = await take_turn(
             session,
             model=model,
             user=user,
             output_tokens_max=output_tokens_max,
-            hear=hear,
+            on_event=on_event,
             counter=counter,
             policy=policy,
         )
         turns.append(turn)
         ledger, user, outcome = ledger.charged(turn.charge), "", _outcome(turn)
-    return Worked(outcome=outcome, answer=turns[-1].text, turns=tuple(turns), ledger=ledger)
+    return LoopResult(outcome=outcome, answer=turns[-1].text, turns=tuple(turns), ledger=ledger)
 
 
 def check_bounds(*, turns_max: int, output_tokens_max: int) -> None:
-    """Raise ``Incorrect`` for bounds that leave room for no answer."""
+    """Raise ``Incorrect`` for limits that allow no answer."""
     if turns_max < 1:
-        raise Incorrect(f"turns_max is 1 or more, not {turns_max}")
+        raise Incorrect(f"turns_max must be at least 1, not {turns_max}")
     if output_tokens_max < 1:
-        raise Incorrect(f"output_tokens_max is 1 or more, not {output_tokens_max}")
+        raise Incorrect(f"output_tokens_max must be at least 1, not {output_tokens_max}")
 
 
 async def take_turn(
@@ -123,77 +111,79 @@ async def take_turn(
     model: Model,
     user: str = "",
     output_tokens_max: int = OUTPUT_TOKENS_MAX,
-    hear: Callable[[Happening], None] = lambda _: None,
+    on_event: Callable[[LoopEvent], None] = lambda _: None,
     counter: TokenCounter,
     policy: str | Economy | None = None,
-) -> Finished:
-    """Ask the model once and run what it asks for; the turn is stored when this returns.
+) -> TurnEnded:
+    """Call the model once, run the tools that it calls, and store the turn.
 
-    ``counter`` remembers what it has counted: give the same one to all turns.
+    ``counter`` caches its counts: pass the same one for all turns.
     """
     tools = Tools(session)
-    sections = await _sections(session, user, counter=counter, policy=policy)
     prompt = await session.render(user, form=model.form, policy=policy)
-    hear(Began(turn=session.turn))
+    assert session.sent is not None
+    sections = _sections(session.sent, counter=counter, economy=policy is not None)
+    on_event(TurnStarted(turn=session.turn))
     request = Request(
         payload=prompt,
         purpose=PURPOSE,
-        tools=tuple(_form(model).told(tools.definitions)),
+        tools=tuple(_api(model).tool_definitions(tools.definitions)),
         output_tokens_max=output_tokens_max,
     )
-    ended = await _answered(model, request, hear)
+    ended = await _answered(model, request, on_event)
     answer = _read(ended, session=session, model=model)
     try:
-        await _run_tools(tools, answer, hear)
-    finally:  # also when cancelled, or when the store refused a call: what was run was run
-        finished = Finished(
-            turn=await uncut(session.end_turn(answer.parts, meta=answer.meta)),
-            text="".join(part["text"] for part in answer.parts if part["type"] == "text"),
-            tools=tuple(call.tool for call in answer.asked),
+        await _run_tools(tools, answer, on_event)
+    finally:  # also if cancelled or if a call could not be stored: some tools may have run
+        finished = TurnEnded(
+            turn=await finish_despite_cancel(session.end_turn(answer.parts, meta=answer.meta)),
+            text=answer_text(answer.parts, separator=""),
+            tools=tuple(call.tool for call in answer.calls),
             stop=ended.stop,
             charge=ended.charge,
             sections=sections,
-            levels=_levels(session),
+            levels=session.sets.level_counts(),
         )
-        hear(finished)
+        on_event(finished)
     return finished
 
 
-async def _sections(
-    session: LiveSession, user: str, *, counter: TokenCounter, policy: str | Economy | None
-) -> dict[str, int]:
-    """Count the prompt by section; under a policy everything after the system prompt is one."""
-    plain = session.context(user)
-    if policy is None:
-        return counter.count_sections(plain.blocks())
-    text: str = await session.render(user, policy=policy)
-    system, chat = plain.system_prompt, text.removeprefix(plain.system_prompt)
+def _sections(context: Context, *, counter: TokenCounter, economy: bool) -> dict[str, int]:
+    """Count a prompt by section; in the economy layout, all after the system prompt is one."""
+    if not economy:
+        return counter.count_sections(context.blocks())
+    system = context.system_prompt
+    chat = context.text().removeprefix(system)
     return {Section.SYSTEM: counter.count(system), Section.CHAT: counter.count(chat)}
 
 
-async def _answered(model: Model, request: Request, hear: Callable[[Happening], None]) -> Ended:
+async def _answered(
+    model: Model, request: Request, on_event: Callable[[LoopEvent], None]
+) -> AnswerDone:
     for _ in range(ANSWERS_MAX - 1):
         try:
-            return await _streamed(model, request, hear)
+            return await _streamed(model, request, on_event)
         except AnswerLost as error:
-            hear(Lost(reason=str(error)))
-    return await _streamed(model, request, hear)
+            on_event(AnswerRestarted(reason=str(error)))
+    return await _streamed(model, request, on_event)
 
 
-async def _streamed(model: Model, request: Request, hear: Callable[[Happening], None]) -> Ended:
+async def _streamed(
+    model: Model, request: Request, on_event: Callable[[LoopEvent], None]
+) -> AnswerDone:
     try:
         async with asyncio.timeout(ANSWER_SECONDS_MAX), aclosing(model.stream(request)) as pieces:
             async for piece in pieces:
-                if isinstance(piece, Ended):
+                if isinstance(piece, AnswerDone):
                     return piece
-                hear(piece)
+                on_event(piece)
     except TimeoutError as error:
         raise AnswerLost(f"{model.name} took longer than {ANSWER_SECONDS_MAX} s") from error
-    raise AnswerLost(f"{model.name} ended its answer without saying so")
+    raise AnswerLost(f"{model.name} ended its stream without an end of the answer")
 
 
-def _read(ended: Ended, *, session: LiveSession, model: Model) -> Answer:
-    return _form(model).read_answer(
+def _read(ended: AnswerDone, *, session: LiveSession, model: Model) -> Answer:
+    return _api(model).read_answer(
         ended.reply,
         session_id=session.session_id,
         turn=session.turn,
@@ -203,38 +193,27 @@ def _read(ended: Ended, *, session: LiveSession, model: Model) -> Answer:
     )
 
 
-async def _run_tools(tools: Tools, answer: Answer, hear: Callable[[Happening], None]) -> None:
-    for call in answer.asked:
+async def _run_tools(tools: Tools, answer: Answer, on_event: Callable[[LoopEvent], None]) -> None:
+    for call in answer.calls:
         result = await tools.dispatch(call.toolcall_id, name=call.tool, args=call.args)
-        hear(Ran(tool=call.tool, ok=result.ok, message=result.message))
+        on_event(ToolRan(tool=call.tool, ok=result.ok, message=result.message))
 
 
-def _form(model: Model) -> _Form:
-    if model.form not in _FORMS:
-        known = ", ".join(sorted(_FORMS))
-        raise Incorrect(
-            f"{model.name} takes {model.form!r:.80}, which has no tools; known: {known}"
-        )
-    return _FORMS[model.form]
+def _api(model: Model) -> MessageApi:
+    form = FORMS.get(model.form)
+    if form is None or form.api is None:
+        known = ", ".join(sorted(name for name, form in FORMS.items() if form.api is not None))
+        raise Incorrect(f"{model.name} takes the unknown form {model.form!r:.80} (one of: {known})")
+    return form.api
 
 
-def _outcome(turn: Finished) -> Outcome:
+def _outcome(turn: TurnEnded) -> LoopOutcome:
     if turn.tools:
-        return Outcome.TURNS_MAX  # unless there is a next turn
+        return LoopOutcome.TURNS_MAX  # unless there is a next turn
     match turn.stop:
         case Stop.LENGTH:
-            return Outcome.LENGTH
+            return LoopOutcome.LENGTH
         case Stop.REFUSED:
-            return Outcome.REFUSED
+            return LoopOutcome.REFUSED
         case _:
-            return Outcome.DONE
-
-
-def _levels(session: LiveSession) -> dict[str, int]:
-    sets = session.sets
-    return {
-        "active": len(sets.active_set),
-        "metadata": len(sets.metadata_pool) - len(sets.active_set),
-        "indexed": len(sets.session_index) - len(sets.metadata_pool),
-        "pinned": len(sets.pinned_set),
-    }
+            return LoopOutcome.DONE

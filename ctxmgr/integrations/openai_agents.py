@@ -1,33 +1,45 @@
-"""A Session of the OpenAI Agents SDK, kept as a session of ctxmgr. Commits.
+"""A ``Session`` of the OpenAI Agents SDK, stored as a session of ctxmgr. Commits.
 
-    add_items       one turn: what the user said, what was answered, every tool call as an object
-    get_items       the same items again, in their order
-    pop_item        ┐ state, in a document of its own: the chat only grows, and what was popped
-    clear_session   ┘ or cleared stays in it
+    add_items       one turn: the user's text, the answer, and every tool call as an object
+    get_items       the same items, in their order
+    pop_item        ┐ recorded in a separate document: the chat only grows, and keeps items that
+    clear_session   ┘ were popped or cleared
 
-So the conversation can be looked at, searched, forked and gone on with like any other.
+The conversation can be inspected, searched, forked and resumed like any other. Items become parts
+of a turn's answer:
+
+    function_call          a toolcall part
+    function_call_output   its text is the content of the tool call; the part refers to that object
+    assistant message      a text part
+    other                  kept, but only the SDK sees it
+
+Every part keeps its item, so that the SDK gets back exactly what it stored.
 """
 
+import json
 from collections.abc import Mapping
-from typing import Any, Self, cast
+from contextlib import suppress
+from copy import deepcopy
+from typing import Any, Self, TypeAlias, cast
 
-from ctxmgr import Match, NotFound, Put
-from ctxmgr.core.client import Client
-from ctxmgr.core.documents import Document
-from ctxmgr.core.live_session import LiveSession
-from ctxmgr.errors import ExtraMissing
-from ctxmgr.integrations import openai_items
-from ctxmgr.integrations.kinds import AGENTS_HISTORY
-from ctxmgr.messages.conversation import ToolCallIds
+from ctxmgr import Client, ExtraMissing, LiveSession, Match, NotFound, Put
+from ctxmgr.core.store.documents import Document
+from ctxmgr.integrations.document_kinds import AGENTS_HISTORY
+from ctxmgr.messages.answers import ToolCallIds, read_call, storable
 
 try:
     from agents import SessionSettings, TResponseInputItem
 except ImportError as error:
     raise ExtraMissing("openai-agents", extra="openai-agents") from error
 
+Item: TypeAlias = dict[str, Any]
+
 
 class AgentsSession:
-    """Give it to ``Runner.run(…, session=…)``. ``Conflict``: another client has just written."""
+    """A session for ``Runner.run(…, session=…)``.
+
+    Methods that write raise ``Conflict`` if another client has just written.
+    """
 
     def __init__(self, client: Client, session: LiveSession) -> None:
         self.session_id = session.session_id
@@ -38,7 +50,7 @@ class AgentsSession:
 
     @classmethod
     async def open(cls, client: Client, session_id: str, *, system_prompt: str = "") -> Self:
-        """Go on with the session, or start it."""
+        """Resume the session, or start it if it does not exist."""
         try:
             return cls(client, await client.resume(session_id))
         except NotFound:
@@ -48,64 +60,77 @@ class AgentsSession:
         """Return the latest items, or all of them, oldest first."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
-        shown = [part for _, part in self._shown(await self._state())]
-        latest = shown if limit is None else shown[max(0, len(shown) - max(0, limit)) :]
+        parts = [part for _, part in self._visible(await self._state())]
+        latest = parts if limit is None else parts[max(0, len(parts) - max(0, limit)) :]
         calls = await self._store.get_many(part["output"] for part in latest if "output" in part)
-        texts = {each: version.document["content"] for each, version in calls.items()}
-        return [cast("TResponseInputItem", openai_items.item_of(part, texts)) for part in latest]
+        outputs = {call_id: version.document["content"] for call_id, version in calls.items()}
+        items: list[TResponseInputItem] = []
+        for part in latest:
+            item: Item = deepcopy(part["item"])
+            if "output" in part:
+                text = outputs[part["output"]]
+                item["output"] = text if part["as_text"] else json.loads(text)
+            items.append(cast("TResponseInputItem", item))
+        return items
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store the items as one turn."""
         if not items:
             return
-        given = [openai_items.plain(each) for each in items]
+        new: list[Item] = [storable(json.loads(json.dumps(item))) for item in items]
         turn, taken = self._session.turn, self._session.sets.session_index
         ids = ToolCallIds(self.session_id, turn=turn, unique=False, taken=taken)
         parts: list[Document] = []
-        for item in given:
-            asked = self._asked(item, parts)
-            part = await self._record(item, asked) if asked else openai_items.part_of(item, ids)
-            parts.append(part)
-        await self._session.end_turn(parts, user=openai_items.user_text(given))
+        for item in new:
+            call = self._unanswered_call(item, parts)
+            parts.append(_part_of(item, ids) if call is None else await self._record(item, call))
+        texts = (_text_of(item.get("content")) for item in new if item.get("role") == "user")
+        await self._session.end_turn(parts, user="\n".join(text for text in texts if text))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Leave the newest item out from now on, and return it."""
-        newest, state = await self.get_items(1), await self._state()
-        if not newest:
+        """Hide the latest item from now on, and return it."""
+        latest, state = await self.get_items(1), await self._state()
+        if not latest:
             return None
-        place, _ = self._shown(state)[-1]
-        await self._save(state | {"popped": [*state["popped"], place]})
-        return newest[0]
+        position, _ = self._visible(state)[-1]
+        await self._save(state | {"popped": [*state["popped"], position]})
+        return latest[0]
 
     async def clear_session(self) -> None:
-        """Leave out all there is. Nothing is erased."""
+        """Hide all items. Nothing is erased."""
         await self._save(await self._state() | {"start": len(self._parts()), "popped": []})
 
     def _parts(self) -> list[Mapping[str, Any]]:
         turns = self._session.chat.turns
         return [part for turn in turns for part in turn.assistant if "item" in part]
 
-    def _shown(self, state: Document) -> list[tuple[int, Mapping[str, Any]]]:
-        popped, placed = set(state["popped"]), enumerate(self._parts())
-        return [(n, part) for n, part in placed if n >= state["start"] and n not in popped]
+    def _visible(self, state: Document) -> list[tuple[int, Mapping[str, Any]]]:
+        """Return the parts that were neither popped nor cleared, with their positions."""
+        popped, numbered = set(state["popped"]), enumerate(self._parts())
+        return [(n, part) for n, part in numbered if n >= state["start"] and n not in popped]
 
-    def _asked(self, item: Document, newest: list[Document]) -> Mapping[str, Any] | None:
-        """Return the call that an output is the first to answer."""
-        if not openai_items.is_output(item):
+    def _unanswered_call(
+        self, item: Document, new_parts: list[Document]
+    ) -> Mapping[str, Any] | None:
+        """Return the call that an output belongs to, if it is the call's first output."""
+        if item.get("type") != "function_call_output":
             return None
-        parts = reversed([*self._parts(), *newest])
-        asked = next((each for each in parts if each.get("call_id") == item.get("call_id")), None)
-        known = self._session.sets.session_index
-        return None if asked is None or asked["toolcall_id"] in known else asked
+        parts = reversed([*self._parts(), *new_parts])
+        call = next((part for part in parts if part.get("call_id") == item.get("call_id")), None)
+        recorded = self._session.sets.session_index
+        return None if call is None or call["toolcall_id"] in recorded else call
 
-    async def _record(self, item: Document, asked: Mapping[str, Any]) -> Document:
-        part, text = openai_items.output_part(item, toolcall_id=asked["toolcall_id"])
-        tool, args = asked["tool"], asked["args"]
-        await self._session.record(asked["toolcall_id"], tool=tool, args=args, output=text)
-        return part
+    async def _record(self, item: Document, call: Mapping[str, Any]) -> Document:
+        """Record an output as its call's content, and return the part that refers to it."""
+        toolcall_id, output = call["toolcall_id"], item.get("output", "")
+        as_text = isinstance(output, str)
+        text = output if as_text else json.dumps(output)
+        await self._session.record(toolcall_id, tool=call["tool"], args=call["args"], output=text)
+        rest = {name: value for name, value in item.items() if name != "output"}
+        return {"type": "item", "item": rest, "output": toolcall_id, "as_text": as_text}
 
     async def _state(self) -> Document:
-        """Return which of the items are shown, with the token of the version read."""
+        """Return which items are hidden, with the token of the version that was read."""
         version = await self._store.get(self._state_id)
         if version is None:
             return {"start": 0, "popped": [], "token": None}
@@ -113,5 +138,25 @@ class AgentsSession:
 
     async def _save(self, state: Document) -> None:
         token = state.pop("token")
-        named = {"xt/id": self._state_id, "type": AGENTS_HISTORY, "session": self.session_id}
-        await self._store.commit([Match(self._state_id, token), Put({**state, **named})])
+        fields = {"xt/id": self._state_id, "type": AGENTS_HISTORY, "session": self.session_id}
+        await self._store.commit([Match(self._state_id, token), Put({**state, **fields})])
+
+
+def _part_of(item: Item, ids: ToolCallIds) -> Document:
+    """Return the part for an item that is not the first output of a call."""
+    if item.get("type") == "function_call":
+        args = item.get("arguments")
+        with suppress(ValueError):
+            args = json.loads(str(args or "{}"))
+        call = read_call(item.get("call_id"), name=item.get("name"), args=args, ids=ids)
+        return {**call, "item": item}
+    if item.get("role") == "assistant":
+        return {"type": "text", "text": _text_of(item.get("content")), "item": item}
+    return {"type": "item", "item": item}
+
+
+def _text_of(content: object) -> str:
+    """Return the text of a message's content, which is text or a list of blocks."""
+    if isinstance(content, list):
+        return "".join(str(block.get("text") or "") for block in content if isinstance(block, dict))
+    return content if isinstance(content, str) else ""

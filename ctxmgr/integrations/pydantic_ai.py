@@ -1,90 +1,112 @@
-"""A history processor for pydantic-ai: the model sees what a session shows. Commits.
+"""A history processor for pydantic-ai: the model sees the prompt of a session. Commits.
 
-    messages ─► what is new in them is stored ─► the session's prompt, as messages
+    messages ─► the new ones are stored as turns ─► the session's prompt, as messages
 
-The framework puts the processed messages in the place of its own. So each of ours carries a mark in
-its ``metadata``, which is kept and never sent: whatever has none is new.
+    ModelResponse   the parts of an answer: text and tool calls; thinking is stored but not shown
+    ModelRequest    the user's text, and the results of tools
+    prompt          requests and responses, divided as in the openai form
+
+pydantic-ai replaces its messages with the processed ones. Ours therefore carry a mark in their
+``metadata``, which is kept and never sent: a message without the mark is new.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ctxmgr.core.live_session import LiveSession
-from ctxmgr.errors import ExtraMissing
-from ctxmgr.integrations import pydantic_ai_messages as read
-from ctxmgr.messages.conversation import ToolCallIds
+from pydantic import TypeAdapter
+
+from ctxmgr import ExtraMissing, LiveSession
+from ctxmgr.core.store.documents import Document
+from ctxmgr.messages.answers import ToolCallIds, read_call, storable
 
 try:
+    from pydantic_ai import messages as ai
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 except ImportError as error:
     raise ExtraMissing("pydantic-ai", extra="pydantic-ai") from error
 
+API: Final = "pydantic-ai"
 MARK: Final = "ctxmgr"
+
+_PART: Final = TypeAdapter[Any](ai.ModelResponsePart)
 
 
 class History:
-    """Give ``ProcessHistory(history)`` to an agent as a capability."""
+    """A history processor for one session: give ``ProcessHistory(history)`` to an agent."""
 
     def __init__(self, session: LiveSession) -> None:
         self._session = session
         self._user = ""
-        """What is new and unanswered."""
+        """User text that is new and unanswered."""
         self._rendered: str | None = None
-        """What the user said in the prompt of this turn; None: none was rendered."""
+        """The user text in this turn's prompt; None if no prompt was rendered."""
         self._answer: tuple[dict[str, Any], ...] = ()
         self._answered: list[ModelMessage] = []
+        """The new messages of the answer, to be marked when the turn is stored."""
 
     async def __call__(self, messages: list[ModelMessage]) -> list[ModelMessage]:
-        """Store what is new, and return the prompt of the next turn."""
-        await self._take(messages)
-        prompt = await self._session.render(self._user, form="openai")
+        """Store the new messages and return the prompt of the next turn."""
+        await self._store_new(messages)
+        payload = await self._session.render(self._user, form="openai")
         self._rendered = self._user
-        shown = read.prompt_messages(prompt["messages"])
-        for message in shown:
-            self._mark(message, user=self._user)
-        last, given = shown[-1], messages[-1]
+        prompt = _prompt_messages(payload["messages"])
+        for message in prompt:
+            self._set_mark(message, user=self._user)
+        last, latest = prompt[-1], messages[-1]
         assert isinstance(last, ModelRequest)
-        if isinstance(given, ModelRequest) and (media := read.media(given)):
-            last.parts = [*last.parts, UserPromptPart(media)]
-        return shown
+        if isinstance(latest, ModelRequest):
+            texts_and_media = (
+                content
+                for part in latest.parts
+                if isinstance(part, UserPromptPart)
+                for content in _contents(part)
+            )
+            media = [content for content in texts_and_media if not isinstance(content, str)]
+            if media:
+                last.parts = [*last.parts, UserPromptPart(media)]
+        return prompt
 
     async def keep(self, messages: list[ModelMessage]) -> None:
-        """Store the end of a run: its last answer, which no prompt has followed yet."""
-        await self._take(messages)
+        """Store the end of a run: its last answer, which no prompt followed."""
+        await self._store_new(messages)
         await self._end_turn()
 
-    async def _take(self, messages: list[ModelMessage]) -> None:
+    async def _store_new(self, messages: list[ModelMessage]) -> None:
         self._user, self._answer, self._answered = "", (), []
         for message in messages:
-            known = self._known(message)
-            if known is not None:
-                self._user = known["user"] if known["turn"] == self._session.turn else ""
+            mark = (message.metadata or {}).get(MARK)
+            if mark is not None and mark["session"] == self._session.session_id:
+                self._user = mark["user"] if mark["turn"] == self._session.turn else ""
             elif isinstance(message, ModelResponse):
                 await self._end_turn()
-                self._answer = tuple(read.answer_parts(message, self._ids()))
+                turn, taken = self._session.turn, self._session.sets.session_index
+                session_id = self._session.session_id
+                ids = ToolCallIds(session_id, turn=turn, unique=False, taken=taken)
+                self._answer = tuple(_answer_parts(message, ids))
                 self._answered = [message]
             else:
-                await self._request(message)
+                await self._store_request(message)
 
-    async def _request(self, request: ModelRequest) -> None:
+    async def _store_request(self, request: ModelRequest) -> None:
         calls = {part["call_id"]: part for part in self._answer if part["type"] == "toolcall"}
-        for result in read.returned(request):
-            call = calls.get(result.call_id)
-            if call is not None:
+        for part in request.parts:
+            if isinstance(part, ai.ToolReturnPart) and part.tool_call_id in calls:
+                call = calls[part.tool_call_id]
                 await self._session.record(
                     call["toolcall_id"],
                     tool=call["tool"],
                     args=call["args"],
-                    output=result.text,
-                    status="ok" if result.ok else "fail",
+                    output=storable(part.model_response_str()),
+                    status="ok" if part.outcome == "success" else "fail",
                 )
         if self._answered:
             self._answered.append(request)
             await self._end_turn()
-        if system := read.system_text(request):
+        systems = (part.content for part in request.parts if isinstance(part, ai.SystemPromptPart))
+        if system := "\n\n".join(systems):
             await self._session.change_system_prompt(system)
-        said = read.user_text(request)
-        self._user = "\n\n".join(each for each in (self._user, said) if each)
+        self._user = "\n\n".join(text for text in (self._user, _user_text(request)) if text)
 
     async def _end_turn(self) -> None:
         if not self._answered:
@@ -93,18 +115,74 @@ class History:
             await self._session.render(self._user, form="openai")
         await self._session.end_turn(self._answer, user=self._user)
         for message in self._answered:
-            self._mark(message, user="")
+            self._set_mark(message, user="")
         self._user, self._rendered, self._answer, self._answered = "", None, (), []
 
-    def _ids(self) -> ToolCallIds:
-        turn, taken = self._session.turn, self._session.sets.session_index
-        return ToolCallIds(self._session.session_id, turn=turn, unique=False, taken=taken)
+    def _set_mark(self, message: ModelMessage, *, user: str) -> None:
+        mark = {"session": self._session.session_id, "turn": self._session.turn, "user": user}
+        message.metadata = {**(message.metadata or {}), MARK: mark}
 
-    def _known(self, message: ModelMessage) -> Mapping[str, Any] | None:
-        mark: Mapping[str, Any] | None = (message.metadata or {}).get(MARK)
-        ours = mark is not None and mark["session"] == self._session.session_id
-        return mark if ours else None
 
-    def _mark(self, message: ModelMessage, *, user: str) -> None:
-        about = {"session": self._session.session_id, "turn": self._session.turn, "user": user}
-        message.metadata = {**(message.metadata or {}), MARK: about}
+def _answer_parts(response: ModelResponse, ids: ToolCallIds) -> Iterator[Document]:
+    for part in response.parts:
+        if isinstance(part, ai.TextPart):
+            yield {"type": "text", "text": storable(part.content)}
+        elif isinstance(part, ai.ToolCallPart):
+            args = storable(part.args_as_dict())
+            yield read_call(part.tool_call_id, name=part.tool_name, args=args, ids=ids)
+        else:
+            block = storable(_PART.dump_python(part, mode="json"))
+            yield {"type": "native", "api": API, "block": block}
+
+
+def _user_text(request: ModelRequest) -> str:
+    """Return the text for the model that no tool returned. Media are replaced by their kind."""
+    texts: list[str] = []
+    for part in request.parts:
+        if isinstance(part, UserPromptPart):
+            for content in _contents(part):
+                kind = getattr(content, "kind", type(content).__name__)
+                texts.append(content if isinstance(content, str) else f"[{kind}]")
+        elif isinstance(part, ai.RetryFeedbackPart):
+            texts.append(part.model_response())
+    text: str = storable("\n".join(texts))
+    return text
+
+
+def _contents(part: UserPromptPart) -> Iterable[ai.UserContent]:
+    return [part.content] if isinstance(part.content, str) else part.content
+
+
+def _prompt_messages(messages: Iterable[Mapping[str, Any]]) -> list[ModelMessage]:
+    """Convert a prompt in the openai form; the last message is a request."""
+    prompt: list[ModelMessage] = []
+    tools: dict[str, str] = {}
+    for message in messages:
+        if message["role"] == "assistant":
+            parts: list[ai.ModelResponsePart] = []
+            if message["content"]:
+                parts.append(ai.TextPart(message["content"]))
+            for call in message.get("tool_calls", ()):
+                function = call["function"]
+                args = json.loads(function["arguments"])
+                parts.append(ai.ToolCallPart(function["name"], args, call["id"]))
+            response = ModelResponse(parts=parts)
+            tools |= {call.tool_call_id: call.tool_name for call in response.tool_calls}
+            prompt.append(response)
+        elif prompt and isinstance(prompt[-1], ModelRequest):
+            prompt[-1].parts = [*prompt[-1].parts, _request_part(message, tools)]
+        else:
+            prompt.append(ModelRequest(parts=[_request_part(message, tools)]))
+    return prompt
+
+
+def _request_part(message: Mapping[str, Any], tools: Mapping[str, str]) -> ai.ModelRequestPart:
+    content = message["content"]
+    match message["role"]:
+        case "tool":
+            call_id = message["tool_call_id"]
+            return ai.ToolReturnPart(tools[call_id], content, call_id)
+        case "system":
+            return ai.SystemPromptPart(content)
+        case _:
+            return UserPromptPart(content)

@@ -1,31 +1,50 @@
-"""A run as OpenTelemetry's spans and metrics, by its conventions for generative AI. Tells others.
+"""Reports a run to OpenTelemetry as spans and metrics. Exports through the configured SDK.
 
-    Began … the last word   a span ``chat MODEL``; its tokens are known when the turn is Finished
-    … Ran                   a span ``execute_tool TOOL``, from whatever came before it
-    Finished                tokens and duration as metrics, and whether the cached prefix broke
+Spans:
 
-Input tokens are all that were sent; those read from the cache and written to it are among them, as
-the conventions want it. What they have no name for is called ``ctxmgr.…``. Why a prefix broke is
-told by the usage, as ``core.cache_usage`` tells it.
+    chat MODEL            from TurnStarted to the end of the answer; tokens are set at TurnEnded
+    execute_tool TOOL     from the event before ToolRan to ToolRan
+
+Metrics, at TurnEnded:
+
+    gen_ai.client.token.usage          input (all tokens that were sent) and output
+    gen_ai.client.operation.duration   from the prompt to the end of the answer, in seconds
+    ctxmgr.prompt.tokens               tokens of the prompt: new, read from the cache, written to it
+    ctxmgr.prefix.breaks               breaks of the cached prefix, by reason
+
+Names follow the semantic conventions for generative AI, where input tokens include cached ones;
+names that the conventions do not define begin with ``ctxmgr.``. The reason of a prefix break is
+derived from the reported usage, as in ``core.history.cache_breaks``.
 """
 
 import time
-from typing import Self
+from collections.abc import Mapping
+from typing import Final, Self
 
-from ctxmgr.core.cache_usage import ReportedCall, recorded_costs
-from ctxmgr.core.model import Called, Said, Usage
-from ctxmgr.errors import ExtraMissing
-from ctxmgr.harness.happenings import Began, Finished, Happening, Lost, Opened, Ran
-from ctxmgr.integrations.telemetry_meters import NAME, Meters
+from ctxmgr import ExtraMissing, TextDelta, ToolUse, Usage
+from ctxmgr.core.history.cache_breaks import ReportedCall, recorded_costs
+from ctxmgr.harness.loop_events import (
+    AnswerRestarted,
+    LoopEvent,
+    RunOpened,
+    ToolRan,
+    TurnEnded,
+    TurnStarted,
+)
 
 try:
     from opentelemetry import metrics, trace
 except ImportError as error:
     raise ExtraMissing("opentelemetry-api", extra="opentelemetry") from error
 
+NAME: Final = "ctxmgr"
+TOKEN_STEPS: Final = [4**n for n in range(14)]
+SECOND_STEPS: Final = [0.01 * 2**n for n in range(14)]
+"""Bucket boundaries of the histograms, as the conventions advise."""
+
 
 class Telemetry:
-    """Hears a run, inside ``with``. Without an SDK that somebody configured it does nothing."""
+    """Reports one run; use it with ``with``. Without a configured SDK it does nothing."""
 
     def __init__(
         self,
@@ -34,48 +53,49 @@ class Telemetry:
         tracers: trace.TracerProvider | None = None,
         meters: metrics.MeterProvider | None = None,
     ) -> None:
-        self._about = {"gen_ai.provider.name": provider, "gen_ai.operation.name": "chat"}
+        self._attributes = {"gen_ai.provider.name": provider, "gen_ai.operation.name": "chat"}
         self._tracer = trace.get_tracer(NAME, tracer_provider=tracers)
         self._meters = Meters(meters)
         self._span: trace.Span | None = None
-        self._began = self._answered = self._last = 0
-        self._before: ReportedCall | None = None
+        self._started = self._answered = self._last_event = 0
+        self._previous_call: ReportedCall | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._fail(kind.__qualname__ if kind else "unfinished")
+        self._abort(kind.__qualname__ if kind else "unfinished")
 
-    def hear(self, happening: Happening) -> None:
-        """Take what the loop tells."""
+    def on_event(self, event: LoopEvent) -> None:
+        """Handle one event of the loop."""
         now = time.time_ns()
-        match happening:
-            case Opened(session=session):
-                self._about["gen_ai.conversation.id"] = session
-            case Began():
-                self._fail("unfinished")
-                self._began = self._answered = now
+        match event:
+            case RunOpened(session=session):
+                self._attributes["gen_ai.conversation.id"] = session
+            case TurnStarted():
+                self._abort("unfinished")
+                self._started = self._answered = now
                 client = trace.SpanKind.CLIENT
-                self._span = self._tracer.start_span("chat", kind=client, attributes=self._about)
-            case Said() | Called():
+                self._span = self._tracer.start_span(
+                    "chat", kind=client, attributes=self._attributes
+                )
+            case TextDelta() | ToolUse():
                 self._answered = now
-            case Lost(reason=reason) if self._span is not None:
+            case AnswerRestarted(reason=reason) if self._span is not None:
                 self._span.add_event("answer_lost", {"reason": reason})
-            case Ran(tool=tool, ok=ok):
-                self._ran(tool, ok=ok, now=now)
-            case Finished():
-                self._finished(happening)
-        self._last = now
+            case ToolRan(tool=tool, ok=ok):
+                span = self._tracer.start_span(
+                    f"execute_tool {tool}",
+                    attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool},
+                    start_time=self._last_event,
+                )
+                span.set_status(trace.StatusCode.UNSET if ok else trace.StatusCode.ERROR)
+                span.end(now)
+            case TurnEnded():
+                self._end_turn(event)
+        self._last_event = now
 
-    def _ran(self, tool: str, *, ok: bool, now: int) -> None:
-        about = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
-        name = f"execute_tool {tool}"
-        span = self._tracer.start_span(name, attributes=about, start_time=self._last)
-        span.set_status(trace.StatusCode.UNSET if ok else trace.StatusCode.ERROR)
-        span.end(now)
-
-    def _finished(self, turn: Finished) -> None:
+    def _end_turn(self, turn: TurnEnded) -> None:
         span, self._span, model = self._span, None, turn.charge.model
         assert span is not None
         span.update_name(f"chat {model}")
@@ -83,34 +103,70 @@ class Telemetry:
         span.set_attribute("gen_ai.response.finish_reasons", [str(turn.stop)])
         for name, count in turn.sections.items():
             span.set_attribute(f"ctxmgr.section.{name}.tokens", count)
-        about = {**self._about, "gen_ai.request.model": model}
-        about.pop("gen_ai.conversation.id", None)  # one series for each session would be too many
-        self._meters.lasted((self._answered - self._began) / 1e9, about)
+        attributes = {**self._attributes, "gen_ai.request.model": model}
+        attributes.pop("gen_ai.conversation.id", None)  # a time series per session is too many
+        self._meters.record_duration((self._answered - self._started) / 1e9, attributes)
         if turn.charge.usage is not None:
-            self._spent(span, turn, turn.charge.usage, about)
+            self._report_usage(span, turn, turn.charge.usage, attributes)
         span.end(self._answered)
 
-    def _spent(self, span: trace.Span, turn: Finished, usage: Usage, about: dict[str, str]) -> None:
-        spent = {
+    def _report_usage(
+        self, span: trace.Span, turn: TurnEnded, usage: Usage, attributes: dict[str, str]
+    ) -> None:
+        tokens = {
             "gen_ai.usage.input_tokens": usage.prompt_tokens,
             "gen_ai.usage.output_tokens": usage.output_tokens,
             "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens,
             "gen_ai.usage.cache_creation.input_tokens": usage.cache_written_tokens,
         }
-        span.set_attributes(spent)
-        self._meters.spent(usage, about)
-        sent = self._began // 1_000_000
-        call = ReportedCall(n=turn.turn, usage=usage, model=turn.charge.model, timestamp=sent)
-        why = recorded_costs([self._before, call])[-1].why if self._before else None
-        self._before = call
-        if why is not None:
-            span.set_attribute("ctxmgr.prefix_break.reason", why)
-            self._meters.broke(why, about)
+        span.set_attributes(tokens)
+        self._meters.record_usage(usage, attributes)
+        sent_ms = self._started // 1_000_000
+        call = ReportedCall(n=turn.turn, usage=usage, model=turn.charge.model, timestamp=sent_ms)
+        previous, self._previous_call = self._previous_call, call
+        reason = recorded_costs([previous, call])[-1].why if previous else None
+        if reason is not None:
+            span.set_attribute("ctxmgr.prefix_break.reason", reason)
+            self._meters.count_break(reason, attributes)
 
-    def _fail(self, reason: str) -> None:
-        """End a turn that was not finished."""
+    def _abort(self, reason: str) -> None:
+        """End the span of a turn that did not finish."""
         if self._span is not None:
             self._span.set_attribute("error.type", reason)
             self._span.set_status(trace.StatusCode.ERROR)
             self._span.end()
             self._span = None
+
+
+class Meters:
+    """The metrics of a run; ``provider`` None uses the global one."""
+
+    def __init__(self, provider: metrics.MeterProvider | None) -> None:
+        meter = metrics.get_meter(NAME, meter_provider=provider)
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage", "{token}", explicit_bucket_boundaries_advisory=TOKEN_STEPS
+        )
+        self._seconds = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            "s",
+            explicit_bucket_boundaries_advisory=SECOND_STEPS,
+        )
+        self._prompt = meter.create_counter("ctxmgr.prompt.tokens", "{token}")
+        self._breaks = meter.create_counter("ctxmgr.prefix.breaks", "{break}")
+
+    def record_duration(self, seconds: float, attributes: Mapping[str, str]) -> None:
+        self._seconds.record(seconds, attributes)
+
+    def record_usage(self, usage: Usage, attributes: Mapping[str, str]) -> None:
+        self._tokens.record(usage.prompt_tokens, {**attributes, "gen_ai.token.type": "input"})
+        self._tokens.record(usage.output_tokens, {**attributes, "gen_ai.token.type": "output"})
+        parts = {
+            "new": usage.input_tokens,
+            "cache_read": usage.cache_read_tokens,
+            "cache_written": usage.cache_written_tokens,
+        }
+        for part, count in parts.items():
+            self._prompt.add(count, {**attributes, "ctxmgr.token.part": part})
+
+    def count_break(self, reason: str, attributes: Mapping[str, str]) -> None:
+        self._breaks.add(1, {**attributes, "ctxmgr.prefix_break.reason": reason})

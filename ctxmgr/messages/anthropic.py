@@ -1,28 +1,23 @@
-"""The context as Anthropic messages, and their replies as a turn's parts. Pure.
+"""The form of Anthropic's Messages API: requests from contexts, answers from replies. Pure.
 
     system     system prompt · contributions · metadata pool        one block each
-    messages   user and assistant by turns; the first and the last are the user's
-               every tool_use is answered in the next message, before anything else
-               active content stands last, one block per object
+    messages   user and assistant alternate; the first and the last message are the user's
+               every tool_use is followed by its tool_result at the start of the next message
+               active content comes last, one block per object
 
-Blank text is refused by the API, and so is a thought that ends a message: both are left out. At
-most ``CACHE_BREAKPOINTS_MAX`` blocks end a cached prefix: after the system prompt, after the pool,
-and at the end of the chat; where a policy marks turns, after these and the pool, and at the end.
+The API rejects blank text and messages that end with thinking, so both are left out. Cache
+breakpoints are set after the system prompt, after the pool and at the end of the chat; if a policy
+marks turns, after the pool, after each marked turn and at the end of the chat.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from ctxmgr.core.assembly import Context, Section, ShownTurn
-from ctxmgr.core.documents import Document
-from ctxmgr.core.parts import (
-    ShownCall,
-    ShownNative,
-    ShownText,
-    native_part,
-    text_part,
-)
-from ctxmgr.messages.conversation import (
+from ctxmgr.core.context.assembly import Context, Section, ShownTurn
+from ctxmgr.core.model import ToolDescription
+from ctxmgr.core.objects.answers import AnswerCall, AnswerNative, AnswerText, native_part, text_part
+from ctxmgr.core.store.documents import Document
+from ctxmgr.messages.answers import (
     NO_MESSAGE,
     Answer,
     ToolCallIds,
@@ -37,10 +32,10 @@ from ctxmgr.messages.conversation import (
 API: Final = "anthropic"
 
 CACHE_BREAKPOINTS_MAX: Final = 4
-"""Blocks with ``cache_control`` that one request may hold."""
+"""Blocks with ``cache_control`` that the API accepts in one request."""
 
 _EPHEMERAL: Final = {"type": "ephemeral"}
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _CACHEABLE: Final = frozenset({"text", "tool_use", "tool_result"})
 
 Content: TypeAlias = list[dict[str, Any]]
@@ -48,23 +43,26 @@ Message: TypeAlias = dict[str, Any]
 
 
 def payload(context: Context, *, caching: bool = True) -> Document:
-    """Return ``system`` and ``messages`` of a request; model, tools and limits are the caller's."""
+    """Return ``system`` and ``messages`` of a request; the caller adds model, tools and limits."""
     messages = _Messages()
     wire_ids = WireIds()
-    kept: list[dict[str, Any] | None] = []
+    marked: list[dict[str, Any] | None] = []
     for number, turn in enumerate(context.transcript.turns, start=1):
         messages.add("user", _text_blocks(turn.user))
         _add_answer(messages, turn, wire_ids)
         if number in context.marks:
-            kept.append(messages.last_block())
+            marked.append(messages.last_block())
     messages.add("user", _text_blocks(context.user))
     chat_end = messages.last_block()
     for section in (Section.ACTIVE, Section.VOLATILE):
         messages.add("user", [_text(block.text) for block in context.section(section)])
     system = list(_system(context))
     if caching:
-        ends = _prefix_ends(system)
-        _mark([*ends, chat_end] if not kept else [ends[-1], *kept, chat_end])
+        stable = [block for section, block in system if section in {Section.SYSTEM, Section.STABLE}]
+        stable_end = stable[-1] if stable else None
+        system_end = system[-1][1] if system else None
+        ends = [system_end, *marked] if marked else [stable_end, system_end]
+        _set_breakpoints([*ends, chat_end])
     return {"system": [block for _, block in system], "messages": messages.finished()}
 
 
@@ -78,21 +76,29 @@ def read_answer(
     provider: str | None = API,
     timestamp: int | None = None,
 ) -> Answer:
-    """Read a whole reply. Blocks that are neither text nor tool use are kept for this API."""
+    """Read a complete reply. Blocks that are neither text nor tool use are kept for this API."""
     ids = ToolCallIds(session_id, turn=turn, unique=unique_ids, taken=taken)
-    known = storable(reply)
+    stored = storable(reply)
     meta = read_meta(
-        known,
+        stored,
         api=API,
         provider=provider,
-        stop_reason=known.get("stop_reason"),
+        stop_reason=stored.get("stop_reason"),
         timestamp=timestamp,
     )
-    return Answer(parts=tuple(_part(block, ids) for block in known["content"]), meta=meta)
+    return Answer(parts=tuple(_part(block, ids) for block in stored["content"]), meta=meta)
+
+
+def tool_definitions(definitions: Iterable[ToolDescription]) -> list[dict[str, Any]]:
+    """Return ``tools`` of a request."""
+    return [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+        for tool in definitions
+    ]
 
 
 class _Messages:
-    """Messages under construction: neighbours of one role are one message."""
+    """The messages of one request. Consecutive blocks of one role are one message."""
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
@@ -117,48 +123,31 @@ class _Messages:
 
 
 def _add_answer(messages: _Messages, turn: ShownTurn, wire_ids: WireIds) -> None:
-    said: Content = []
+    blocks: Content = []
     results: Content = []
     for part in turn.parts:
         match part:
-            case ShownText(text=text):
-                said.extend(_text_blocks(text))
-            case ShownNative(api=api, block=block) if api == API:
-                said.append(dict(block))
-            case ShownCall():
-                wire_id = wire_ids.give(part)
-                said.append(_tool_use(part, wire_id))
-                results.append(_tool_result(part, wire_id))
-    messages.add("assistant", _sayable(said))
+            case AnswerText(text=text):
+                blocks.extend(_text_blocks(text))
+            case AnswerNative(api=api, block=block) if api == API:
+                if block.get("type") != "thinking" or block.get("signature"):
+                    blocks.append(dict(block))
+            case AnswerCall():
+                wire_id, name = wire_ids.assign(part), tool_name(part.ref.tool)
+                args = dict(part.args)
+                blocks.append({"type": "tool_use", "id": wire_id, "name": name, "input": args})
+                result = {"type": "tool_result", "tool_use_id": wire_id}
+                result |= {"content": result_text(part)}
+                results.append(result | ({"is_error": True} if part.ref.status == "fail" else {}))
+    # Thinking without a signature, or with nothing after it, was cut off: the API rejects it.
+    while blocks and blocks[-1].get("type") in _THINKING:
+        blocks.pop()
+    messages.add("assistant", blocks)
     messages.add("user", results)
 
 
-def _sayable(said: Content) -> Content:
-    """Leave out thoughts that were cut off: without a signature, or with nothing after them."""
-    kept = [each for each in said if each.get("type") != "thinking" or each.get("signature")]
-    while kept and kept[-1].get("type") in _THOUGHTS:
-        kept.pop()
-    return kept
-
-
-def _tool_use(call: ShownCall, wire_id: str) -> dict[str, Any]:
-    name = tool_name(call.ref.tool)
-    return {"type": "tool_use", "id": wire_id, "name": name, "input": dict(call.args)}
-
-
-def _tool_result(call: ShownCall, wire_id: str) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "type": "tool_result",
-        "tool_use_id": wire_id,
-        "content": result_text(call),
-    }
-    if call.ref.status == "fail":
-        result["is_error"] = True
-    return result
-
-
 def _system(context: Context) -> Iterator[tuple[Section, dict[str, Any]]]:
-    """Give the paragraphs before the chat, each with its section."""
+    """Yield the blocks of the system prompt, each with its section."""
     for section in (Section.SYSTEM, Section.STABLE, Section.EPOCH):
         for block in context.section(section):
             yield from ((section, text) for text in _text_blocks(block.text))
@@ -166,13 +155,7 @@ def _system(context: Context) -> Iterator[tuple[Section, dict[str, Any]]]:
         yield Section.POOL, _text(context.pool.rope.text)
 
 
-def _prefix_ends(system: list[tuple[Section, dict[str, Any]]]) -> list[dict[str, Any] | None]:
-    """Give the last block of what hardly changes, and the last of all."""
-    lasting = [block for section, block in system if section in {Section.SYSTEM, Section.STABLE}]
-    return [lasting[-1] if lasting else None, system[-1][1] if system else None]
-
-
-def _mark(blocks: list[dict[str, Any] | None]) -> None:
+def _set_breakpoints(blocks: list[dict[str, Any] | None]) -> None:
     assert len(blocks) <= CACHE_BREAKPOINTS_MAX
     for block in blocks:
         if block is not None and block["type"] in _CACHEABLE:

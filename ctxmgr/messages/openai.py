@@ -1,29 +1,29 @@
-"""The context as OpenAI chat messages, and their replies as a turn's parts. Pure.
+"""The form of OpenAI's Chat Completions API: requests from contexts, answers from replies. Pure.
 
     system      system prompt · contributions · metadata pool, in one message: many servers that
-                speak this API take no second one
+                implement this API accept only one
     user, assistant, tool
-                every tool call is answered by a tool message right after the one that asked
+                every message with tool calls is followed by one tool message for each
     user        active content, last
 
-Servers that speak this API give the same id to many calls, so ids are made unique unless the
-caller knows better.
+Some servers that implement this API give many calls the same id, so object ids are made unique
+unless ``unique_ids`` is set.
 """
 
 import json
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from ctxmgr.core.assembly import Context, Section, ShownTurn
-from ctxmgr.core.canonical import canonical
-from ctxmgr.core.documents import Document
-from ctxmgr.core.parts import ShownCall, ShownText, native_part, text_part
-from ctxmgr.messages.conversation import (
+from ctxmgr.core.context.assembly import Context, Section, ShownTurn
+from ctxmgr.core.model import ToolDescription
+from ctxmgr.core.objects.answers import AnswerCall, AnswerText, native_part, text_part
+from ctxmgr.core.store.canonical import canonical
+from ctxmgr.core.store.documents import Document
+from ctxmgr.messages.answers import (
     NO_MESSAGE,
     Answer,
     ToolCallIds,
     WireIds,
-    paragraphs,
     read_call,
     read_meta,
     result_text,
@@ -35,12 +35,14 @@ API: Final = "openai"
 
 Message: TypeAlias = dict[str, Any]
 
-_KNOWN: Final = frozenset({"role", "content", "tool_calls"})
+_STANDARD_FIELDS: Final = frozenset({"role", "content", "tool_calls"})
 
 
 def payload(context: Context) -> Document:
-    """Return ``messages`` of a request; model, tools and limits are the caller's."""
-    system = paragraphs(_before_chat(context))
+    """Return ``messages`` of a request; the caller adds model, tools and limits."""
+    sections = (Section.SYSTEM, Section.STABLE, Section.EPOCH)
+    texts = [block.text for section in sections for block in context.section(section)]
+    system = _paragraphs([*texts, context.pool.rope.text])
     messages: list[Message] = [{"role": "system", "content": system}] if system.strip() else []
     wire_ids = WireIds()
     for turn in context.transcript.turns:
@@ -48,7 +50,7 @@ def payload(context: Context) -> Document:
         _add_answer(messages, turn, wire_ids)
     _add_user(messages, context.user)
     for section in (Section.ACTIVE, Section.VOLATILE):
-        _add_user(messages, paragraphs(block.text for block in context.section(section)))
+        _add_user(messages, _paragraphs(block.text for block in context.section(section)))
     if not messages or messages[-1]["role"] in {"system", "assistant"}:
         messages.append({"role": "user", "content": NO_MESSAGE})
     return {"messages": messages}
@@ -64,12 +66,15 @@ def read_answer(
     provider: str | None = None,
     timestamp: int | None = None,
 ) -> Answer:
-    """Read a whole reply: its first choice. Other fields of the message are kept for this API."""
-    known = storable(reply)
-    choice = known["choices"][0]
+    """Read the first choice of a complete reply.
+
+    Fields of the message that the API does not define are kept for this API.
+    """
+    stored = storable(reply)
+    choice = stored["choices"][0]
     ids = ToolCallIds(session_id, turn=turn, unique=unique_ids, taken=taken)
     meta = read_meta(
-        known,
+        stored,
         api=API,
         provider=provider,
         stop_reason=choice.get("finish_reason"),
@@ -78,14 +83,28 @@ def read_answer(
     return Answer(parts=tuple(_parts(choice["message"], ids)), meta=meta)
 
 
-def _before_chat(context: Context) -> Iterator[str]:
-    for section in (Section.SYSTEM, Section.STABLE, Section.EPOCH):
-        yield from (block.text for block in context.section(section))
-    yield context.pool.rope.text
+def tool_definitions(definitions: Iterable[ToolDescription]) -> list[dict[str, Any]]:
+    """Return ``tools`` of a request."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.schema,
+            },
+        }
+        for tool in definitions
+    ]
+
+
+def _paragraphs(texts: Iterable[str]) -> str:
+    """Separate texts, which end with a newline, by empty lines."""
+    return "\n".join(text for text in texts if text)
 
 
 def _add_user(messages: list[Message], text: str) -> None:
-    """Let the user speak; two messages of the user in a row become one."""
+    """Add a user message; consecutive user messages become one."""
     if not text.strip():
         return
     if messages and messages[-1]["role"] == "user":
@@ -95,48 +114,54 @@ def _add_user(messages: list[Message], text: str) -> None:
 
 
 def _add_answer(messages: list[Message], turn: ShownTurn, wire_ids: WireIds) -> None:
-    texts = [part.text for part in turn.parts if isinstance(part, ShownText) and part.text.strip()]
-    calls = [(wire_ids.give(part), part) for part in turn.parts if isinstance(part, ShownCall)]
+    texts = [part.text for part in turn.parts if isinstance(part, AnswerText) and part.text.strip()]
+    calls = [(wire_ids.assign(part), part) for part in turn.parts if isinstance(part, AnswerCall)]
     if not texts and not calls:
         return
-    said: Message = {"role": "assistant", "content": "\n".join(texts) or None}
+    message: Message = {"role": "assistant", "content": "\n".join(texts) or None}
     if calls:
-        said["tool_calls"] = [_tool_call(call, wire_id) for wire_id, call in calls]
-    messages.append(said)
+        message["tool_calls"] = [
+            {
+                "id": wire_id,
+                "type": "function",
+                "function": {
+                    "name": tool_name(call.ref.tool),
+                    "arguments": canonical(dict(call.args)).decode(),
+                },
+            }
+            for wire_id, call in calls
+        ]
+    messages.append(message)
     messages.extend(
         {"role": "tool", "tool_call_id": wire_id, "content": result_text(call)}
         for wire_id, call in calls
     )
 
 
-def _tool_call(call: ShownCall, wire_id: str) -> dict[str, Any]:
-    arguments = canonical(dict(call.args)).decode()
-    function = {"name": tool_name(call.ref.tool), "arguments": arguments}
-    return {"id": wire_id, "type": "function", "function": function}
-
-
 def _parts(message: Mapping[str, Any], ids: ToolCallIds) -> Iterator[Document]:
-    rest = {name: value for name, value in message.items() if name not in _KNOWN and value}
+    rest = {
+        name: value for name, value in message.items() if name not in _STANDARD_FIELDS and value
+    }
     if rest:
         yield native_part(API, block=rest)
-    text = _said(message.get("content"))
+    text = _text(message.get("content"))
     if text:
         yield text_part(text)
     for call in message.get("tool_calls") or ():
-        asked = call.get("function") or {}
-        args = _parsed(asked.get("arguments"))
-        yield read_call(call.get("id"), name=asked.get("name"), args=args, ids=ids)
+        function = call.get("function") or {}
+        args = _parse_arguments(function.get("arguments"))
+        yield read_call(call.get("id"), name=function.get("name"), args=args, ids=ids)
 
 
-def _said(content: object) -> str:
-    """Read the text of an answer; some servers give it in pieces."""
+def _text(content: object) -> str:
+    """Return the text of a message; some servers send a list of blocks."""
     if isinstance(content, list):
-        return "".join(str(each.get("text") or "") for each in content if isinstance(each, dict))
+        return "".join(str(block.get("text") or "") for block in content if isinstance(block, dict))
     return content if isinstance(content, str) else ""
 
 
-def _parsed(arguments: object) -> object:
-    """Read arguments as a model wrote them: some write none, some write no JSON."""
+def _parse_arguments(arguments: object) -> object:
+    """Parse arguments as the model wrote them: possibly absent, possibly not JSON."""
     if not isinstance(arguments, str):
         return {} if arguments is None else arguments
     try:

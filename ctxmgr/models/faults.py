@@ -1,10 +1,10 @@
-"""What a model's server means by a status that is no success. Pure.
+"""Maps unsuccessful HTTP statuses of a model's server to errors. Pure.
 
-    401, 402, 403, and 429 for an empty account    Denied: the key, or what it may spend
-    408, 409, 425, 429, 5xx (529: overloaded)      Busy: it may pass, and is tried again
-    3xx and the rest of 4xx                        Incorrect: address, model or request
+    401, 402, 403, and 429 for an empty account    Denied: the key or its account
+    408, 409, 425, 429, 5xx (529: overloaded)      Busy: temporary, so the request is retried
+    3xx and the rest of 4xx                        Incorrect: base URL, model or request
 
-The server's own words are kept, cut to a length that can be read; a key that it repeats is not.
+The error includes the server's own message, shortened, and without the API key if it repeats it.
 """
 
 import json
@@ -15,28 +15,28 @@ from typing import Any, Final
 
 from ctxmgr.errors import CtxmgrError, Denied, Incorrect, ModelUnavailable
 
-WORDS_MAX: Final = 500
-"""Characters of a server's own words: they are for a person's line, not for a page."""
+MESSAGE_LENGTH_MAX: Final = 500
+"""Characters of a server's message, which is shown on one line."""
 
 _SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
-_REFUSED: Final = frozenset({401, 402, 403})
-_PASSING: Final = frozenset({408, 409, 425, 429})
-_NO_MONEY: Final = frozenset({"insufficient_quota", "billing_error"})
-_FIRST_FAULT_OF_THE_SERVER: Final = 500
+_DENIED: Final = frozenset({401, 402, 403})
+_TEMPORARY: Final = frozenset({408, 409, 425, 429})
+_EMPTY_ACCOUNT: Final = frozenset({"insufficient_quota", "billing_error"})
+_SERVER_ERROR: Final = 500
 _NOT_FOUND: Final = 404
 _REDIRECTS: Final = range(300, 400)
 
 
 class Busy(ModelUnavailable):
-    """No answer began; the same request may be answered later."""
+    """No answer began; the same request may succeed later."""
 
-    def __init__(self, message: str, *, after_s: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
-        self.after_s = after_s
-        """How long the server asks to wait; None: it does not say."""
+        self.retry_after_s = retry_after_s
+        """How long the server asks to wait; None if it does not say."""
 
 
-def fault(
+def status_error(
     status: int,
     headers: Mapping[str, str],
     body: bytes,
@@ -45,22 +45,28 @@ def fault(
     key: str | None,
     now: datetime,
 ) -> CtxmgrError:
-    """Return the error that a reply stands for."""
-    said = _words(_without(key, body))
-    what = f"{url} answered {status}" + (f": {said}" if said else "")
-    if status in _REFUSED or _NO_MONEY & _codes(body):
-        return Denied(f"{what}; check the API key and its account")
-    if status in _PASSING or status >= _FIRST_FAULT_OF_THE_SERVER:
-        return Busy(what, after_s=retry_after(headers.get("retry-after"), now=now))
+    """Return the error for a reply with this status."""
+    # The key is removed before anything is shortened: half a key would not be recognised.
+    safe_body = body.replace(key.encode(), "…".encode()) if key else body
+    value = _parse_json(safe_body)
+    reason = (
+        _one_line(safe_body.decode("utf-8", "replace")) if value is None else error_message(value)
+    )
+    message = f"{url} answered {status}" + (f": {reason}" if reason else "")
+    if status in _DENIED or _EMPTY_ACCOUNT & _error_codes(body):
+        return Denied(f"{message}; check the API key and its account")
+    if status in _TEMPORARY or status >= _SERVER_ERROR:
+        return Busy(message, retry_after_s=parse_retry_after(headers.get("retry-after"), now=now))
     if status in _REDIRECTS:
-        return Incorrect(f"{what}: it leads to {headers.get('location', 'nowhere')!r:.200}")
+        location = headers.get("location", "nowhere")
+        return Incorrect(f"{message}: it redirects to {location!r:.200}; check the base URL")
     if status == _NOT_FOUND:
-        return Incorrect(f"{what}; check the model's name and the base URL")
-    return Incorrect(what)
+        return Incorrect(f"{message}; check the model's name and the base URL")
+    return Incorrect(message)
 
 
-def retry_after(value: str | None, *, now: datetime) -> float | None:
-    """Read a ``Retry-After``: seconds, or a date. What is neither says nothing."""
+def parse_retry_after(value: str | None, *, now: datetime) -> float | None:
+    """Return the seconds of a ``Retry-After`` header, which has seconds or a date, or None."""
     if value is None:
         return None
     if _SECONDS.fullmatch(value):
@@ -72,28 +78,23 @@ def retry_after(value: str | None, *, now: datetime) -> float | None:
     return max(0.0, (then - now).total_seconds())
 
 
-def words(error: object) -> str:
-    """Read what a server says of an error, in any of the shapes that are about."""
+def error_message(error: object) -> str:
+    """Return the message of a server's error, in any of the usual shapes, on one line."""
     match error:
         case {"error": inner}:
-            return words(inner)
+            return error_message(inner)
         case {"message": str(message)}:
-            return _cut(message)
+            return _one_line(message)
         case {"detail": detail}:
-            return _cut(detail if isinstance(detail, str) else json.dumps(detail))
+            return _one_line(detail if isinstance(detail, str) else json.dumps(detail))
         case str():
-            return _cut(error)
+            return _one_line(error)
         case _:
-            return _cut(json.dumps(error, default=str))
+            return _one_line(json.dumps(error, default=str))
 
 
-def _words(body: bytes) -> str:
-    value = _json(body)
-    return _cut(body.decode("utf-8", "replace")) if value is None else words(value)
-
-
-def _codes(body: bytes) -> set[str]:
-    match _json(body):
+def _error_codes(body: bytes) -> set[str]:
+    match _parse_json(body):
         case {"error": {**fields}}:
             return {
                 value
@@ -104,18 +105,13 @@ def _codes(body: bytes) -> set[str]:
             return set()
 
 
-def _json(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
 
 
-def _cut(text: str) -> str:
+def _one_line(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= WORDS_MAX else line[: WORDS_MAX - 1] + "…"
-
-
-def _without(key: str | None, body: bytes) -> bytes:
-    """Leave the key out before anything is cut: half a key would not be recognised."""
-    return body.replace(key.encode(), "…".encode()) if key else body
+    return line if len(line) <= MESSAGE_LENGTH_MAX else line[: MESSAGE_LENGTH_MAX - 1] + "…"

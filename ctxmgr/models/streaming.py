@@ -1,7 +1,7 @@
-"""From the events of an answer to its pieces; the same for every API. Touches nothing.
+"""What both model APIs share in reading a streamed answer event by event. Touches nothing.
 
-Reading    one API's way of putting an answer together, event by event
-streamed   events ─► pieces ─► Ended; whatever cannot be read makes the answer lost
+``StreamedAnswer`` is implemented once per API. An event that cannot be read, or a stream that ends
+early, raises ``AnswerLost``: a partial answer is never returned as a complete one.
 """
 
 import json
@@ -11,71 +11,75 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ctxmgr.core.model import Called, Ended, Piece, Said
+from ctxmgr.core.model import AnswerDone, AnswerPart, TextDelta, ToolUse
 from ctxmgr.errors import AnswerLost
 
-M = TypeVar("M", bound="Wire")
+M = TypeVar("M", bound="WireEvent")
 
 
-class Wire(BaseModel):
-    """Something a server sent. It may hold more than we know of."""
+class WireEvent(BaseModel):
+    """An event from a server, or part of one. Unknown fields are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class Reading(Protocol):
-    """An answer under construction."""
+class StreamedAnswer(Protocol):
+    """An answer that is assembled from the events of a stream."""
 
     @property
-    def over(self) -> bool:
-        """Nothing more that matters can come."""
+    def complete(self) -> bool:
+        """Whether the rest of the stream can be ignored."""
         ...
 
-    def feed(self, data: str) -> Iterator[Said | Called]:
-        """Take one event. ``AnswerLost`` if the server reports an error or cannot be understood."""
+    def feed(self, data: str) -> Iterator[TextDelta | ToolUse]:
+        """Add an event and yield its parts.
+
+        ``AnswerLost`` if the server reports an error or the event cannot be read.
+        """
         ...
 
-    def ended(self) -> Ended:
-        """Give the whole answer; ``AnswerLost`` if it is none."""
+    def result(self) -> AnswerDone:
+        """Return the complete answer; ``AnswerLost`` if events are missing."""
         ...
 
 
-async def streamed(
-    events: AsyncGenerator[str, None], reading: Reading
-) -> AsyncGenerator[Piece, None]:
-    """Give the pieces of an answer as they come, and at last the answer."""
+async def stream_answer(
+    events: AsyncGenerator[str, None], answer: StreamedAnswer
+) -> AsyncGenerator[AnswerPart, None]:
+    """Yield the parts of an answer as they arrive, and the complete answer last."""
     async with aclosing(events):
         async for data in events:
-            for piece in reading.feed(data):
-                yield piece
-            if reading.over:
+            for part in answer.feed(data):
+                yield part
+            if answer.complete:
                 break
-    yield reading.ended()
+    yield answer.result()
 
 
-def parsed(data: str) -> dict[str, Any]:
-    """Read an event's data."""
+def parse_event(data: str) -> dict[str, Any]:
+    """Parse the data of an event; ``AnswerLost`` unless it is a JSON object."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise AnswerLost(f"the model's server sent no JSON: {data!r:.200}") from error
+        raise AnswerLost(f"the model's server sent invalid JSON: {data!r:.200}") from error
     if not isinstance(value, dict):
-        raise AnswerLost(f"the model's server sent no JSON object: {data!r:.200}")
+        raise AnswerLost(f"the model's server sent JSON that is not an object: {data!r:.200}")
     return value
 
 
-def checked(kind: type[M], value: dict[str, Any]) -> M:
-    """Read what must have a shape."""
+def validate(kind: type[M], value: dict[str, Any]) -> M:
+    """Validate an event against its model; ``AnswerLost`` names the field that is wrong."""
     try:
         return kind.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise AnswerLost(f"the model's server sent a bad event: {where}: {first['msg']}") from error
+        field = ".".join(map(str, first["loc"]))
+        message = f"the model's server sent an invalid event: {field}: {first['msg']}"
+        raise AnswerLost(message) from error
 
 
-def arguments(text: str) -> dict[str, Any] | str:
-    """Read a call's arguments; what a model wrote that is no JSON object stays as it is."""
+def parse_arguments(text: str) -> dict[str, Any] | str:
+    """Parse a tool call's arguments; text that is not a JSON object is returned unchanged."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):

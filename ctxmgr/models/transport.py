@@ -1,9 +1,9 @@
-"""One model's server: requests, tries, limits, and the events of an answer. Touches the network.
+"""HTTP to one model's server: requests, retries, limits, server-sent events. Touches the network.
 
-    before an answer begins   what may pass is tried again: no connection, a broken one, busy
-    afterwards                nothing is: the answer is lost, and whoever asked decides
+    before an answer begins   temporary errors are retried: no connection, a broken one, busy
+    afterwards                nothing is retried: the caller gets AnswerLost and decides
 
-httpx's errors are translated here and nowhere else. A key goes into a header and nowhere else.
+The errors of httpx are translated only here. The API key is used only in a header.
 """
 
 import asyncio
@@ -20,30 +20,30 @@ from urllib.parse import urlsplit
 import httpx
 from httpx_sse import EventSource, SSEError
 
-from ctxmgr.core.documents import Document
+from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import AnswerLost, Incorrect, ModelUnavailable
-from ctxmgr.models.faults import Busy, fault
+from ctxmgr.models.faults import Busy, status_error
 
 CONNECT_S: Final = 10.0
-"""To reach a server: one that is there answers in tenths."""
+"""To connect; a server that runs accepts a connection within tenths of a second."""
 
 SILENCE_S: Final = 300.0
-"""Between two pieces of an answer, and before the first: a large prompt on a small machine."""
+"""Between two chunks, and before the first: a small machine may need it for a large prompt."""
 
 TRIES_MAX: Final = 5
-"""Of one request, the first one counted: with the pauses between them, some 15 seconds."""
+"""Attempts for one request, including the first; with the pauses, about 15 seconds."""
 
 PAUSE_S: Final = 1.0
-"""Before the second try; each further one waits twice as long."""
+"""Before the second attempt; the pause doubles for each further one."""
 
 RETRY_AFTER_MAX_S: Final = 120.0
-"""What a server may ask us to wait; a person who is told of more decides better."""
+"""The longest wait that a server may ask for; a longer one is an error for the user to act on."""
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of one answer: hundreds of times the longest that any model gives."""
+"""Of one answer: hundreds of times the longest answer of any model."""
 
 ERROR_BYTES_MAX: Final = 64 * 1024
-"""Read of a reply that is an error."""
+"""How much is read of an error reply."""
 
 _LOG: Final = logging.getLogger(__name__)
 _OK: Final = 200
@@ -51,8 +51,8 @@ _KEY: Final = re.compile("[!-~]+")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class Transport:
-    """A server behind one ``httpx.AsyncClient``."""
+class ModelTransport:
+    """Sends requests to one URL and yields the events of the answers."""
 
     def __init__(
         self,
@@ -63,13 +63,18 @@ class Transport:
         silence_s: float = SILENCE_S,
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.url = checked_url(url)
-        self._key = _checked_key(key)
+        _check_url(url)
+        if key is not None and not _KEY.fullmatch(key):  # the message must not repeat the key
+            raise Incorrect(
+                "the API key contains white space or other invalid characters; copy it again"
+            )
+        self.url = url
+        self._key = key
         self._silence_s = silence_s
         self._wait = wait
         self._client = httpx.AsyncClient(
             headers={**headers, "Content-Type": "application/json", "Accept": "text/event-stream"},
-            trust_env=host_of(url) not in _LOOPBACK,  # no proxy stands between us and ourselves
+            trust_env=host_of(url) not in _LOOPBACK,  # a proxy cannot reach this machine
             timeout=httpx.Timeout(silence_s, connect=min(CONNECT_S, silence_s)),
         )
 
@@ -77,10 +82,10 @@ class Transport:
         await self._client.aclose()
 
     async def events(self, body: Document) -> AsyncGenerator[str, None]:
-        """Send a request, and give the data of each event of the answer as it comes."""
-        response = await self._begun(json.dumps(body).encode())
+        """Send a request and yield the data of each event of the answer as it arrives."""
+        response = await self._send_with_retries(json.dumps(body).encode())
         try:
-            with self._answering():
+            with self._errors_during_answer():
                 async with aclosing(EventSource(response).aiter_sse()) as events:
                     async for event in events:
                         if event.data:
@@ -88,68 +93,73 @@ class Transport:
         finally:
             await response.aclose()
 
-    async def _begun(self, body: bytes) -> httpx.Response:
-        for tried in range(TRIES_MAX - 1):
+    async def _send_with_retries(self, body: bytes) -> httpx.Response:
+        for attempt in range(TRIES_MAX - 1):
             try:
-                return await self._sent(body)
+                return await self._send(body)
             except Busy as busy:
-                if busy.after_s is not None and busy.after_s > RETRY_AFTER_MAX_S:
-                    raise ModelUnavailable(
-                        f"{busy}; it asks to wait {busy.after_s:.0f} s"
-                    ) from busy
-                pause = _pause(tried) if busy.after_s is None else busy.after_s
+                pause = busy.retry_after_s
+                if pause is not None and pause > RETRY_AFTER_MAX_S:
+                    raise ModelUnavailable(f"{busy}; it asks to wait {pause:.0f} s") from busy
+                if pause is None:
+                    # Random, so that clients rejected at the same time do not return together.
+                    pause = PAUSE_S * float(2**attempt) * random.uniform(0.5, 1.0)  # noqa: S311 (not a secret)
                 _LOG.warning("%s; trying again in %.0f s", busy, pause)
                 await self._wait(pause)
-        return await self._sent(body)
+        return await self._send(body)
 
-    async def _sent(self, body: bytes) -> httpx.Response:
+    async def _send(self, body: bytes) -> httpx.Response:
         request = self._client.build_request("POST", self.url, content=body)
-        with self._beginning():
+        with self._errors_before_answer():
             response = await self._client.send(request, stream=True)
         if response.status_code == _OK:
-            response.stream = _Bounded(response.stream)
+            response.stream = _BoundedStream(response.stream)
             return response
         try:
-            with self._beginning():
-                said = await _start_of(response)
+            with self._errors_before_answer():
+                error_body = b""
+                async for chunk in response.aiter_bytes():
+                    error_body += chunk
+                    if len(error_body) >= ERROR_BYTES_MAX:
+                        break
         finally:
             await response.aclose()
-        raise fault(
+        raise status_error(
             response.status_code,
             response.headers,
-            said,
+            error_body[:ERROR_BYTES_MAX],
             url=self.url,
             key=self._key,
             now=datetime.now(UTC),
         )
 
     @contextmanager
-    def _beginning(self) -> Iterator[None]:
+    def _errors_before_answer(self) -> Iterator[None]:
         try:
             yield
         except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
-            raise ModelUnavailable(f"{self.url} said nothing for {self._silence_s:g} s") from error
+            raise ModelUnavailable(f"{self.url} sent nothing for {self._silence_s:g} s") from error
         except httpx.TransportError as error:
-            raise Busy(f"{self.url} cannot be reached: {_said(error)}") from error
+            raise Busy(f"{self.url} cannot be reached: {_reason(error)}") from error
 
     @contextmanager
-    def _answering(self) -> Iterator[None]:
+    def _errors_during_answer(self) -> Iterator[None]:
         try:
             yield
         except SSEError as error:
             raise ModelUnavailable(
-                f"{self.url} answered with no stream of events: check the base URL"
+                f"{self.url} did not answer with server-sent events; check the base URL"
             ) from error
         except httpx.TimeoutException as error:
             raise AnswerLost(
-                f"{self.url} said nothing more for {self._silence_s:g} s in the middle of an answer"
+                f"{self.url} sent nothing for {self._silence_s:g} s in the middle of an answer"
             ) from error
         except httpx.HTTPError as error:
-            raise AnswerLost(f"the answer of {self.url} broke off: {_said(error)}") from error
+            raise AnswerLost(f"the answer of {self.url} broke off: {_reason(error)}") from error
 
 
-class _Bounded(httpx.AsyncByteStream):
-    """A reply that ends in an error when it grows beyond all measure."""
+class _BoundedStream(httpx.AsyncByteStream):
+    """A stream that raises ``AnswerLost`` after ``ANSWER_BYTES_MAX`` bytes."""
 
     def __init__(self, stream: httpx.SyncByteStream | httpx.AsyncByteStream) -> None:
         assert isinstance(stream, httpx.AsyncByteStream)
@@ -160,51 +170,26 @@ class _Bounded(httpx.AsyncByteStream):
         async for chunk in self._stream:
             size += len(chunk)
             if size > ANSWER_BYTES_MAX:
-                raise AnswerLost(f"an answer of more than {ANSWER_BYTES_MAX} bytes")
+                raise AnswerLost(f"the answer has more than {ANSWER_BYTES_MAX} bytes")
             yield chunk
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-def checked_url(url: str) -> str:
-    """Return the URL; ``Incorrect`` unless a request can be sent to it."""
+def host_of(url: str) -> str | None:
+    return urlsplit(url).hostname
+
+
+def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable:
-        raise Incorrect(f"{url!r:.200} is no base URL; one begins with https:// or http://")
-    return url
+        raise Incorrect(f"invalid base URL {url!r:.200}: it must begin with https:// or http://")
 
 
-def _checked_key(key: str | None) -> str | None:
-    """Return the key; ``Incorrect`` if no header holds it, in words that do not repeat it."""
-    if key is not None and not _KEY.fullmatch(key):
-        raise Incorrect(
-            "the API key holds white space or characters that are in no key: copy it again"
-        )
-    return key
-
-
-def host_of(url: str) -> str | None:
-    return urlsplit(url).hostname
-
-
-async def _start_of(response: httpx.Response) -> bytes:
-    said = b""
-    async for chunk in response.aiter_bytes():
-        said += chunk
-        if len(said) >= ERROR_BYTES_MAX:
-            break
-    return said[:ERROR_BYTES_MAX]
-
-
-def _pause(tried: int) -> float:
-    """Twice as long each time, and never the same for all who were turned away at once."""
-    return PAUSE_S * float(2**tried) * random.uniform(0.5, 1.0)  # noqa: S311 (spreads, hides nothing)
-
-
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -1,57 +1,158 @@
-"""The sandbox that bubblewrap makes of Linux's namespaces. Starts a process for every command.
+"""A sandbox of Linux namespaces, made by bubblewrap. Starts a process for every command.
 
-Each command has walls of its own, built from one profile in tens of milliseconds; what lasts from
-one to the next are the mounts and ``/tmp``, which is a folder of the host's that ``close`` removes.
-All else is read-only.
+    bwrap  profile  /tmp  user  network  mounts  environment
+    └── prlimit   limits of each process
+        └── sh    changes to the command's directory
+            └── the command
 
-Memory and processes are held for the whole sandbox where the client may make a control group. Else
-memory is held for each process, and processes for each command, unless the client is root, whom the
-kernel does not count: ``describe`` says which.
+Each command gets its own namespaces, built from one profile in tens of milliseconds. The mounts and
+``/tmp`` persist between commands; ``/tmp`` is a folder of the host that ``close`` removes. The rest
+is read-only.
+
+Memory and processes are limited for the whole sandbox if the client can create a control group.
+Otherwise memory is limited per process and processes per command, unless the client is root, whose
+processes the kernel does not count. ``describe`` reports which applies.
+
+Environment variables are set by bwrap, not for bwrap: the command's ``LD_PRELOAD`` must not load
+anything outside the sandbox. The options are passed in a file, because every user of the host can
+read the command line, and the agent could read the host's paths there.
 """
 
 import asyncio
 import os
+import re
 import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from ctxmgr.core.filesystem_ids import container_filesystem_id, host_filesystem_id
-from ctxmgr.core.mounts import Mounts
-from ctxmgr.core.sandbox import Bind, Description, Held, Limits, Ran
-from ctxmgr.errors import Unavailable
-from ctxmgr.sandboxes.binds import checked
-from ctxmgr.sandboxes.bubblewrap_profile import (
-    Walls,
-    inner_line,
-    options,
-    parse_profile,
-    profile_mappings,
-)
+from ctxmgr.core.files.filesystem_ids import container_filesystem_id, host_filesystem_id
+from ctxmgr.core.files.mounts import MountMapping, Mounts
+from ctxmgr.core.sandbox import Bind, CommandResult, Description, Held, Limits
+from ctxmgr.errors import Incorrect, Unavailable
 from ctxmgr.sandboxes.cgroups import ControlGroup, make_group
+from ctxmgr.sandboxes.isolated import IsolatedSandbox, check_binds
 from ctxmgr.sandboxes.processes import kill, run_program
-from ctxmgr.sandboxes.walled import Walled
+
+OPTIONAL: Final = frozenset({"--disable-userns"})
+"""Options that are left out if the installed bubblewrap does not have them."""
+
+ENVIRONMENT: Final[Mapping[str, str]] = {
+    "HOME": "/tmp",  # noqa: S108 (the sandbox's own)
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    "TERM": "dumb",
+    "TMPDIR": "/tmp",  # noqa: S108
+    "USER": "agent",
+}
+
+CD_AND_RUN: Final = 'cd -- "$1" || exit 126; shift; exec "$@"'
+
+NETWORK_FILES: Final = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
+"""Files for name resolution, mounted if the network is allowed."""
 
 PROGRAM: Final = "bwrap"
 TRIAL_SECONDS: Final = 30
-"""For bubblewrap to say its options, and once for making walls; it needs milliseconds."""
+"""Time limit for ``bwrap --help`` and for the first command; both take milliseconds."""
 
 HELP_BYTES: Final = 64 * 1024
 STATUS_BYTES: Final = 4_096
-"""Of what bubblewrap reports beside the output: two short lines."""
+"""Size limit of bubblewrap's status report, which is two short lines."""
 
-_OUTSIDE: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C"}
+_OUTER_ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C"}
+_BIND: Final = re.compile(r"--ro-bind(-try)?|--bind(-try)?")
 
 
-class Bubblewrap(Walled):
-    """One sandbox. Made by ``start``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BubblewrapProfile:
+    """The configuration that all commands of a sandbox share."""
 
-    def __init__(self, walls: Walls, *, mounts: Mounts, group: ControlGroup | None) -> None:
-        super().__init__(mounts=mounts, limits=walls.limits)
-        self._walls = walls
+    profile: tuple[tuple[str, ...], ...]
+    binds: tuple[Bind, ...]
+    """Outer mounts first."""
+    scratch: str
+    """A folder of the host with the sandbox's ``tmp``, ``passwd`` and ``group``."""
+    network: bool
+    limits: Limits
+
+
+def parse_profile(text: str, *, supported: str) -> tuple[tuple[str, ...], ...]:
+    """Parse a profile; ``supported`` is bubblewrap's help, which lists its options."""
+    words = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
+    parsed: list[list[str]] = []
+    for word in words:
+        if word.startswith("--"):
+            parsed.append([word])
+        elif not parsed:
+            raise Incorrect(f"a bubblewrap profile must begin with an option, not {word!r:.80}")
+        else:
+            parsed[-1].append(word)
+    return tuple(
+        tuple(option) for option in parsed if option[0] not in OPTIONAL or option[0] in supported
+    )
+
+
+def profile_mappings(
+    profile: Sequence[Sequence[str]], *, host_id: str, taken: frozenset[str]
+) -> Iterator[MountMapping]:
+    """Yield the folders of the host that the profile mounts, except those of ``/proc``."""
+    for option, *paths in profile:
+        if not _BIND.fullmatch(option) or paths[1] in taken or paths[1].startswith("/proc/"):
+            continue
+        yield MountMapping(agent_prefix=paths[1], canonical_prefix=paths[0], filesystem_id=host_id)
+
+
+def options(config: BubblewrapProfile, *, env: Mapping[str, str], status_fd: int) -> list[str]:
+    """Return bubblewrap's options for a command."""
+    variables = {**ENVIRONMENT, **env}
+    if config.network:
+        network = [word for file in NETWORK_FILES for word in ("--ro-bind-try", file, file)]
+    else:
+        network = ["--unshare-net"]
+    binds = [
+        (
+            "--bind" if bind.writable else "--ro-bind",
+            bind.mapping.canonical_prefix,
+            bind.mapping.agent_prefix,
+        )
+        for bind in config.binds
+    ]
+    return [
+        *("--json-status-fd", str(status_fd)),
+        *(word for option in config.profile for word in option),
+        *("--bind", f"{config.scratch}/tmp", "/tmp"),  # noqa: S108 (the sandbox's own)
+        *("--ro-bind", f"{config.scratch}/passwd", "/etc/passwd"),
+        *("--ro-bind", f"{config.scratch}/group", "/etc/group"),
+        *network,
+        *(word for bind in binds for word in bind),
+        *("--remount-ro", "/", "--clearenv"),
+        *(word for name, value in variables.items() for word in ("--setenv", name, value)),
+    ]
+
+
+def inner_line(limits: Limits, argv: Sequence[str], *, cwd: str) -> list[str]:
+    """Return the command line that bubblewrap starts."""
+    # RLIMIT_DATA instead of address space: runtimes reserve far more addresses than they use, and
+    # Node and Java do not start with a limit on those.
+    return [
+        *("prlimit", f"--data={limits.memory_bytes}", f"--nproc={limits.processes}"),
+        *(f"--fsize={limits.file_bytes}", "--core=0", "--"),
+        *("/bin/sh", "-c", CD_AND_RUN, "sh", cwd, *argv),
+    ]
+
+
+class Bubblewrap(IsolatedSandbox):
+    """A sandbox of Linux namespaces, started by ``bwrap``. Create it with ``start``."""
+
+    def __init__(
+        self, config: BubblewrapProfile, *, mounts: Mounts, group: ControlGroup | None
+    ) -> None:
+        super().__init__(mounts=mounts, limits=config.limits)
+        self._config = config
         self._group = group
 
     @classmethod
@@ -64,19 +165,27 @@ class Bubblewrap(Walled):
         host_id: str | None = None,
         profile: Path | None = None,
     ) -> Self:
-        """Make a sandbox; ``Unavailable`` says what the machine lacks for it.
+        """Start a sandbox; ``Unavailable`` says what the machine lacks.
 
-        ``host_id`` None: the machine's. ``profile`` None: the one that is shipped.
+        ``host_id`` is the id of the host's filesystem, by default ``host_filesystem_id()``;
+        ``profile`` is a file of bwrap options, by default the one that is shipped.
         """
-        mounted = checked(binds)
+        mounted = check_binds(binds)
         text = (profile or shipped_profile()).read_text(encoding="utf-8")
-        parsed = parse_profile(text, known=await _help())
+        bwrap_help = await run_program(
+            (PROGRAM, "--help"),
+            timeout_s=TRIAL_SECONDS,
+            output_bytes=HELP_BYTES,
+            end=kill,
+            env=_OUTER_ENVIRONMENT,
+        )
+        parsed = parse_profile(text, supported=bwrap_help.text)
         mounts = _mounts(parsed, mounted, host_id=host_id or host_filesystem_id())
         limits = limits or Limits()
-        walls = Walls(
+        config = BubblewrapProfile(
             profile=parsed, binds=mounted, scratch=_scratch(), network=network, limits=limits
         )
-        sandbox = cls(walls, mounts=mounts, group=make_group(limits))
+        sandbox = cls(config, mounts=mounts, group=make_group(limits))
         try:
             await sandbox.run(("true",), cwd="/", timeout_s=TRIAL_SECONDS)
         except BaseException:
@@ -89,7 +198,7 @@ class Bubblewrap(Walled):
         return Description(
             name="bubblewrap",
             isolates=True,
-            network=self._walls.network,
+            network=self._config.network,
             memory=Held.SANDBOX if self._group else Held.PROCESS,
             processes=Held.SANDBOX if self._group else per_command,
         )
@@ -98,7 +207,7 @@ class Bubblewrap(Walled):
         await self._running.end_all()
         if self._group is not None:
             await asyncio.to_thread(self._group.remove)
-        await asyncio.to_thread(_remove, self._walls.scratch)
+        await asyncio.to_thread(_remove, self._config.scratch)
 
     async def _execute(
         self,
@@ -109,28 +218,36 @@ class Bubblewrap(Walled):
         output_bytes: int,
         stdin: bytes | None,
         env: Mapping[str, str],
-    ) -> Ran:
-        with _open_files() as (reading, writing, given):
-            words = options(self._walls, env=env, status_fd=writing)
-            os.pwrite(given, b"".join(os.fsencode(word) + b"\0" for word in words), 0)
-            inner = inner_line(self._walls.limits, argv, cwd=cwd)
-            line = [PROGRAM, "--args", str(given), "--", *inner]
-            ran = await self._running.one(
+    ) -> CommandResult:
+        with _open_files() as (status_read, status_write, options_file):
+            words = options(self._config, env=env, status_fd=status_write)
+            os.pwrite(options_file, b"".join(os.fsencode(word) + b"\0" for word in words), 0)
+            inner = inner_line(self._config.limits, argv, cwd=cwd)
+            line = [PROGRAM, "--args", str(options_file), "--", *inner]
+            ran = await self._running.run(
                 run_program(
                     self._group.joined(line) if self._group else line,
                     timeout_s=timeout_s,
                     output_bytes=output_bytes,
                     end=kill,
                     stdin=stdin,
-                    env=_OUTSIDE,
-                    pass_fds=(writing, given),
+                    env=_OUTER_ENVIRONMENT,
+                    pass_fds=(status_write, options_file),
                 )
             )
-            return _checked(ran, _said(reading))
+            status = b""
+            with suppress(BlockingIOError):
+                status = os.read(status_read, STATUS_BYTES)
+        # Bubblewrap reports an exit code only if it started the command.
+        signalled = ran.exit_code > 128  # noqa: PLR2004
+        if b'"exit-code"' in status or ran.timed_out or signalled:
+            return ran
+        reason = ran.text.strip() or f"exit code {ran.exit_code}"
+        raise Unavailable(f"bubblewrap could not create the sandbox: {reason:.500}")
 
 
 def shipped_profile() -> Path:
-    """Where the profile is: in the wheel, or beside the package in a checkout."""
+    """Return the path of the default profile: in the wheel, or beside the package."""
     package = Path(__file__).parent.parent
     inside = package / "shipped" / "sandbox"
     return (inside if inside.is_dir() else package.parent / "sandbox") / "bubblewrap.profile"
@@ -138,42 +255,18 @@ def shipped_profile() -> Path:
 
 @contextmanager
 def _open_files() -> Iterator[tuple[int, int, int]]:
-    """Open both ends of the pipe for bubblewrap's report, and the file for its options."""
-    reading, writing = os.pipe()
+    """Open both ends of the pipe for bubblewrap's status, and the file for its options."""
+    status_read, status_write = os.pipe()
     try:
-        os.set_blocking(reading, False)
-        given = os.memfd_create("options")
+        os.set_blocking(status_read, False)
+        options_file = os.memfd_create("options")
         try:
-            yield reading, writing, given
+            yield status_read, status_write, options_file
         finally:
-            os.close(given)
+            os.close(options_file)
     finally:
-        os.close(reading)
-        os.close(writing)
-
-
-def _checked(ran: Ran, status: bytes) -> Ran:
-    # Bubblewrap reports an exit code only of a command that it came to start.
-    if b'"exit-code"' in status or ran.timed_out or ran.exit_code > 128:  # noqa: PLR2004 (a signal)
-        return ran
-    raise Unavailable(f"bubblewrap made no sandbox: {ran.text.strip() or ran.exit_code!s:.500}")
-
-
-def _said(status_fd: int) -> bytes:
-    with suppress(BlockingIOError):
-        return os.read(status_fd, STATUS_BYTES)
-    return b""
-
-
-async def _help() -> str:
-    ran = await run_program(
-        (PROGRAM, "--help"),
-        timeout_s=TRIAL_SECONDS,
-        output_bytes=HELP_BYTES,
-        end=kill,
-        env=_OUTSIDE,
-    )
-    return ran.text
+        os.close(status_read)
+        os.close(status_write)
 
 
 def _mounts(profile: Sequence[Sequence[str]], binds: Sequence[Bind], *, host_id: str) -> Mounts:
@@ -197,7 +290,7 @@ def _scratch() -> str:
 
 
 def _remove(folder: str) -> None:
-    # The agent may have taken its own folders' rights away.
+    # The agent may have removed its own permissions on folders.
     for root, names, _ in os.walk(folder):
         for name in names:
             path = Path(root, name)

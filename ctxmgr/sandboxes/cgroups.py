@@ -1,11 +1,11 @@
-"""Control groups: memory and processes of a whole sandbox, where this user may make one.
+"""Control groups: limit memory and processes of a whole sandbox, if the user may create one.
 
-    version 2   the nearest group from ours upwards that gives its children both controllers
-    version 1   a group under ours in each of the two hierarchies
+    version 2   below the nearest ancestor of our group that delegates both controllers
+    version 1   below our group in each of the two hierarchies
 
-Reads ``/proc/self`` and writes below the kernel's cgroup mounts. A group is made when its sandbox
-starts, holds for all its commands together, and is removed with it. Where none can be made, limits
-of each process have to do.
+Reads ``/proc/self`` and writes below the kernel's cgroup mounts. A group is created when its
+sandbox starts, applies to all its commands together, and is removed with it. If none can be
+created, limits apply per process.
 """
 
 import os
@@ -24,7 +24,7 @@ from ctxmgr.sandboxes.mount_detection import KernelMount, parse_mountinfo
 CONTROLLERS: Final = ("memory", "pids")
 
 REMOVE_SECONDS: Final = 5
-"""How long the kernel may take to forget killed processes before their group can go."""
+"""The longest wait for killed processes to disappear, so that their group can be removed."""
 
 REMOVE_PAUSE_SECONDS: Final = 0.01
 
@@ -32,12 +32,12 @@ JOIN: Final = (
     'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ >"$1" || exit 125; shift; n=$((n - 1)); done; '
     'exec "$@"'
 )
-"""The program joins before it starts, so that nothing of it is ever outside."""
+"""The shell joins the group and then becomes the program, so no process is ever outside."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """One group, in one or two folders."""
+    """One group: one folder in version 2, two in version 1."""
 
     folders: tuple[Path, ...]
 
@@ -47,11 +47,15 @@ class ControlGroup:
         return ["/bin/sh", "-c", JOIN, "sh", str(len(files)), *files, *argv]
 
     def remove(self) -> None:
-        """Kill what is left in the group and remove it. Blocks: call it in a thread."""
+        """Kill the group's processes and remove it. Blocks: call it in a thread."""
         for folder in self.folders:
             until = time.monotonic() + REMOVE_SECONDS
             while folder.exists() and time.monotonic() < until:
-                _kill_all(folder)
+                with suppress(OSError):
+                    for pid in map(int, _lines(folder / "cgroup.procs")):
+                        if pid > 0:  # 0 is in another namespace; kill(0) would hit ourselves
+                            with suppress(ProcessLookupError):
+                                os.kill(pid, signal.SIGKILL)
                 with suppress(OSError):
                     folder.rmdir()
                     break
@@ -59,19 +63,19 @@ class ControlGroup:
 
 
 def make_group(limits: Limits, *, proc: Path = Path("/proc/self")) -> ControlGroup | None:
-    """Make a group with these limits; None where this user cannot."""
+    """Create a group with these limits; return None if the user may not."""
     name = f"ctxmgr-{uuid.uuid4().hex}"
-    made: list[Path] = []
+    created: list[Path] = []
     try:
         for parent in _parents(proc):
             folder = parent / name
             folder.mkdir()
-            made.append(folder)
+            created.append(folder)
             _limit(folder, limits)
     except OSError:
-        ControlGroup(tuple(made)).remove()
+        ControlGroup(tuple(created)).remove()
         return None
-    return ControlGroup(tuple(made)) if made else None
+    return ControlGroup(tuple(created)) if created else None
 
 
 def _parents(proc: Path) -> list[Path]:
@@ -81,9 +85,9 @@ def _parents(proc: Path) -> list[Path]:
     except OSError:
         return []
     paths = {name: path for _, names, path in own for name in names.split(",")}
-    if all(each in paths for each in CONTROLLERS):
-        found = [_version_1(each, paths[each], mounts) for each in CONTROLLERS]
-        return [each for each in found if each] if all(found) else []
+    if all(controller in paths for controller in CONTROLLERS):
+        folders = [_version_1(controller, paths[controller], mounts) for controller in CONTROLLERS]
+        return [folder for folder in folders if folder] if all(folders) else []
     points = [Path(mount.point) for mount in mounts if mount.filesystem == "cgroup2"]
     return list(_version_2(points[0], paths.get("", "/")))[:1] if points else []
 
@@ -103,15 +107,15 @@ def _version_2(point: Path, path: str) -> Iterator[Path]:
         if not folder.is_relative_to(point):
             return
         with suppress(OSError):
-            given = (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
-            if set(CONTROLLERS) <= set(given) and os.access(folder, os.W_OK):
+            delegated = (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
+            if set(CONTROLLERS) <= set(delegated) and os.access(folder, os.W_OK):
                 yield folder
 
 
 def _limit(folder: Path, limits: Limits) -> None:
     if (folder / "memory.limit_in_bytes").exists():
         _write(folder / "memory.limit_in_bytes", limits.memory_bytes)
-        with suppress(OSError):  # a kernel that does not count swap has no such file
+        with suppress(OSError):  # the file exists only if the kernel accounts for swap
             _write(folder / "memory.memsw.limit_in_bytes", limits.memory_bytes)
     elif (folder / "memory.max").exists():
         _write(folder / "memory.max", limits.memory_bytes)
@@ -124,14 +128,6 @@ def _limit(folder: Path, limits: Limits) -> None:
 def _write(file: Path, value: int) -> None:
     with file.open("r+", encoding="ascii") as opened:
         opened.write(str(value))
-
-
-def _kill_all(folder: Path) -> None:
-    with suppress(OSError):
-        for pid in map(int, _lines(folder / "cgroup.procs")):
-            if pid > 0:  # 0 stands for a process of another namespace, and would mean ourselves
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
 
 
 def _lines(file: Path) -> list[str]:

@@ -1,11 +1,17 @@
-"""The sandbox that is a Docker container. Runs the ``docker`` program.
+"""A sandbox in a Docker container. Runs the ``docker`` program.
 
-One container is started for the sandbox and lives as long as the client's end of a pipe, so that
-none is left behind even if the client is killed. Commands run in it by ``docker exec``; its limits
-on memory and processes are for all of them together, its own filesystem lasts until ``close``.
+    docker run -i …    the container; its first process ends when the client closes its pipe
+    docker exec …      a command in it
 
-The image is there already (nothing is pulled), and has ``bash``, ``grep``, ``xargs`` and the GNU
-core utilities: ``sandbox/Dockerfile`` makes one.
+One container is started per sandbox. It ends with the client's end of a pipe, so none is left
+behind even if the client is killed. The limits on memory and processes apply to all commands
+together, and the container's own filesystem lasts until ``close``.
+
+No image is pulled: it must exist and contain ``bash``, ``grep``, ``xargs`` and the GNU core
+utilities. ``sandbox/Dockerfile`` builds one.
+
+A command is marked with an environment variable, and all processes with the mark are killed when it
+ends. A process that clears its environment and detaches itself lives until the container ends.
 """
 
 import asyncio
@@ -16,35 +22,134 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Self
 
-from ctxmgr.core.filesystem_ids import container_filesystem_id
-from ctxmgr.core.mounts import Mounts
-from ctxmgr.core.sandbox import Bind, Description, Held, Limits, Ran
-from ctxmgr.errors import Unavailable
-from ctxmgr.sandboxes.binds import checked
-from ctxmgr.sandboxes.docker_commands import READY, command_line, end_line, run_line
+from ctxmgr.core.files.filesystem_ids import container_filesystem_id
+from ctxmgr.core.files.mounts import Mounts
+from ctxmgr.core.sandbox import Bind, CommandResult, Description, Held, Limits
+from ctxmgr.errors import Incorrect, Unavailable
+from ctxmgr.sandboxes.isolated import IsolatedSandbox, check_binds
 from ctxmgr.sandboxes.processes import kill, run_program
-from ctxmgr.sandboxes.walled import Walled
 
 PROGRAM: Final = "docker"
 IMAGE: Final = "ctxmgr-sandbox"
 
 START_SECONDS: Final = 60
-"""For the engine to make a container: a second, but engines are busy at times."""
+"""Time limit for starting a container: usually a second, more if the engine is busy."""
 
 STOP_SECONDS: Final = 30
-"""For the engine to remove one."""
+"""Time limit for removing a container."""
 
-ANSWER_BYTES: Final = 64 * 1024
-"""Of what the engine says."""
+REPLY_BYTES: Final = 64 * 1024
+"""Size limit of the engine's output."""
 
-ENDINGS_MAX: Final = 20
-"""How often a command is looked for to be killed: it may not have started when its time is up."""
+END_ATTEMPTS_MAX: Final = 20
+"""Attempts to kill a command: it may not have started yet when it times out."""
 
-ENDING_PAUSE_SECONDS: Final = 0.1
+END_PAUSE_SECONDS: Final = 0.1
+
+LABEL: Final = "ctxmgr.sandbox"
+MARK: Final = "CTXMGR_COMMAND"
+READY: Final = b"ready\n"
+
+FIRST: Final = "echo ready; exec 3<&0; cat <&3 >/dev/null & wait"
+"""The first process: it ends when the client closes the pipe or dies, and reaps zombies."""
+
+SWEEP: Final = f"""\
+for ((round = 0; round < 9; round++)); do
+  killed=
+  for file in /proc/[0-9]*/environ; do
+    while IFS= read -r -d '' variable; do
+      if [[ $variable == "{MARK}=$mark" ]]; then kill -9 "${{file//[!0-9]/}}"; killed=1; fi
+    done <"$file"
+  done
+  [[ $killed ]] || break
+done
+"""
+"""Uses only bash builtins: if a command has used up all processes, no program can be started."""
+
+COMMAND: Final = f"""\
+exec 2>&1
+mark=$1
+cd -- "$2" || exit 126
+shift 2
+exec 3>&1 >/dev/null 2>&1
+env {MARK}="$mark" "$@" >&3 2>&3 3>&-
+status=$?
+{SWEEP}
+exit $status
+"""
+"""Joins output and errors inside the container: Docker would deliver them out of order."""
+
+END: Final = f"exec 2>/dev/null\nmark=$1\n{SWEEP}"
+
+ENVIRONMENT: Final[Mapping[str, str]] = {
+    "HOME": "/tmp",  # noqa: S108 (the container's own)
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "USER": "agent",
+}
 
 
-class Docker(Walled):
-    """One container. Made by ``start``."""
+def run_line(
+    program: str,
+    *,
+    name: str,
+    image: str,
+    binds: Sequence[Bind],
+    limits: Limits,
+    network: bool,
+    user: str,
+) -> list[str]:
+    """Return the command line that starts the container."""
+    return [
+        *(program, "run", "--interactive", "--rm", "--pull", "never"),
+        *("--name", name, "--label", LABEL, "--hostname", "sandbox", "--user", user),
+        *("--network", "bridge" if network else "none"),
+        *("--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
+        *("--memory", str(limits.memory_bytes), "--memory-swap", str(limits.memory_bytes)),
+        *("--pids-limit", str(limits.processes)),
+        *("--ulimit", f"fsize={limits.file_bytes}", "--ulimit", "core=0"),
+        *(word for bind in binds for word in ("--mount", _mount(bind))),
+        *("--workdir", "/", "--entrypoint", "/bin/sh", image, "-c", FIRST),
+    ]
+
+
+def command_line(
+    program: str,
+    argv: Sequence[str],
+    *,
+    name: str,
+    mark: str,
+    cwd: str,
+    env: Mapping[str, str],
+    has_input: bool,
+) -> list[str]:
+    """Return the command line that runs a command in the container."""
+    variables = {**ENVIRONMENT, **env}
+    return [
+        *(program, "exec", *(("--interactive",) if has_input else ())),
+        *(word for key, value in variables.items() for word in ("--env", f"{key}={value}")),
+        *(name, "bash", "-c", COMMAND, "bash", mark, cwd),
+        *argv,
+    ]
+
+
+def end_line(program: str, *, name: str, mark: str) -> list[str]:
+    """Return the command line that kills a command in the container."""
+    return [program, "exec", name, "bash", "-c", END, "bash", mark]
+
+
+def _mount(bind: Bind) -> str:
+    source, target = bind.mapping.canonical_prefix, bind.mapping.agent_prefix
+    for path in (source, target):
+        if '"' in path or "\n" in path:
+            raise Incorrect(f"Docker cannot mount {path!r:.200}")
+    fields = ["type=bind", f"source={source}", f"target={target}"]
+    fields += [] if bind.writable else ["readonly"]
+    return ",".join(f'"{field}"' for field in fields)  # Docker parses the value as a CSV line
+
+
+class Docker(IsolatedSandbox):
+    """A Docker container. Create it with ``start``."""
 
     def __init__(self, container: Process, *, name: str, limits: Limits, network: bool) -> None:
         super().__init__(mounts=Mounts.of_sandbox((), own_id=name), limits=limits)
@@ -61,8 +166,8 @@ class Docker(Walled):
         network: bool = False,
         image: str = IMAGE,
     ) -> Self:
-        """Start a container; ``Unavailable`` if the engine or the image is not there."""
-        mounted = checked(binds)
+        """Start a container; ``Unavailable`` if the engine or the image is missing."""
+        mounted = check_binds(binds)
         name, limits = f"ctxmgr-{uuid.uuid4().hex}", limits or Limits()
         line = run_line(
             PROGRAM,
@@ -73,9 +178,15 @@ class Docker(Walled):
             network=network,
             user=f"{os.geteuid()}:{os.getegid()}",
         )
-        sandbox = cls(await _begun(line), name=name, limits=limits, network=network)
         try:
-            await sandbox._ready()
+            container = await asyncio.create_subprocess_exec(
+                *line, stdin=PIPE, stdout=PIPE, stderr=STDOUT, start_new_session=True
+            )
+        except OSError as error:
+            raise Unavailable(f"{PROGRAM} cannot be started: {error}") from error
+        sandbox = cls(container, name=name, limits=limits, network=network)
+        try:
+            await sandbox._wait_until_ready()
             own_id = container_filesystem_id(await sandbox._container_id())
         except BaseException:
             await sandbox.close()
@@ -96,8 +207,13 @@ class Docker(Walled):
         await self._running.end_all()
         if self._container.stdin is not None:
             self._container.stdin.close()
-        await _asked(PROGRAM, "rm", "--force", self._name, timeout_s=STOP_SECONDS)
-        await _ended(self._container)
+        await _call(PROGRAM, "rm", "--force", self._name, timeout_s=STOP_SECONDS)
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._container.communicate()
+        except TimeoutError:
+            await kill(self._container)
+            await self._container.wait()
 
     async def _execute(
         self,
@@ -108,11 +224,20 @@ class Docker(Walled):
         output_bytes: int,
         stdin: bytes | None,
         env: Mapping[str, str],
-    ) -> Ran:
+    ) -> CommandResult:
         mark = uuid.uuid4().hex
 
         async def end(process: Process) -> None:
-            await self._end(process, mark)
+            sweep = end_line(PROGRAM, name=self._name, mark=mark)
+            for _ in range(END_ATTEMPTS_MAX):
+                await _call(*sweep, timeout_s=STOP_SECONDS)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(END_PAUSE_SECONDS):
+                        await process.wait()
+                    return
+            # It starts processes faster than they are killed: remove the whole container.
+            await _call(PROGRAM, "rm", "--force", self._name, timeout_s=STOP_SECONDS)
+            await kill(process)
 
         line = command_line(
             PROGRAM,
@@ -126,60 +251,30 @@ class Docker(Walled):
         work = run_program(
             line, timeout_s=timeout_s, output_bytes=output_bytes, end=end, stdin=stdin
         )
-        ran = await self._running.one(work)
+        ran = await self._running.run(work)
         if self._container.returncode is not None:
             raise Unavailable(f"the container has ended: {ran.text.strip():.500}")
         return ran
 
-    async def _end(self, process: Process, mark: str) -> None:
-        line = end_line(PROGRAM, name=self._name, mark=mark)
-        for _ in range(ENDINGS_MAX):
-            await _asked(*line, timeout_s=STOP_SECONDS)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(ENDING_PAUSE_SECONDS):
-                    await process.wait()
-                return
-        # It starts processes faster than they are found: it goes, and the container with it.
-        await _asked(PROGRAM, "rm", "--force", self._name, timeout_s=STOP_SECONDS)
-        await kill(process)
-
-    async def _ready(self) -> None:
+    async def _wait_until_ready(self) -> None:
         assert self._container.stdout is not None, "started with a pipe"
-        said = b""
+        output = b""
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
-                said = await self._container.stdout.readline()
-                if said == READY:
+                output = await self._container.stdout.readline()
+                if output == READY:
                     return
-                said += await self._container.stdout.read(ANSWER_BYTES)
-        complaint = said.decode("utf-8", "replace").strip() or f"nothing in {START_SECONDS} s"
-        raise Unavailable(f"Docker started no container: {complaint:.500}")
+                output += await self._container.stdout.read(REPLY_BYTES)
+        reason = output.decode("utf-8", "replace").strip() or f"no output in {START_SECONDS} s"
+        raise Unavailable(f"Docker could not start the container: {reason:.500}")
 
     async def _container_id(self) -> str:
         words = (PROGRAM, "inspect", "--format", "{{.Id}}", self._name)
-        ran = await _asked(*words, timeout_s=START_SECONDS)
+        ran = await _call(*words, timeout_s=START_SECONDS)
         if ran.exit_code:
-            raise Unavailable(f"Docker does not know its container: {ran.text.strip():.500}")
+            raise Unavailable(f"Docker cannot inspect its container: {ran.text.strip():.500}")
         return ran.text.strip()
 
 
-async def _begun(line: Sequence[str]) -> Process:
-    try:
-        return await asyncio.create_subprocess_exec(
-            *line, stdin=PIPE, stdout=PIPE, stderr=STDOUT, start_new_session=True
-        )
-    except OSError as error:
-        raise Unavailable(f"{line[0]} cannot be started: {error}") from error
-
-
-async def _asked(*words: str, timeout_s: float) -> Ran:
-    return await run_program(words, timeout_s=timeout_s, output_bytes=ANSWER_BYTES, end=kill)
-
-
-async def _ended(container: Process) -> None:
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            await container.communicate()
-    except TimeoutError:
-        await kill(container)
-        await container.wait()
+async def _call(*words: str, timeout_s: float) -> CommandResult:
+    return await run_program(words, timeout_s=timeout_s, output_bytes=REPLY_BYTES, end=kill)

@@ -1,8 +1,7 @@
-"""No sandbox: commands run on the host, with all that the client's user may do. Starts processes.
+"""Run commands on the host without isolation. Starts processes.
 
-It isolates nothing. Every file, every process and the network are within a command's reach, and a
-command that wants to can undo the limits on it; they are there for mistakes, not against malice. It
-has to be asked for by its name.
+A command has all rights of the client's user: every file, every process and the network. The limits
+guard against mistakes; a command can remove them on purpose. This sandbox must be selected by name.
 """
 
 import asyncio
@@ -14,41 +13,40 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from ctxmgr.core.file_outcomes import Read, Seen, Unread
-from ctxmgr.core.filesystem_ids import host_filesystem_id
-from ctxmgr.core.hostfiles import HostFiles
-from ctxmgr.core.mounts import Mounts
+from ctxmgr.core.files.filesystem_ids import host_filesystem_id
+from ctxmgr.core.files.host_files import HostFiles
+from ctxmgr.core.files.mounts import Mounts
+from ctxmgr.core.files.outcomes import ReadFile, SeenFile, Unread
 from ctxmgr.core.sandbox import (
     EXISTS_PATHS_MAX,
     Command,
+    CommandResult,
     Description,
     Held,
     Limits,
-    Ran,
     check_command,
 )
 from ctxmgr.errors import Incorrect
 from ctxmgr.sandboxes import host_launcher
 from ctxmgr.sandboxes.cgroups import ControlGroup, make_group
-from ctxmgr.sandboxes.processes import kill_group, run_program
-from ctxmgr.sandboxes.running import Running, shell_words
+from ctxmgr.sandboxes.processes import RunningCommands, kill_group, run_program, shell_words
 
 STOP_SECONDS: Final = host_launcher.KILL_SECONDS + 1
-"""What the launcher takes at most to end everything."""
+"""The longest time that the launcher takes to end all processes."""
 
 
 class Host:
-    """The host itself, behind the same contract."""
+    """Runs commands on the host, without any isolation. Create it with ``start``."""
 
     def __init__(self, *, limits: Limits, mounts: Mounts, group: ControlGroup | None) -> None:
         self._limits = limits
         self._files = HostFiles(mounts)
         self._group = group
-        self._running = Running()
+        self._running = RunningCommands()
 
     @classmethod
     async def start(cls, *, limits: Limits | None = None, host_id: str | None = None) -> Self:
-        """Make ready to run commands on the host. ``host_id`` None: the machine's."""
+        """Start; ``host_id`` is the filesystem's id, by default ``host_filesystem_id()``."""
         limits = limits or Limits()
         mounts = Mounts.of_host(host_id or host_filesystem_id())
         return cls(limits=limits, mounts=mounts, group=make_group(limits))
@@ -78,14 +76,14 @@ class Host:
         timeout_s: float,
         stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
-    ) -> Ran:
+    ) -> CommandResult:
         check_command(command, cwd=cwd, timeout_s=timeout_s, stdin=stdin, env=env)
         line = [
             *(sys.executable, "-I", "-S", str(Path(host_launcher.__file__))),
             *(str(self._limits.memory_bytes), str(self._limits.file_bytes), cwd),
             *shell_words(command),
         ]
-        return await self._running.one(
+        return await self._running.run(
             run_program(
                 self._group.joined(line) if self._group else line,
                 timeout_s=timeout_s,
@@ -96,23 +94,28 @@ class Host:
             )
         )
 
-    async def read(self, path: str, *, bytes_max: int) -> Read | Unread:
+    async def read(self, path: str, *, bytes_max: int) -> ReadFile | Unread:
         return await asyncio.to_thread(self._files.read, path, bytes_max=bytes_max)
 
     async def exists(self, paths: Iterable[str]) -> frozenset[str]:
-        asked = list(dict.fromkeys(paths))
-        if len(asked) > EXISTS_PATHS_MAX:
-            raise Incorrect(f"{len(asked)} paths in one question; {EXISTS_PATHS_MAX} at most")
-        return await asyncio.to_thread(self._files_among, asked)
+        unique = list(dict.fromkeys(paths))
+        if len(unique) > EXISTS_PATHS_MAX:
+            raise Incorrect(
+                f"{len(unique)} paths; at most {EXISTS_PATHS_MAX} can be checked at once"
+            )
+
+        def existing() -> frozenset[str]:
+            return frozenset(
+                path for path in unique if isinstance(self._files.look(path), SeenFile)
+            )
+
+        return await asyncio.to_thread(existing)
 
     async def close(self) -> None:
         await self._running.end_all()
         if self._group is not None:
             await asyncio.to_thread(self._group.remove)
         self._files.close()
-
-    def _files_among(self, paths: list[str]) -> frozenset[str]:
-        return frozenset(path for path in paths if isinstance(self._files.look(path), Seen))
 
 
 async def _stop(process: Process) -> None:

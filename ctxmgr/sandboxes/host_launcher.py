@@ -1,12 +1,12 @@
-"""Runs one command on the host and lets nothing of it survive. A program: it imports no ctxmgr.
+"""Run one command on the host and end all its processes. A program that does not import ctxmgr.
 
-    client ─► launcher ─► command ─► whatever it starts, however it detaches itself
+    client ─► launcher ─► command ─► its children, even if they detach themselves
 
-On Linux the launcher adopts every process whose parent has ended, so that none gets away. It ends
-them all when the command has ended, when it is told to (SIGTERM), and when the client dies.
-Elsewhere it reaches the command's process group only.
+On Linux the launcher adopts every process whose parent has ended, so none escapes. It ends them all
+when the command ends, on SIGTERM, and when the client dies. On other systems it reaches only the
+command's process group.
 
-It is started for every command, so it imports only what it cannot do without.
+It is started for every command, so it imports as little as possible.
 
     python host_launcher.py MEMORY_BYTES FILE_BYTES FOLDER PROGRAM ARGUMENT…
 """
@@ -19,7 +19,7 @@ import sys
 import time
 
 KILL_SECONDS = 5
-"""How long to go on killing what keeps starting others."""
+"""How long to keep killing processes that start new ones."""
 
 PAUSE_SECONDS = 0.002
 
@@ -32,7 +32,7 @@ PARENT_FIELD = 1
 
 
 class Stopped(BaseException):
-    """The client wants an end. No error: nothing on the way may catch it."""
+    """The client sent SIGTERM. A BaseException, so that ``except Exception`` does not catch it."""
 
 
 def main(arguments: list[str]) -> int:
@@ -41,13 +41,20 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, _stop)
     child = 0
     try:
-        _adopt()
+        if sys.platform == "linux":
+            libc = ctypes.CDLL(None, use_errno=True)
+            libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         if os.getppid() != parent:
             return 128 + signal.SIGKILL
         child = os.fork()
         if child == 0:
             _become(command, folder, int(memory_bytes), int(file_bytes))
-        return _wait_for(child)
+        while True:
+            pid, status = os.wait()
+            if pid == child:
+                code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else 128 - code
     except Stopped:
         return 128 + signal.SIGKILL
     finally:
@@ -59,13 +66,6 @@ def _stop(_number: int, _frame: object) -> None:
     raise Stopped
 
 
-def _adopt() -> None:
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-
 def _become(command: list[str], folder: str, memory_bytes: int, file_bytes: int) -> None:
     try:
         os.setpgid(0, 0)
@@ -75,25 +75,17 @@ def _become(command: list[str], folder: str, memory_bytes: int, file_bytes: int)
         _limit(resource.RLIMIT_DATA, memory_bytes)
         _limit(resource.RLIMIT_FSIZE, file_bytes)
         _limit(resource.RLIMIT_CORE, 0)
-        os.execvp(command[0], command)  # noqa: S606 (running commands is its business)
+        os.execvp(command[0], command)  # noqa: S606 (the purpose of this program)
     except OSError as error:
-        named = command[0] if error.filename is None else os.fsdecode(error.filename)
-        os.write(2, f"{named}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
-        os._exit(127 if isinstance(error, FileNotFoundError) and named != folder else 126)
+        name = command[0] if error.filename is None else os.fsdecode(error.filename)
+        os.write(2, f"{name}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
+        os._exit(127 if isinstance(error, FileNotFoundError) and name != folder else 126)
 
 
-def _limit(what: int, wanted: int) -> None:
-    _, most = resource.getrlimit(what)
-    value = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-    resource.setrlimit(what, (value, value))
-
-
-def _wait_for(child: int) -> int:
-    while True:
-        pid, status = os.wait()
-        if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+def _limit(kind: int, limit: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    resource.setrlimit(kind, (value, value))
 
 
 def _end_all(child: int) -> None:
@@ -118,7 +110,7 @@ def _has_children() -> bool:
 def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # ended meanwhile, or became another user's
+    except (ProcessLookupError, PermissionError):  # it has ended, or belongs to another user now
         return
 
 
@@ -126,12 +118,12 @@ def _descendants() -> set[int]:
     if sys.platform != "linux":
         return set()
     parents = {pid: _parent(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}  # noqa: PTH208
-    found: set[int] = set()
+    descendants: set[int] = set()
     todo = {os.getpid()}
     while todo:
-        todo = {pid for pid, parent in parents.items() if parent in todo} - found
-        found |= todo
-    return found
+        todo = {pid for pid, parent in parents.items() if parent in todo} - descendants
+        descendants |= todo
+    return descendants
 
 
 def _parent(pid: int) -> int:

@@ -1,13 +1,13 @@
-"""Mounts of a running sandbox, as its engine or its kernel lists them. Pure.
+"""Detect the mounts of a running sandbox. Pure.
 
-    docker inspect    what the engine was asked to mount: bind mounts and volumes lie on the host,
-                      a tmpfs is the container's own
-    mountinfo         what the kernel has mounted: a mount lies on the host if the host has mounted
-                      the same device, and there where the same folder of it is
-    st_dev            what a stat of a file tells anyway: an undeclared mount, whose folder on the
-                      host nobody knows, gets an id of its own
+    docker inspect    the mounts that the engine was configured with: bind mounts and volumes are on
+                      the host, a tmpfs is the container's own
+    mountinfo         the mounts of the kernel: a mount is on the host if the host has mounted the
+                      same device, at the host's path of the same folder
+    st_dev            the device number from a stat: a file on an undeclared mount gets the id of
+                      its device, because the folder on the host is unknown
 
-What a harness declares comes first: ``merged`` adds only what it leaves open.
+Mounts that a harness declares take precedence: ``merge`` adds only the others.
 """
 
 import re
@@ -15,21 +15,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ctxmgr.core.mounts import MountMapping, Mounts, Place, normalise
+from ctxmgr.core.files.mounts import FileLocation, MountMapping, Mounts, normalise
 from ctxmgr.errors import Incorrect
 
 ON_HOST: Final = frozenset({"bind", "volume"})
-"""Types of ``docker inspect`` whose ``Source`` is a folder of the host."""
+"""Mount types in ``docker inspect`` whose ``Source`` is a folder of the host."""
 
 OWN_TYPES: Final = frozenset(
     {"aufs", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "mqueue"}
     | {"fuse.fuse-overlayfs", "nsfs", "overlay", "proc", "securityfs", "sysfs", "tracefs"}
 )
-"""Filesystems that are a sandbox's own or no files at all, even where the host has them too: an
-engine mounts a container's overlay on the host."""
+"""Filesystems that belong to the sandbox or contain no real files, even if the host has mounted
+them too: an engine mounts a container's overlay on the host."""
 
 DELETED: Final = "//deleted"
-"""How mountinfo marks a mount whose folder was removed."""
+"""The suffix in mountinfo of a mount whose folder was removed."""
 
 
 _LINE: Final = re.compile(r"(\d+) (\d+) (\d+:\d+) (\S+) (\S+) \S+(?: \S+)*? - (\S+)(?: .*)?")
@@ -43,30 +43,40 @@ class KernelMount:
     parent_id: int
     device: str
     root: str
-    """Which folder of the device is mounted."""
+    """The folder of the device that is mounted."""
     point: str
     filesystem: str
 
 
 def mounts_from_inspect(inspected: object, *, host_id: str, own_id: str) -> Mounts:
-    """Read the mounts of a container from what ``docker inspect`` prints for it."""
+    """Return the mounts of a container from the parsed output of ``docker inspect``."""
     container = _container(inspected)
-    mappings = [_inspected(mount, host_id, own_id) for mount in container.get("Mounts") or ()]
+    mappings = []
+    for mount in container.get("Mounts") or ():
+        point, source = str(mount["Destination"]), mount.get("Source")
+        if mount.get("Type") in ON_HOST and source:
+            mapping = MountMapping(
+                agent_prefix=point, canonical_prefix=str(source), filesystem_id=host_id
+            )
+        else:
+            mapping = _own(point, own_id)
+        mappings.append(mapping)
     tmpfs = (container.get("HostConfig") or {}).get("Tmpfs") or {}
     mappings += [_own(point, own_id) for point in tmpfs]
-    return Mounts.of_sandbox(_last_of_each(mappings), own_id=own_id)
+    last = {mapping.agent_prefix: mapping for mapping in mappings}
+    return Mounts.of_sandbox(last.values(), own_id=own_id)
 
 
 def container_id(inspected: object) -> str:
-    """Return the engine's full id of the container."""
+    """Return the full container id from the parsed output of ``docker inspect``."""
     return str(_container(inspected)["Id"])
 
 
 def mounts_from_mountinfo(sandbox: str, *, host: str, host_id: str, own_id: str) -> Mounts:
-    """Read the mounts of a sandbox from its mountinfo, given the host's."""
-    on_host = list(visible(parse_mountinfo(host)))
+    """Return the mounts of a sandbox from its mountinfo and the host's."""
+    on_host = list(visible_mounts(parse_mountinfo(host)))
     mappings = []
-    for mount in visible(parse_mountinfo(sandbox)):
+    for mount in visible_mounts(parse_mountinfo(sandbox)):
         canonical = _on_host(mount, on_host)
         if canonical is not None:
             mapping = MountMapping(
@@ -75,16 +85,24 @@ def mounts_from_mountinfo(sandbox: str, *, host: str, host_id: str, own_id: str)
             mappings.append(mapping)
         elif mount.point != "/":
             mappings.append(_own(mount.point, own_id))
-    return Mounts.of_sandbox(_without_needless(mappings, own_id), own_id=own_id)
+    prefixes = [mapping.agent_prefix for mapping in mappings if mapping.filesystem_id != own_id]
+    # The sandbox's own mounts matter only inside a mount of the host.
+    needed = (
+        mapping
+        for mapping in mappings
+        if mapping.filesystem_id != own_id
+        or any(_is_in(mapping.agent_prefix, prefix) for prefix in prefixes)
+    )
+    return Mounts.of_sandbox(needed, own_id=own_id)
 
 
 def parse_mountinfo(text: str) -> Iterator[KernelMount]:
-    """Read every line of a mountinfo; ``Incorrect`` names one that is none."""
+    """Parse every line of a mountinfo file; raise ``Incorrect`` for an invalid line."""
     for line in text.splitlines():
-        found = _LINE.fullmatch(line)
-        if found is None:
-            raise Incorrect(f"{line!r:.200} is no line of mountinfo")
-        mount_id, parent_id, device, root, point, filesystem = found.groups()
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise Incorrect(f"{line!r:.200} is not a line of mountinfo")
+        mount_id, parent_id, device, root, point, filesystem = match.groups()
         yield KernelMount(
             mount_id=int(mount_id),
             parent_id=int(parent_id),
@@ -95,63 +113,61 @@ def parse_mountinfo(text: str) -> Iterator[KernelMount]:
         )
 
 
-def visible(mounts: Iterable[KernelMount]) -> Iterator[KernelMount]:
-    """Leave out mounts that others have been mounted over, and what is below them."""
-    listed = list(mounts)
-    ids = {mount.mount_id for mount in listed}
-    below: dict[int, list[KernelMount]] = {}
-    for mount in listed:
-        below.setdefault(mount.parent_id, []).append(mount)
-    todo = [mount for mount in listed if mount.parent_id not in ids]
+def visible_mounts(mounts: Iterable[KernelMount]) -> Iterator[KernelMount]:
+    """Leave out mounts that are covered by other mounts, and those below them."""
+    all_mounts = list(mounts)
+    ids = {mount.mount_id for mount in all_mounts}
+    children: dict[int, list[KernelMount]] = {}
+    for mount in all_mounts:
+        children.setdefault(mount.parent_id, []).append(mount)
+    todo = [mount for mount in all_mounts if mount.parent_id not in ids]
     while todo:
         mount = todo.pop(0)
-        inner = [each for each in below.get(mount.mount_id, ()) if each is not mount]
-        over = [each for each in inner if each.point == mount.point]
+        inner = [child for child in children.get(mount.mount_id, ()) if child is not mount]
+        over = [child for child in inner if child.point == mount.point]
         if over:
             todo.append(over[-1])
             continue
         yield mount
-        todo += [each for each in inner if not any(_covers(other, each) for other in inner)]
+        todo += [
+            child
+            for child in inner
+            if not any(other is not child and _is_in(child.point, other.point) for other in inner)
+        ]
 
 
-def merged(declared: Mounts, detected: Mounts) -> Mounts:
-    """Add detected mounts at agent paths for which nothing is declared."""
-    known = {mapping.agent_prefix for mapping in declared.mappings}
-    more = [
+def merge(declared: Mounts, detected: Mounts) -> Mounts:
+    """Add the detected mounts whose agent paths are not declared."""
+    prefixes = {mapping.agent_prefix for mapping in declared.mappings}
+    added = [
         mapping
         if mapping.filesystem_id != detected.default_filesystem_id
         else replace(mapping, filesystem_id=declared.default_filesystem_id)
         for mapping in detected.mappings
-        if mapping.agent_prefix not in known
+        if mapping.agent_prefix not in prefixes
     ]
-    return replace(declared, mappings=(*declared.mappings, *more))
+    return replace(declared, mappings=(*declared.mappings, *added))
 
 
-def place_by_device(
+def location_by_device(
     mounts: Mounts, path: str, *, device: int, own_device: int, device_id: str
-) -> Place:
-    """Return the place of a path, given the device that a stat in the sandbox told.
+) -> FileLocation:
+    """Return the location of an agent path, given its device number from a stat in the sandbox.
 
-    ``own_device`` is that of the sandbox's root; ``device_id`` names a mount that nothing declares.
+    ``own_device`` is the device of the sandbox's root; ``device_id`` is the filesystem id to use
+    for an undeclared mount.
     """
-    place = mounts.forward(path)
-    if device == own_device or place.on_host or mounts.mapping_of(normalise(path)) is not None:
-        return place
-    return replace(place, filesystem_id=device_id)
+    location = mounts.forward(path)
+    if device == own_device or location.on_host or mounts.mapping_of(normalise(path)) is not None:
+        return location
+    return replace(location, filesystem_id=device_id)
 
 
 def _container(inspected: object) -> Mapping[str, Any]:
     container = inspected[0] if isinstance(inspected, list) and len(inspected) == 1 else inspected
     if not isinstance(container, dict) or not isinstance(container.get("Id"), str):
-        raise Incorrect("docker inspect gives a list of one container with its Id")
+        raise Incorrect("the output of docker inspect must be a list of one container with an Id")
     return container
-
-
-def _inspected(mount: Mapping[str, Any], host_id: str, own_id: str) -> MountMapping:
-    point, source = str(mount["Destination"]), mount.get("Source")
-    if mount.get("Type") not in ON_HOST or not source:
-        return _own(point, own_id)
-    return MountMapping(agent_prefix=point, canonical_prefix=str(source), filesystem_id=host_id)
 
 
 def _own(point: str, own_id: str) -> MountMapping:
@@ -162,31 +178,15 @@ def _on_host(mount: KernelMount, on_host: Iterable[KernelMount]) -> str | None:
     if mount.filesystem in OWN_TYPES or mount.root.endswith(DELETED):
         return None
     same = [
-        each for each in on_host if each.device == mount.device and _is_in(mount.root, each.root)
+        other
+        for other in on_host
+        if other.device == mount.device and _is_in(mount.root, other.root)
     ]
     if not same:
         return None
-    nearest = max(same, key=lambda each: len(each.root))
+    nearest = max(same, key=lambda other: len(other.root))
     rest = mount.root[len(nearest.root.rstrip("/")) :]
     return f"{nearest.point.rstrip('/')}{rest}" or "/"
-
-
-def _without_needless(mappings: list[MountMapping], own_id: str) -> Iterator[MountMapping]:
-    for mapping in mappings:
-        inside = any(
-            other.filesystem_id != own_id and _is_in(mapping.agent_prefix, other.agent_prefix)
-            for other in mappings
-        )
-        if mapping.filesystem_id != own_id or inside:
-            yield mapping
-
-
-def _last_of_each(mappings: Iterable[MountMapping]) -> tuple[MountMapping, ...]:
-    return tuple({mapping.agent_prefix: mapping for mapping in mappings}.values())
-
-
-def _covers(over: KernelMount, under: KernelMount) -> bool:
-    return over is not under and _is_in(under.point, over.point)
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -194,6 +194,6 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    for escape, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(escape, letter)
+    for escape, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(escape, character)
     return text

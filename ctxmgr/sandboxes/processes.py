@@ -1,33 +1,115 @@
-"""One program, run to its end under a time limit, its output bounded. Starts processes.
+"""Run a program with a time limit and bounded output. Starts processes.
 
-    start ─► feed and drain ─► it ended ───────────────────────┐
-                    │                                          ├─► no process, no pipe left
-                    └── time is up, or the caller cancelled ─► end it
+    start ─► exchange input and output ─► it ended ──────┐
+                    │                                    ├─► no process and no pipe is left
+                    └── timed out, or cancelled ─► end it
 
-How a program is ended is its sandbox's business (``End``): killing what we started may leave what
-it started. A second cancellation waits until that is done.
+The sandbox defines how a program is ended (``End``), because killing one process may leave its
+children. A second cancellation waits until the program has ended.
+
+Of a long output the first and the last half of the limit are kept. The rest is dropped and replaced
+by a line that gives its length.
 """
 
 import asyncio
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
-from ctxmgr.core.sandbox import Ran
+from ctxmgr.core.sandbox import Command, CommandResult
 from ctxmgr.errors import Unavailable
-from ctxmgr.sandboxes.output import BoundedOutput
+
+MARKER: Final = "\n[… {} bytes of output left out …]\n"
 
 CHUNK_BYTES: Final = 64 * 1024
-"""A pipe's buffer on Linux: more is never there at once."""
+"""The size of a pipe's buffer on Linux."""
 
 END_SECONDS: Final = 10
-"""How long a killed program's pipes may stay open: the kernel needs milliseconds, and longer only
-on a machine that swaps."""
+"""How long the pipes of a killed program may stay open; it takes milliseconds unless the machine is
+swapping."""
 
 End: TypeAlias = Callable[[Process], Awaitable[None]]
+"""Ends a program with all its children."""
+
+
+class BoundedOutput:
+    """Keeps ``bytes_max`` bytes of a command's output, besides the marker line."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._head_max = bytes_max - bytes_max // 2
+        self._tail_max = bytes_max // 2
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+        self.total = 0
+        """Bytes added in total."""
+
+    def add(self, data: bytes) -> None:
+        """Add the next part of the output."""
+        self.total += len(data)
+        room = self._head_max - len(self._head)
+        self._head += data[:room] if room else b""
+        rest = data[room:]
+        if rest:
+            self._tail.append(rest)
+            self._tail_bytes += len(rest)
+        while self._tail and self._tail_bytes - len(self._tail[0]) >= self._tail_max:
+            self._tail_bytes -= len(self._tail.popleft())
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a part was dropped."""
+        return self.total > self._head_max + self._tail_max
+
+    def kept(self) -> bytes:
+        """Return the output, with the marker line if a part was dropped."""
+        tail = b"".join(self._tail)
+        if not self.truncated:
+            return bytes(self._head) + tail
+        tail = tail[len(tail) - self._tail_max :]
+        left_out = self.total - len(self._head) - len(tail)
+        return bytes(self._head) + MARKER.format(left_out).encode() + tail
+
+
+class RunningCommands:
+    """The running commands of a sandbox, as tasks; after ``end_all`` none can be started."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[CommandResult]] = set()
+        self._closed = False
+
+    async def run(self, work: Coroutine[Any, Any, CommandResult]) -> CommandResult:
+        """Run a command; cancelling the caller ends the command first."""
+        if self._closed:
+            work.close()
+            raise Unavailable("the sandbox is closed")
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if self._closed and not (caller is not None and caller.cancelling() > 0):
+                raise Unavailable("the sandbox was closed while the command ran") from None
+            raise
+
+    async def end_all(self) -> None:
+        """End every running command, and wait until all have ended."""
+        self._closed = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def shell_words(command: Command) -> tuple[str, ...]:
+    """Return a command as a program and its arguments."""
+    return ("bash", "-c", command) if isinstance(command, str) else tuple(command)
 
 
 async def run_program(
@@ -39,21 +121,24 @@ async def run_program(
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
-) -> Ran:
-    """Run a program; ``Unavailable`` if it cannot be started. ``env`` None: as ours."""
+) -> CommandResult:
+    """Run a program; raise ``Unavailable`` if it cannot be started.
+
+    Without ``env``, it gets this process's environment.
+    """
     process = await _start(argv, end=end, has_input=stdin is not None, env=env, pass_fds=pass_fds)
     output = BoundedOutput(output_bytes)
     timed_out = False
-    talking = asyncio.ensure_future(_talk(process, output, stdin))
+    exchange = asyncio.ensure_future(_exchange(process, output, stdin))
     try:
         async with asyncio.timeout(timeout_s):
-            await asyncio.shield(talking)
+            await asyncio.shield(exchange)
     except TimeoutError:
         timed_out = True
     finally:
-        await _undisturbed(_finish(process, talking, end))
-    assert process.returncode is not None, "it was waited for"
-    return Ran(
+        await _uninterrupted(_finish(process, exchange, end))
+    assert process.returncode is not None, "the process has ended"
+    return CommandResult(
         exit_code=exit_code(process.returncode),
         output=output.kept(),
         output_bytes=output.total,
@@ -63,19 +148,19 @@ async def run_program(
 
 
 async def kill(process: Process) -> None:
-    """End a program that takes all it started with it."""
+    """Kill a program whose children end with it."""
     with suppress(ProcessLookupError):
         process.kill()
 
 
 async def kill_group(process: Process) -> None:
-    """Kill the program and whatever stayed in its process group."""
+    """Kill a program and the rest of its process group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def exit_code(status: int) -> int:
-    """Say the end of a process as shells do."""
+    """Return the exit code as a shell reports it."""
     return status if status >= 0 else 128 - status
 
 
@@ -101,20 +186,20 @@ async def _start(
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _undisturbed(_abandon(starting, end))
+
+        async def abandon() -> None:
+            with suppress(OSError, ValueError):
+                process = await starting
+                exchange = asyncio.ensure_future(_exchange(process, BoundedOutput(1), None))
+                await _finish(process, exchange, end)
+
+        await _uninterrupted(abandon())
         raise
     except (OSError, ValueError) as error:
         raise Unavailable(f"{argv[0]!r} cannot be started: {error}") from error
 
 
-async def _abandon(starting: asyncio.Future[Process], end: End) -> None:
-    with suppress(OSError, ValueError):
-        process = await starting
-        talking = asyncio.ensure_future(_talk(process, BoundedOutput(1), None))
-        await _finish(process, talking, end)
-
-
-async def _talk(process: Process, output: BoundedOutput, stdin: bytes | None) -> None:
+async def _exchange(process: Process, output: BoundedOutput, stdin: bytes | None) -> None:
     async with asyncio.TaskGroup() as group:
         if process.stdin is not None:
             group.create_task(_feed(process.stdin, stdin or b""))
@@ -133,22 +218,22 @@ async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
         await pipe.wait_closed()
 
 
-async def _finish(process: Process, talking: asyncio.Future[None], end: End) -> None:
-    if not talking.done():
+async def _finish(process: Process, exchange: asyncio.Future[None], end: End) -> None:
+    if not exchange.done():
         await end(process)
-    done, _ = await asyncio.wait([talking], timeout=END_SECONDS)
+    done, _ = await asyncio.wait([exchange], timeout=END_SECONDS)
     if done:
-        await talking
+        await exchange
         return
-    # Somebody out of reach holds the pipe: what we started is killed, and its output let go.
-    talking.cancel()
-    await asyncio.wait([talking])
+    # A process that cannot be reached holds the pipe open: kill the program, give up its output.
+    exchange.cancel()
+    await asyncio.wait([exchange])
     await kill_group(process)
     await process.wait()
-    process._transport.close()  # type: ignore[attr-defined] # noqa: SLF001 (there is no other way)
+    process._transport.close()  # type: ignore[attr-defined] # noqa: SLF001 (no public way)
 
 
-async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
+async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
     task, cancelled = asyncio.ensure_future(work), False
     while not task.done():
         try:

@@ -1,7 +1,8 @@
-"""A full-text index in a SQLite file of its own (FTS5). Derived: delete it, and it is made again.
+"""A full-text index in a separate SQLite file (FTS5). Touches the file.
 
-Words are found whatever their case and accents, in names with dots, slashes and underscores, and
-inside camelCase names. The text itself stays in the store: the index has only the words.
+The index is derived data: if the file is deleted, it is rebuilt. Words match whatever their case
+and accents, in names with dots, slashes and underscores, and inside camelCase names. The text
+itself stays in the store: the index has only the words.
 """
 
 import asyncio
@@ -14,38 +15,37 @@ from typing import Any, Final, Self, TypeVar
 
 import apsw
 
-from ctxmgr.core.search import Entry, Hit, Position
+from ctxmgr.core.store.search_index import IndexPosition, SearchEntry, SearchHit
 from ctxmgr.errors import Corrupt, Incorrect
-from ctxmgr.stores.sqlite_file import BUSY_WAIT_MS, translate
-from ctxmgr.stores.sqlite_statements import statements
+from ctxmgr.stores.sqlite.connection import BUSY_WAIT_MS, statements, translate_error
 
 APPLICATION_ID: Final = 0x63747873
-"""``ctxs``; in the header, so that a file of another program is never touched."""
+"""``ctxs`` in the file header; a file with another id is never changed."""
 
 LAYOUT: Final = 1
-"""Another one in the file, older or newer, is made anew: nothing is lost."""
+"""A file with another layout, older or newer, is emptied and filled again."""
 
 TEXT_CHARS_MAX: Final = 2_000_000
-"""Characters of one object that are searched: its beginning."""
+"""Characters of an object that are indexed, from its beginning."""
 
 QUERY_WORDS_MAX: Final = 32
-"""Words of a query that count: the first ones."""
+"""Words of a query that are searched for, from its beginning."""
 
 SCANNED_MAX: Final = 10_000
-"""Hits that are looked at for those that are wanted."""
+"""Hits that are tested for being wanted."""
 
 _CAMEL: Final = re.compile(r"\b\w*[a-z][A-Z]\w*\b")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _WORDS: Final = re.compile(r"[^\W_](?:\S*[^\W_])?")
 
 _QUOTE: Final = re.compile('["\0]')
-"""What would end a string in FTS5's language."""
+"""Characters that would end a string in FTS5's query syntax."""
 
 T = TypeVar("T")
 
 
 class Fts5Index:
-    """One index file. The contract is ``core.search.SearchIndex``."""
+    """A ``SearchIndex`` in one file."""
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self._connection = connection
@@ -56,29 +56,33 @@ class Fts5Index:
 
     @classmethod
     async def open(cls, path: Path) -> Self:
-        """Open the index, or begin a new one; ``Incorrect`` if it is some other file."""
+        """Open or create the index; ``Incorrect`` if the file is another program's."""
         if not path.parent.is_dir():
-            raise Incorrect(f"{path}: its folder does not exist")
-        connection = await asyncio.to_thread(_opened, path)
+            raise Incorrect(f"{path}: the folder does not exist; create it first")
+        connection = await asyncio.to_thread(_connect, path)
         return cls(connection, path)
 
     def is_at(self, path: Path) -> bool:
-        """Tell whether this is the index that lies there now: its file may have been replaced."""
+        """Whether this index is the file at that path, which may have been replaced."""
         return self._file is not None and self._file == _identity(path)
 
-    async def position(self) -> Position | None:
+    async def position(self) -> IndexPosition | None:
         return await self._run(self._position)
 
     async def put(
-        self, entries: Iterable[Entry], *, after: Position | None, position: Position
+        self,
+        entries: Iterable[SearchEntry],
+        *,
+        after: IndexPosition | None,
+        position: IndexPosition,
     ) -> bool:
-        given = tuple(entries)
+        entries = tuple(entries)
 
         def write(connection: apsw.Connection) -> bool:
             with _transaction(connection):
                 if self._position(connection) != after:
                     return False
-                for entry in given:
+                for entry in entries:
                     self._put(connection, entry)
                 connection.execute(self._sql["move"], (position.origin, position.sequence))
             return True
@@ -87,96 +91,97 @@ class Fts5Index:
 
     async def search(
         self, query: str, *, limit: int, wanted: Callable[[str], bool] = lambda _: True
-    ) -> Sequence[Hit]:
-        asked = _matching(query)
-        if not asked:
+    ) -> Sequence[SearchHit]:
+        expression = _match_expression(query)
+        if not expression:
             return ()
-        return await self._run(lambda connection: self._search(connection, asked, limit, wanted))
+
+        def search(connection: apsw.Connection) -> list[SearchHit]:
+            hits: list[SearchHit] = []
+            rows = connection.execute(self._sql["search"], (expression,))
+            for _, (object_id, sequence, score) in zip(range(SCANNED_MAX), rows, strict=False):
+                if len(hits) >= limit:
+                    break
+                if wanted(object_id):
+                    hits.append(SearchHit(object_id=object_id, sequence=sequence, score=score))
+            return hits
+
+        return await self._run(search)
 
     async def clear(self) -> None:
-        await self._run(lambda connection: _lay_out(connection, anew=True))
+        await self._run(lambda connection: _create_tables(connection, replace=True))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._connection.close)
 
-    def _position(self, connection: apsw.Connection) -> Position | None:
+    def _position(self, connection: apsw.Connection) -> IndexPosition | None:
         row = connection.execute(self._sql["place"]).fetchone()
-        return None if row is None else Position(*row)
+        return None if row is None else IndexPosition(*row)
 
-    def _search(
-        self, connection: apsw.Connection, asked: str, limit: int, wanted: Callable[[str], bool]
-    ) -> list[Hit]:
-        hits: list[Hit] = []
-        rows = connection.execute(self._sql["search"], (asked,))
-        for _, (object_id, sequence, score) in zip(range(SCANNED_MAX), rows, strict=False):
-            if len(hits) >= limit:
-                break
-            if wanted(object_id):
-                hits.append(Hit(object_id=object_id, sequence=sequence, score=score))
-        return hits
-
-    def _put(self, connection: apsw.Connection, entry: Entry) -> None:
-        known = connection.execute(self._sql["entry"], (entry.object_id,)).fetchone()
-        if known is not None:
-            connection.execute(self._sql["remove_words"], (known[0],))
-        named = (entry.object_id, entry.sequence)
-        number: int = connection.execute(self._sql["add_entry"], named).get
+    def _put(self, connection: apsw.Connection, entry: SearchEntry) -> None:
+        row = connection.execute(self._sql["entry"], (entry.object_id,)).fetchone()
+        if row is not None:
+            connection.execute(self._sql["remove_words"], (row[0],))
+        bindings = (entry.object_id, entry.sequence)
+        rowid: int = connection.execute(self._sql["add_entry"], bindings).get
         if entry.text is not None:
             text = entry.text[:TEXT_CHARS_MAX]
-            connection.execute(self._sql["add_words"], (number, text, _parts(text)))
+            connection.execute(self._sql["add_words"], (rowid, text, _name_parts(text)))
 
-    async def _run(self, do: Callable[[apsw.Connection], T]) -> T:
-        return await asyncio.to_thread(self._locked, do)
+    async def _run(self, query: Callable[[apsw.Connection], T]) -> T:
+        """Run a query in a thread, one at a time."""
 
-    def _locked(self, do: Callable[[apsw.Connection], T]) -> T:
-        with self._lock:
-            try:
-                return do(self._connection)
-            except apsw.Error as error:
-                raise _ours(error, self._path) from error
+        def run() -> T:
+            with self._lock:
+                try:
+                    return query(self._connection)
+                except apsw.Error as error:
+                    raise _translate_error(error, self._path) from error
+
+        return await asyncio.to_thread(run)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Name the file of a path; None: there is none."""
+    """Identify the file at a path; None: there is none."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
-def _opened(path: Path) -> apsw.Connection:
+def _connect(path: Path) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     try:
         connection = apsw.Connection(str(path.absolute()), flags=flags)
     except apsw.Error as error:
-        raise _ours(error, path) from error
+        raise _translate_error(error, path) from error
     try:
         connection.set_busy_timeout(BUSY_WAIT_MS)
-        _check(connection, path)
+        _check_application(connection, path)
         connection.execute("PRAGMA synchronous = normal")
-        _lay_out(connection, anew=False)
+        _create_tables(connection, replace=False)
     except apsw.Error as error:
         connection.close()
-        raise _ours(error, path) from error
+        raise _translate_error(error, path) from error
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _check(connection: apsw.Connection, path: Path) -> None:
+def _check_application(connection: apsw.Connection, path: Path) -> None:
     application: int = connection.execute("PRAGMA application_id").get
     tables: int = connection.execute("SELECT count(*) FROM sqlite_schema").get
     if application != APPLICATION_ID and tables:
-        raise Incorrect(f"{path}: a SQLite file of another program; it was not touched")
+        raise Incorrect(f"{path}: a SQLite file of another program; it was not changed")
 
 
-def _lay_out(connection: apsw.Connection, *, anew: bool) -> None:
-    """Make the tables; those of this layout stay, unless they are to be made anew."""
+def _create_tables(connection: apsw.Connection, *, replace: bool) -> None:
+    """Create empty tables; those of the current layout are kept unless ``replace`` is set."""
     sql = statements("fts5.sql")
     with _transaction(connection):
-        if not anew and connection.execute("PRAGMA user_version").get == LAYOUT:
+        if not replace and connection.execute("PRAGMA user_version").get == LAYOUT:
             return
         connection.execute(sql["remove_layout"])
         connection.execute(sql["layout"])
@@ -195,21 +200,21 @@ def _transaction(connection: apsw.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _ours(error: apsw.Error, path: Path) -> Exception:
-    found = translate(error, str(path))
-    if isinstance(found, Corrupt):
-        return Corrupt(f"{path}: the search index is damaged; delete the file, it is made again")
-    return found
+def _translate_error(error: apsw.Error, path: Path) -> Exception:
+    translated = translate_error(error, str(path))
+    if isinstance(translated, Corrupt):
+        return Corrupt(f"{path}: the search index is damaged; delete the file to rebuild it")
+    return translated
 
 
-def _matching(query: str) -> str:
-    """Return the query in FTS5's language: any of the words, each as it stands."""
+def _match_expression(query: str) -> str:
+    """Return an FTS5 expression that matches any word of the query, each quoted."""
     words = [_QUOTE.sub(" ", word) for word in _WORDS.findall(query)[:QUERY_WORDS_MAX]]
-    parts = [part for word in words for part in _parts(word).split()]
+    parts = [part for word in words for part in _name_parts(word).split()]
     return " OR ".join(f'"{word}"' for word in dict.fromkeys([*words, *parts]))
 
 
-def _parts(text: str) -> str:
-    """Return the words that camelCase names are made of, each once."""
+def _name_parts(text: str) -> str:
+    """Return the words inside camelCase names, without duplicates."""
     names: dict[str, Any] = dict.fromkeys(_CAMEL.findall(text))
     return " ".join(dict.fromkeys(part for name in names for part in _PART.findall(name)))

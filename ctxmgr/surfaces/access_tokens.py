@@ -1,10 +1,17 @@
-"""Tokens of the HTTP API: who may do what, signed with the server's secret. Owns one file.
+"""Access tokens of the HTTP API: signing, checking, revoking. Owns two files in the data folder.
 
-    ctxmgr_PAYLOAD.SIGNATURE     both base64url; the payload is JSON, readable by anybody
+    ctxmgr_PAYLOAD.SIGNATURE     both base64url; the payload is JSON and not encrypted
+    serve.secret                 signs tokens
+    serve.revoked                one line per revoked token: its id and the time, in seconds
 
-Nothing is stored of a token that holds. It does until it expires, until it is revoked by its id
-(``revoked_tokens``), or until the secret's file is removed and the server started again, which ends
-all tokens.
+Valid tokens are not stored. A token is valid until it expires, until it is revoked by its id, or
+until ``serve.secret`` is removed and the server restarted, which ends all tokens.
+
+``serve.revoked`` is only appended to, one write per line, so concurrent revocations are both kept.
+Each line begins with a newline, so a line that a full disk cut short does not damage the next one.
+Servers check the file on every request. A token that a server has seen as revoked stays revoked
+until the server ends, even if the file is removed; if the file cannot be read, every token is
+rejected.
 """
 
 import base64
@@ -13,28 +20,30 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
+import time
 from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ctxmgr.errors import CtxmgrError, Denied, NotFound, Unavailable
+from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable
 
 PREFIX: Final = "ctxmgr_"
-"""Begins every token, so that whoever finds one in a log knows what it is."""
+"""The start of every token, so that one in a log can be recognised."""
 
 TOKEN_LENGTH_MAX: Final = 4_096
-"""Characters: nothing longer is looked at."""
+"""Characters; longer tokens are rejected unread."""
 
 TOKEN_ID_BYTES: Final = 8
-"""Of which a token's id is made: so many that no two tokens get the same."""
+"""Random bytes in a token's id: enough that ids do not collide."""
 
 SECRET_BYTES: Final = 32
 SECRET_FILE: Final = "serve.secret"  # noqa: S105 (a file's name)
 
 _CONTEXT: Final = b"ctxmgr access token 1\n"
-"""Signed before the payload: a signature made for another purpose is none here."""
+"""Prefixed to the signed payload, so that signatures made for other purposes are not valid here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,19 +51,19 @@ class Grant:
     """What a request may do."""
 
     session_id: str | None
-    """The one session that it reaches; None: all there is."""
+    """The only session it may access; None: everything."""
     writes: bool
     expires: int | None
     """Seconds since 1970; None: never."""
     token_id: str | None
-    """Of the token that says so; None: no token was asked for."""
+    """The id of the token that grants it; None: no token was required."""
 
 
 EVERYTHING: Final = Grant(session_id=None, writes=True, expires=None, token_id=None)
 
 
 def mint(secret: bytes, grant: Grant) -> str:
-    """Make a token."""
+    """Create a token."""
     fields = {
         "id": grant.token_id,
         "session": grant.session_id,
@@ -67,28 +76,28 @@ def mint(secret: bytes, grant: Grant) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What tokens are checked with."""
+    """The secret and the revoked ids that tokens are checked with."""
 
     secret: bytes
     revoked: Container[str]
-    """Ids of tokens that were ended."""
+    """Ids of revoked tokens."""
 
     def read(self, token: str, *, now: float) -> Grant:
-        """Return what a token grants; ``Denied`` if we did not sign it, or it has ended."""
+        """Return the grant of a token; ``Denied`` if it is not signed by us or has ended."""
         grant = self.signed(token)
         self.check(grant, now=now)
         return grant
 
     def check(self, grant: Grant, *, now: float) -> None:
-        """Raise ``Denied`` if the token of a grant has ended meanwhile."""
+        """Raise ``Denied`` if the token of a grant has expired or was revoked."""
         if grant.expires is not None and now >= grant.expires:
-            raise Denied("this token has expired; `ctxmgr token` makes another")
+            raise Denied("this token has expired; create another with `ctxmgr token`")
         if grant.token_id is not None and grant.token_id in self.revoked:
-            raise Denied("this token was revoked; `ctxmgr token` makes another")
+            raise Denied("this token was revoked; create another with `ctxmgr token`")
 
     def signed(self, token: str) -> Grant:
-        """Return what a token granted when we signed it; ``Denied`` if we did not."""
-        unknown = Denied("this token is not one of this server's; `ctxmgr token` makes them")
+        """Return the grant of a token, valid or not; ``Denied`` if it is not signed by us."""
+        unknown = Denied("this server did not issue this token; create one with `ctxmgr token`")
         if not token.startswith(PREFIX) or len(token) > TOKEN_LENGTH_MAX:
             raise unknown
         payload_text, _, signature_text = token.removeprefix(PREFIX).partition(".")
@@ -105,29 +114,29 @@ class Keys:
 
 
 def _derived_id(payload: bytes) -> str:
-    """Name a token of an earlier version, which had no id, so that it can be revoked too."""
+    """Derive an id for a token of an earlier version, which had none, so that it can be revoked."""
     return hashlib.sha256(payload).hexdigest()[: 2 * TOKEN_ID_BYTES]
 
 
 def load_secret(folder: Path) -> bytes:
-    """Read the secret; ``NotFound`` if no token was made yet."""
+    """Read the secret; ``NotFound`` if no token has been created yet."""
     path = folder / SECRET_FILE
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
-                raise Denied(f"{path} can be read by others: chmod 600 it, or remove it")
+                raise Denied(f"{path} can be read by other users: chmod 600 it")
             secret = file.read(SECRET_BYTES + 1)
     except FileNotFoundError as error:
-        raise NotFound(f"{path} is not there: no token was made yet") from error
+        raise NotFound(f"{path} does not exist: no token has been created yet") from error
     except OSError as error:
         raise Denied(f"{path} cannot be read: {error.strerror}") from error
     if len(secret) != SECRET_BYTES:
-        raise Denied(f"{path} is no secret of ctxmgr: remove it, and make new tokens")
+        raise Denied(f"{path} is not a valid secret: remove it and create new tokens")
     return secret
 
 
 def make_secret(folder: Path) -> bytes:
-    """Return the secret, making it if there is none. Two who make it at once get the same."""
+    """Return the secret, creating it if needed. Concurrent callers get the same one."""
     path = folder / SECRET_FILE
     if not path.exists():
         draft = folder / f".{SECRET_FILE}-{secrets.token_hex(8)}"
@@ -135,20 +144,15 @@ def make_secret(folder: Path) -> bytes:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft.touch(mode=0o600, exist_ok=False)
             draft.write_bytes(secrets.token_bytes(SECRET_BYTES))
-            _publish(draft, path)
+            try:
+                path.hardlink_to(draft)
+            except FileExistsError:  # another process was first
+                pass
+            finally:
+                draft.unlink()
         except OSError as error:
             raise Unavailable(f"{path} cannot be written: {error.strerror}") from error
     return load_secret(folder)
-
-
-def _publish(draft: Path, path: Path) -> None:
-    """Give a whole file its name, unless somebody was faster."""
-    try:
-        path.hardlink_to(draft)
-    except FileExistsError:
-        return
-    finally:
-        draft.unlink()
 
 
 def _signature(secret: bytes, payload: bytes) -> bytes:
@@ -164,3 +168,78 @@ def _decoded(text: str, unknown: CtxmgrError) -> bytes:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error) as error:
         raise unknown from error
+
+
+REVOKED_FILE: Final = "serve.revoked"
+
+_ID: Final = re.compile(f"[0-9a-f]{{{2 * TOKEN_ID_BYTES}}}")
+
+_Stamp = tuple[int, int, int]
+
+
+class RevokedTokens:
+    """The revoked ids, reread when the file changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / REVOKED_FILE
+        self._stamp: _Stamp | None = None
+        self._ids: frozenset[str] = frozenset()
+
+    def __contains__(self, token_id: object) -> bool:
+        stamp = self._current_stamp()
+        if stamp != self._stamp:
+            # Revoked tokens stay revoked while this server runs, even if the file is removed.
+            self._ids |= frozenset() if stamp is None else self._read()
+            self._stamp = stamp
+        return token_id in self._ids
+
+    def _current_stamp(self) -> _Stamp | None:
+        try:
+            stat = self._path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+    def _read(self) -> frozenset[str]:
+        try:
+            lines = self._path.read_text(encoding="ascii").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from error
+        return frozenset(line.partition(" ")[0] for line in lines if line)
+
+    def _unreadable(self, error: Exception) -> Denied:
+        return Denied(f"{self._path} cannot be read, so every token is rejected: {error}")
+
+
+def revoke_token(folder: Path, token_or_id: str) -> str:
+    """Revoke a token, given in full or by its id; return the id."""
+    token_id = _id_of(folder, token_or_id)
+    if token_id not in RevokedTokens(folder):
+        # The leading newline ends a line that a full disk has cut short.
+        _append(folder / REVOKED_FILE, f"\n{token_id} {int(time.time())}\n".encode())
+    return token_id
+
+
+def _id_of(folder: Path, token_or_id: str) -> str:
+    if token_or_id.startswith(PREFIX):
+        grant: Grant = Keys(make_secret(folder), ()).signed(token_or_id)
+        assert grant.token_id is not None, "every token has an id"
+        return grant.token_id
+    if not _ID.fullmatch(token_or_id):
+        raise Incorrect(f"{token_or_id!r:.80} is neither a token nor a token id")
+    return token_or_id
+
+
+def _append(path: Path, line: bytes) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            if os.write(descriptor, line) != len(line):
+                raise Unavailable(f"{path} cannot be written: the line was cut short")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error.strerror}") from error

@@ -1,9 +1,9 @@
-"""What a program gives for an operation's parameters: described, checked, read. Touches nothing.
+"""Arguments of an operation in JSON or a URL query: JSON Schema, validation, decoding. No I/O.
 
-    JSON     an object of the schema that ``schema`` gives; null stands for what was not given
-    query    the same as text; a parameter that takes many is repeated
+    JSON     an object that matches ``body_schema``; null means not given
+    query    the same as text; a parameter that takes many values is repeated
 
-Whatever is wrong is ``Incorrect`` and names the parameter.
+Invalid arguments raise ``Incorrect``, which names the parameter.
 """
 
 import re
@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ctxmgr.errors import Incorrect
-from ctxmgr.surfaces.catalogue import Operation, Parameter
+from ctxmgr.surfaces.operation import Operation, Parameter
 
-INTEGER_MAX: Final = 2**53 - 1
-"""What every reader of JSON takes exactly; far above any sequence, instant or limit."""
+JSON_INTEGER_MAX: Final = 2**53 - 1
+"""The largest integer that every JSON parser reads exactly; far above any sequence or instant."""
 
 MANY_MAX: Final = 1_000
-"""Values of one parameter that takes many."""
+"""Values of one parameter that takes many values."""
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,16}")
 _BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
@@ -26,45 +26,51 @@ _BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 def schema(parameter: Parameter) -> dict[str, Any]:
     """Describe the values of a parameter as JSON Schema."""
-    found = _value_schema(parameter)
+    value = _value_schema(parameter)
     if parameter.many:
-        found = {"type": "array", "items": found, "maxItems": MANY_MAX}
-    return {**found, "description": parameter.param.help}
+        value = {"type": "array", "items": value, "maxItems": MANY_MAX}
+    return {**value, "description": parameter.param.help}
 
 
 def body_schema(operation: Operation) -> dict[str, Any]:
-    """Describe the object that holds all parameters."""
-    required = [each.shown_name for each in operation.parameters if each.required]
+    """Describe the JSON object of all parameters."""
+    required = [parameter.public_name for parameter in operation.parameters if parameter.required]
     return {
         "type": "object",
-        "properties": {each.shown_name: schema(each) for each in operation.parameters},
+        "properties": {
+            parameter.public_name: schema(parameter) for parameter in operation.parameters
+        },
         "additionalProperties": False,
         **({"required": required} if required else {}),
     }
 
 
-def from_json(operation: Operation, given: object) -> dict[str, Any]:
-    """Read what ``run`` takes from a JSON value."""
-    if not isinstance(given, dict):
-        raise Incorrect(f"{operation.name} takes a JSON object, not {given!r:.40}")
-    known = _known(operation, given)
-    present = {name: value for name, value in given.items() if value is not None}
-    _check_required(operation, present)
-    return {known[name].name: _of_json(known[name], value) for name, value in present.items()}
+def from_json(operation: Operation, body: object) -> dict[str, Any]:
+    """Read the arguments of ``run`` from a JSON value."""
+    if not isinstance(body, dict):
+        raise Incorrect(f"{operation.name} expects a JSON object, not {body!r:.40}")
+    present = {name: value for name, value in body.items() if value is not None}
+    parameters = _check_names(operation, body, present=present)
+    return {
+        parameters[name].name: _decode_json(parameters[name], value)
+        for name, value in present.items()
+    }
 
 
 def from_query(operation: Operation, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Read what ``run`` takes from the pairs of a query, all of which are text."""
-    given: dict[str, list[str]] = {}
+    """Read the arguments of ``run`` from the pairs of a query, all of which are text."""
+    values_by_name: dict[str, list[str]] = {}
     for name, value in pairs:
-        given.setdefault(name, []).append(value)
-    known = _known(operation, given)
-    _check_required(operation, given)
-    return {known[name].name: _of_query(known[name], values) for name, values in given.items()}
+        values_by_name.setdefault(name, []).append(value)
+    parameters = _check_names(operation, values_by_name, present=values_by_name)
+    return {
+        parameters[name].name: _decode_query(parameters[name], values)
+        for name, values in values_by_name.items()
+    }
 
 
 def read_instant(text: str) -> int:
-    """Read UTC milliseconds, or a date of ISO 8601; without an offset it is UTC."""
+    """Read UTC milliseconds or ISO 8601; without an offset it is UTC."""
     try:
         if _INTEGER.fullmatch(text):
             return int(text)
@@ -72,7 +78,7 @@ def read_instant(text: str) -> int:
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
         return int(moment.timestamp() * 1000)
     except (ValueError, OverflowError) as error:
-        raise Incorrect(f"{text!r:.80} is neither milliseconds nor ISO 8601") from error
+        raise Incorrect(f"{text!r:.80} is neither UTC milliseconds nor ISO 8601") from error
 
 
 def _value_schema(parameter: Parameter) -> dict[str, Any]:
@@ -85,39 +91,43 @@ def _value_schema(parameter: Parameter) -> dict[str, Any]:
     return {"type": "boolean" if parameter.type is bool else "string"}
 
 
-_INTEGER_SCHEMA: Final = {"type": "integer", "minimum": -INTEGER_MAX, "maximum": INTEGER_MAX}
+_INTEGER_SCHEMA: Final = {
+    "type": "integer",
+    "minimum": -JSON_INTEGER_MAX,
+    "maximum": JSON_INTEGER_MAX,
+}
 
 
-def _known(operation: Operation, given: Iterable[str]) -> dict[str, Parameter]:
-    """Return the parameters by name, if nothing unknown is given."""
-    known = {each.shown_name: each for each in operation.parameters}
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        names = ", ".join(known) or "none"
-        raise Incorrect(f"{operation.name} has no parameter {unknown[0]!r:.80}; it has {names}")
-    return known
-
-
-def _check_required(operation: Operation, given: Container[str]) -> None:
-    required = [each.shown_name for each in operation.parameters if each.required]
-    missing = [name for name in required if name not in given]
+def _check_names(
+    operation: Operation, names: Iterable[str], *, present: Container[str]
+) -> dict[str, Parameter]:
+    """Return the parameters by name; ``Incorrect`` if one is unknown or missing."""
+    parameters = {parameter.public_name: parameter for parameter in operation.parameters}
+    for name in names:
+        if name not in parameters:
+            known = ", ".join(parameters) or "none"
+            raise Incorrect(f"{operation.name}: unknown parameter {name!r:.80} (one of: {known})")
+    missing = [
+        name for name, parameter in parameters.items() if parameter.required and name not in present
+    ]
     if missing:
-        raise Incorrect(f"{operation.name} needs {', '.join(missing)}")
+        raise Incorrect(f"{operation.name}: missing {', '.join(missing)}")
+    return parameters
 
 
-def _of_json(parameter: Parameter, value: Any) -> Any:
+def _decode_json(parameter: Parameter, value: Any) -> Any:
     if not parameter.many:
         return _single(parameter, value)
     if not isinstance(value, list) or len(value) > MANY_MAX:
-        raise Incorrect(f"{parameter.shown_name} takes a list of at most {MANY_MAX} values")
-    return tuple(_single(parameter, each) for each in value)
+        raise Incorrect(f"{parameter.public_name} must be a list of at most {MANY_MAX} values")
+    return tuple(_single(parameter, item) for item in value)
 
 
-def _of_query(parameter: Parameter, values: list[str]) -> Any:
+def _decode_query(parameter: Parameter, values: list[str]) -> Any:
     if parameter.many:
-        return _of_json(parameter, values)
+        return _decode_json(parameter, values)
     if len(values) > 1:
-        raise Incorrect(f"{parameter.shown_name} is given {len(values)} times; it takes one value")
+        raise Incorrect(f"{parameter.public_name} appears {len(values)} times; give it once")
     (text,) = values
     if parameter.type is bool:
         return _single(parameter, _BOOLEANS.get(text, text))
@@ -131,9 +141,9 @@ def _single(parameter: Parameter, value: Any) -> Any:
         value = read_instant(value)
     wanted = int if parameter.type is int else bool if parameter.type is bool else str
     if type(value) is not wanted:
-        raise Incorrect(f"{parameter.shown_name} is {_WORDS[wanted]}, not {value!r:.80}")
-    if isinstance(value, int) and abs(value) > INTEGER_MAX:
-        raise Incorrect(f"{parameter.shown_name} is beyond ±{INTEGER_MAX}")
+        raise Incorrect(f"{parameter.public_name} must be {_WORDS[wanted]}, not {value!r:.80}")
+    if isinstance(value, int) and abs(value) > JSON_INTEGER_MAX:
+        raise Incorrect(f"{parameter.public_name} must be within ±{JSON_INTEGER_MAX}")
     if isinstance(value, str):
         _check_text(parameter, value)
     return value
@@ -142,11 +152,11 @@ def _single(parameter: Parameter, value: Any) -> Any:
 def _check_text(parameter: Parameter, text: str) -> None:
     if isinstance(parameter.type, tuple) and text not in parameter.type:
         words = ", ".join(parameter.type)
-        raise Incorrect(f"{parameter.shown_name} is one of {words}, not {text!r:.80}")
+        raise Incorrect(f"unknown {parameter.public_name} {text!r:.80} (one of: {words})")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise Incorrect(f"{parameter.shown_name} holds half a surrogate pair") from error
+        raise Incorrect(f"{parameter.public_name} contains a lone surrogate") from error
 
 
-_WORDS: Final = {str: "a text", int: "an integer", bool: "true or false"}
+_WORDS: Final = {str: "a string", int: "an integer", bool: "true or false"}

@@ -1,116 +1,252 @@
-"""What an operation is, for every surface that offers it. Touches nothing.
+"""The list of all operations, from which the command line, HTTP API and MCP server are derived.
 
-    name        -> `ctxmgr NAME`; two words are a group and its command
-    parameters  -> arguments (positional) and flags (keyword-only), from run's signature
-    docstring   -> help: the first line says what it does
-    writes      -> for surfaces that must refuse to write
-
-A parameter is annotated ``Annotated[TYPE, Param("help")]``. The types are text, integer, boolean,
-path, one of some words (``Literal``), or a tuple of texts for any number of them.
+An operation imports what it needs when it runs, so that listing all of them stays cheap.
 """
 
-import inspect
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from types import MappingProxyType, NoneType, UnionType
-from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Final
 
-STREAMED: Final = MappingProxyType({"streamed": True})
-"""Metadata of a result's field that a person has seen already; programs are given it."""
+from ctxmgr.errors import Incorrect
+from ctxmgr.surfaces.operation import Operation, Param, requires_extra
+from ctxmgr.surfaces.operations.access_tokens import token
+from ctxmgr.surfaces.operations.bench import bench
+from ctxmgr.surfaces.operations.completion import completion
+from ctxmgr.surfaces.operations.demo import demo
+from ctxmgr.surfaces.operations.doctor import doctor
+from ctxmgr.surfaces.operations.hook import hook
+from ctxmgr.surfaces.operations.objects import as_of, diff, show
+from ctxmgr.surfaces.operations.recall import recall
+from ctxmgr.surfaces.operations.recordings import cache, import_recorded
+from ctxmgr.surfaces.operations.run import run
+from ctxmgr.surfaces.operations.sessions import (
+    activate,
+    context,
+    deactivate,
+    export_bundle,
+    fork,
+    import_bundle,
+    log,
+    objects,
+    pin,
+    sessions,
+    timeline,
+    turn,
+    unpin,
+)
+from ctxmgr.surfaces.operations.store import (
+    backup,
+    feed,
+    find,
+    get,
+    history,
+    status,
+    vacuum,
+    verify,
+)
+from ctxmgr.surfaces.operations.trust import trust
+from ctxmgr.surfaces.operations.xtdb import xtdb_down, xtdb_status, xtdb_up
 
-ParameterType: TypeAlias = type[str] | type[int] | type[bool] | type[Path] | tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """One thing that ctxmgr can do."""
-
-    run: Callable[..., Awaitable[Any]]
-    """Takes the ``App`` first; returns a value that surfaces show or encode."""
-    name: str
-    writes: bool
-    example: str
-    """A command line to copy."""
-    uses_store: bool = True
-    """Takes ``--store``."""
-    streams: bool = False
-    """Shows what it does as it goes, in place of a line of progress."""
-    succeeded: Callable[[Any], bool] = lambda _: True
-    """Judges the result of an operation that can end without success and without an error."""
-    failure: int | None = None
-    """The exit code of every failure, for a caller who gives the usual ones another meaning."""
-    interrupted: Callable[[Any], bool] = lambda _: False
-    """Tells whether the result is of an operation that was interrupted and ended well."""
-
-    @property
-    def help(self) -> str:
-        return inspect.getdoc(self.run) or ""
-
-    @property
-    def parameters(self) -> tuple["Parameter", ...]:
-        """What the caller gives, in the order of the signature."""
-        return _parameters(self.run)
-
-
-@dataclass(frozen=True, slots=True)
-class Param:
-    """What a signature cannot say about a parameter."""
-
-    help: str
-    metavar: str | None = None
-    instant: bool = False
-    """An integer that people write as a date: UTC milliseconds, or ISO 8601."""
+if TYPE_CHECKING:
+    from ctxmgr.app import App
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    name: str
-    """As ``run`` takes it."""
-    type: ParameterType
-    """A tuple lists the words to choose from."""
-    many: bool
-    positional: bool
-    required: bool
-    default: Any
-    param: Param
+async def serve(
+    app: "App",
+    *,
+    host: Annotated[str, Param("The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Param("The port; 0 takes a free one.")] = 8321,
+    read_only: Annotated[bool, Param("Reject requests that write.")] = False,
+    require_token: Annotated[
+        bool, Param("Require a token on loopback too; elsewhere one is always required.")
+    ] = False,
+    rate: Annotated[
+        int, Param("Requests per second allowed to one client, on average.", metavar="NUMBER")
+    ] = 500,
+    no_open: Annotated[bool, Param("Do not open the inspector in a browser.")] = False,
+) -> None:
+    """Serve the HTTP API and the inspector until interrupted.
 
-    @property
-    def shown_name(self) -> str:
-        """As surfaces name it: a word that Python keeps for itself ends with ``_`` in ``run``."""
-        return self.name.rstrip("_")
+    Prints the URL and opens the inspector in a browser, if there is a terminal and a display.
+    On an address other than loopback every request needs a token, which `ctxmgr token` creates;
+    put a proxy with TLS in front of it. SIGTERM and Ctrl-C end the event streams, finish requests
+    in progress and close the store.
+    """
+    with requires_extra("serve", "starlette", "uvicorn"):
+        from ctxmgr.surfaces.http.server import ListenAddress, serve_until_cancelled
 
-
-@cache
-def _parameters(run: Callable[..., Awaitable[Any]]) -> tuple[Parameter, ...]:
-    """Read a signature, which never changes: a server asks for it several times in every call."""
-    given = list(inspect.signature(run).parameters.values())[1:]
-    return tuple(_parameter(each) for each in given)
-
-
-def _parameter(given: inspect.Parameter) -> Parameter:
-    annotated, param = get_args(given.annotation)
-    kind, many = _type(annotated)
-    required = given.default is inspect.Parameter.empty
-    return Parameter(
-        name=given.name,
-        type=kind,
-        many=many,
-        positional=given.kind is not inspect.Parameter.KEYWORD_ONLY,
-        required=required,
-        default=None if required else given.default,
-        param=param,
+    if rate < 1:
+        raise Incorrect(f"--rate must be at least 1, not {rate}")
+    await serve_until_cancelled(
+        app,
+        ListenAddress(host, port),
+        operations=OPERATIONS,
+        read_only=read_only,
+        require_token=require_token,
+        rate_per_second=rate,
+        open_inspector=not no_open,
     )
 
 
-def _type(annotation: Any) -> tuple[ParameterType, bool]:
-    if get_origin(annotation) in (UnionType, Union):
-        (annotation,) = (each for each in get_args(annotation) if each is not NoneType)
-    if get_origin(annotation) is Literal:
-        return get_args(annotation), False
-    if get_origin(annotation) is tuple:
-        return str, True
-    assert annotation in (str, int, bool, Path), annotation
-    kind: ParameterType = annotation
-    return kind, False
+async def mcp(
+    app: "App",
+    *,
+    session: Annotated[
+        str | None, Param("Bind the server to this session; its tools then take no session.")
+    ] = None,
+    tools: Annotated[
+        str | None, Param("The tools to offer, separated by commas; at most 8.", metavar="NAMES")
+    ] = None,
+    http: Annotated[bool, Param("Serve streamable HTTP on loopback, not stdio.")] = False,
+    port: Annotated[int, Param("The port for HTTP; 0 takes a free one.")] = 0,
+) -> None:
+    """Serve the store to agents over the Model Context Protocol.
+
+    By default over standard input and output, until the input ends. The tools are activate,
+    deactivate, pin, unpin, recall, show, as_of and status; objects are resources. Requires the
+    extra ctxmgr[mcp].
+    """
+    from ctxmgr.surfaces.mcp.serve import serve_mcp
+
+    await serve_mcp(app, OPERATIONS, session=session, tools=tools, port=port if http else None)
+
+
+OPERATIONS: Final = (
+    Operation(run=sessions, name="sessions", writes=False, example="ctxmgr sessions --limit 5"),
+    Operation(run=show, name="show", writes=False, example="ctxmgr show s1"),
+    Operation(
+        run=objects, name="objects", writes=False, example="ctxmgr objects s1 --level active"
+    ),
+    Operation(run=log, name="log", writes=False, example="ctxmgr log s1 --limit 5"),
+    Operation(run=timeline, name="timeline", writes=False, example="ctxmgr timeline s1 --limit 20"),
+    Operation(run=turn, name="turn", writes=False, example="ctxmgr turn s1 7"),
+    Operation(run=diff, name="diff", writes=False, example="ctxmgr diff s1 --from-turn 3"),
+    Operation(
+        run=as_of,
+        name="as-of",
+        writes=False,
+        example="ctxmgr as-of s1 2026-11-16T10:00:00Z",
+    ),
+    Operation(
+        run=context,
+        name="context",
+        writes=False,
+        example="ctxmgr context s1 --turn 3 --form anthropic",
+    ),
+    Operation(
+        run=activate, name="activate", writes=True, example="ctxmgr activate s1 /workspace/notes.md"
+    ),
+    Operation(
+        run=deactivate, name="deactivate", writes=True, example="ctxmgr deactivate s1 call-7"
+    ),
+    Operation(run=pin, name="pin", writes=True, example="ctxmgr pin s1 /workspace/notes.md"),
+    Operation(run=unpin, name="unpin", writes=True, example="ctxmgr unpin s1 /workspace/notes.md"),
+    Operation(run=recall, name="recall", writes=False, example="ctxmgr recall s1 'port 8080'"),
+    Operation(run=fork, name="fork", writes=True, example="ctxmgr fork s1 --turn 3 s2"),
+    Operation(run=export_bundle, name="export", writes=False, example="ctxmgr export s1 s1.bundle"),
+    Operation(run=import_bundle, name="import", writes=True, example="ctxmgr import s1.bundle"),
+    Operation(run=status, name="status", writes=False, example="ctxmgr status"),
+    Operation(
+        run=get,
+        name="get",
+        writes=False,
+        example="ctxmgr get chat:s1 --valid-time 2026-11-16T10:00:00Z",
+    ),
+    Operation(
+        run=history, name="history", writes=False, example="ctxmgr history chat:s1 --newest-first"
+    ),
+    Operation(
+        run=find, name="find", writes=False, example="ctxmgr find toolcall status=fail --limit 5"
+    ),
+    Operation(run=feed, name="feed", writes=False, example="ctxmgr feed --limit 5"),
+    Operation(
+        run=verify,
+        name="verify",
+        writes=False,
+        example="ctxmgr verify",
+        succeeded=lambda result: not result.faults,
+    ),
+    Operation(run=backup, name="backup", writes=False, example="ctxmgr backup copy.db"),
+    Operation(run=vacuum, name="vacuum", writes=True, example="ctxmgr vacuum"),
+    Operation(
+        run=import_recorded,
+        name="import-recorded",
+        writes=True,
+        example="ctxmgr import-recorded session.jsonl --session review",
+    ),
+    Operation(run=cache, name="cache", writes=False, example="ctxmgr cache s1 --last 20"),
+    Operation(
+        run=run,
+        name="run",
+        writes=True,
+        example="ctxmgr run 'make the tests pass' --workspace . --model claude-sonnet-4-5",
+        streams=True,
+        succeeded=lambda report: report.done,
+        interrupted=lambda report: report.interrupted,
+    ),
+    Operation(
+        run=hook,
+        name="hook",
+        writes=True,
+        example="ctxmgr hook < event.json",
+        streams=True,
+        failure=1,
+    ),
+    Operation(
+        run=mcp, name="mcp", writes=True, example="ctxmgr mcp --session review", streams=True
+    ),
+    Operation(
+        run=demo,
+        name="demo",
+        writes=True,
+        example="ctxmgr demo",
+        succeeded=lambda report: report.mended and report.proven,
+    ),
+    Operation(
+        run=bench,
+        name="bench",
+        writes=True,
+        example="ctxmgr bench stores --quick",
+        uses_store=False,
+        succeeded=lambda report: report.report_only or not report.misses,
+    ),
+    Operation(
+        run=serve, name="serve", writes=False, example="ctxmgr serve --port 8321", streams=True
+    ),
+    Operation(
+        run=token,
+        name="token",
+        writes=True,
+        example="ctxmgr token --session s1 --days 7",
+        uses_store=False,
+    ),
+    Operation(run=trust, name="trust", writes=True, example="ctxmgr trust", uses_store=False),
+    Operation(run=doctor, name="doctor", writes=False, example="ctxmgr doctor"),
+    Operation(
+        run=completion,
+        name="completion",
+        writes=False,
+        example="ctxmgr completion bash >> ~/.bash_completion",
+        uses_store=False,
+        streams=True,
+    ),
+    Operation(
+        run=xtdb_up,
+        name="xtdb up",
+        writes=True,
+        example="ctxmgr xtdb up --config memory --port 0",
+        uses_store=False,
+    ),
+    Operation(
+        run=xtdb_down,
+        name="xtdb down",
+        writes=True,
+        example="ctxmgr xtdb down",
+        uses_store=False,
+    ),
+    Operation(
+        run=xtdb_status,
+        name="xtdb status",
+        writes=False,
+        example="ctxmgr xtdb status",
+        uses_store=False,
+    ),
+)

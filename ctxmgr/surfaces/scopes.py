@@ -1,78 +1,73 @@
-"""What a token of one session reaches: that session, and the objects it has met. Reads the store.
+"""Limit a request to one session and the objects it has seen. Reads the store.
 
-Operations are listed by how they name what they are about; what is not listed is not reached.
-Names are looked up here and given on as ids, so that the operation cannot find another thing by
-the same name.
+``CONFINED`` lists the allowed operations by the parameter that names their subject; all others are
+denied. Names are resolved to ids here, so that the operation cannot resolve them differently.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from ctxmgr.core.envelopes import (
-    SESSION,
-    TURN,
-    chat_id,
-    session_object_id,
-    system_prompt_id,
-)
-from ctxmgr.core.events import LIFECYCLE
-from ctxmgr.core.lineages import FORK
-from ctxmgr.core.store import Store
+from ctxmgr.core.events.events import LIFECYCLE
+from ctxmgr.core.objects.envelope import SESSION, TURN, chat_id, session_object_id, system_prompt_id
+from ctxmgr.core.sessions.lineage import FORK
+from ctxmgr.core.store.contract import Store
 from ctxmgr.errors import Denied, Incorrect
-from ctxmgr.surfaces.naming import member_named, require_session
+from ctxmgr.surfaces.views.lookup import require_session, resolve_member
 
-Given: TypeAlias = dict[str, Any]
+Arguments: TypeAlias = dict[str, Any]
 
 
-def scope_named(name: str) -> str:
-    """Return the id of the session that a token is made for, from what a person calls it."""
+def parse_session_id(name: str) -> str:
+    """Return the session id from a name with or without ``session:``."""
     session_id = name.removeprefix(f"{SESSION}:")
     if not session_id or session_id.startswith(f"{SESSION}:"):
-        raise Incorrect(f"{name!r:.80} cannot have a token of its own: give the session's id")
+        raise Incorrect(f"{name!r:.80} is not a session id")
     return session_id
 
 
-async def confined(store: Store, operation: str, given: Given, *, session_id: str) -> Given:
-    """Return the arguments as they may be used; ``Denied`` if they reach further."""
-    confine = CONFINED.get(operation)
-    if confine is None:
-        raise Denied(f"{operation} is not for a token of one session ({session_id})")
-    return await confine(store, given, session_id)
+async def confine(
+    store: Store, operation: str, arguments: Arguments, *, session_id: str
+) -> Arguments:
+    """Return the arguments limited to the session; ``Denied`` if they reach beyond it."""
+    confine_arguments = CONFINED.get(operation)
+    if confine_arguments is None:
+        raise Denied(f"{operation} is not available to a token of one session ({session_id})")
+    return await confine_arguments(store, arguments, session_id)
 
 
-def check_session(given: str | None, session_id: str) -> None:
-    """Refuse another session's name."""
-    if given not in (None, session_id, session_object_id(session_id)):
-        raise Denied(f"this token reaches session {session_id} only")
+def check_session(name: str | None, session_id: str) -> None:
+    """Raise ``Denied`` if the name is of another session."""
+    if name not in (None, session_id, session_object_id(session_id)):
+        raise Denied(f"this token is limited to session {session_id}")
 
 
-async def _by_session(_store: Store, given: Given, session_id: str) -> Given:
-    check_session(given["session"], session_id)
-    return {**given, "session": session_id}
+async def _by_session(_store: Store, arguments: Arguments, session_id: str) -> Arguments:
+    check_session(arguments["session"], session_id)
+    return {**arguments, "session": session_id}
 
 
-async def _by_name(store: Store, given: Given, session_id: str) -> Given:
-    """The session itself, or one of its objects by id, beginning of an id, or path."""
-    check_session(given.get("session"), session_id)
-    if given["name"] in (session_id, session_object_id(session_id)):
-        without = {name: value for name, value in given.items() if name != "session"}
+async def _by_name(store: Store, arguments: Arguments, session_id: str) -> Arguments:
+    """Limit to the session itself, or to one of its objects by id, id prefix or path."""
+    check_session(arguments.get("session"), session_id)
+    if arguments["name"] in (session_id, session_object_id(session_id)):
+        without = {name: value for name, value in arguments.items() if name != "session"}
         return {**without, "name": session_object_id(session_id)}
-    object_id = await _reached(store, given["name"], session_id)
-    return {**given, "name": object_id, "session": session_id}
+    object_id = await _reached(store, arguments["name"], session_id)
+    return {**arguments, "name": object_id, "session": session_id}
 
 
-async def _by_id(store: Store, given: Given, session_id: str) -> Given:
-    return {**given, "object_id": await _reached(store, given["object_id"], session_id)}
+async def _by_id(store: Store, arguments: Arguments, session_id: str) -> Arguments:
+    return {**arguments, "object_id": await _reached(store, arguments["object_id"], session_id)}
 
 
 async def _reached(store: Store, name: str, session_id: str) -> str:
-    """Return the id of an object that the session has met, or of its own documents."""
+    """Return the id of an object that the session has seen, or of one of its own documents."""
     session = await require_session(store, session_id)
-    object_id = await member_named(store, session, name)
+    object_id = await resolve_member(store, session, name)
     if object_id in session.session_index or _is_own(object_id, session_id):
         return object_id
-    raise Denied(f"{name} is not among what session {session_id} has met")
+    raise Denied(f"session {session_id} has not seen {name}")
 
 
 def _is_own(object_id: str, session_id: str) -> bool:
@@ -87,7 +82,7 @@ def _is_own(object_id: str, session_id: str) -> bool:
     return object_id in own or (number != object_id and number.isdecimal())
 
 
-_Confine: TypeAlias = Callable[[Store, Given, str], Awaitable[Given]]
+_Confine: TypeAlias = Callable[[Store, Arguments, str], Awaitable[Arguments]]
 
 CONFINED: Final[Mapping[str, _Confine]] = MappingProxyType(
     {

@@ -1,41 +1,41 @@
-"""How an agent treated its context: the columns that every evaluation of behaviour reports (PG-05).
+"""How an agent managed its context: the columns that every behaviour evaluation reports (PG-05).
 
-Hears what the loop tells, and looks at the session after every turn. Touches nothing else.
+Receives the events of the loop and reads the session after every turn. Changes nothing.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ctxmgr.core.live_session import LiveSession
-from ctxmgr.core.model import Called
-from ctxmgr.harness.happenings import Finished, Happening, Lost, Ran
+from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.model import ToolUse
+from ctxmgr.harness.loop_events import AnswerRestarted, LoopEvent, ToolRan, TurnEnded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """One run, in figures."""
+    """The figures of one run."""
 
     condition: str
     turns: int
     activate: int
     deactivate: int
     folded: int
-    """By the window, without being asked."""
+    """Objects folded by the window, not by the agent."""
     recall_after_prune: int
-    """Objects that had left the prompt and were asked back."""
+    """Objects that the agent activated again after they had been folded."""
     peak_active: int
     end_active: int
     first_deactivate: int | None
-    """The turn of the first ``deactivate``; None: there was none."""
+    """The turn of the first ``deactivate``, or None."""
     first_folded: int | None
     solved: int
     tasks: int
     tokens: tuple[int, ...] = field(repr=False)
-    """Of each prompt, in the order of the turns."""
+    """Token count of each prompt, in turn order."""
     active: tuple[int, ...] = field(repr=False)
-    """Objects shown in full after each turn."""
+    """Number of active objects after each turn."""
     prompts_proven: bool
-    """Every prompt made again is what the model had received."""
+    """Whether every rebuilt prompt equals what the model received."""
 
     @property
     def tokens_sent(self) -> int:
@@ -47,32 +47,32 @@ class Behaviour:
 
 
 class Observer:
-    """Counts while an agent works."""
+    """Collects the figures while an agent works."""
 
     def __init__(self, session: LiveSession) -> None:
         self._session = session
-        self._called: list[Called] = []
-        self._ran: list[Ran] = []
+        self._called: list[ToolUse] = []
+        self._ran: list[ToolRan] = []
         self._left: set[str] = set()
         self._shown: set[str] = set()
         self.activated: list[int] = []
-        """The turn of each ``activate`` that was done; likewise below."""
+        """The turn of each successful ``activate``; the lists below likewise."""
         self.deactivated: list[int] = []
         self.recalled: list[int] = []
         self.folded: list[int] = []
         self.active: list[int] = []
         self.tokens: list[int] = []
 
-    def hear(self, happening: Happening) -> None:
-        """Take what the loop tells."""
-        match happening:
-            case Called():
-                self._called.append(happening)
-            case Ran():
-                self._ran.append(happening)
-            case Lost():
+    def on_event(self, event: LoopEvent) -> None:
+        """Handle one event of the loop."""
+        match event:
+            case ToolUse():
+                self._called.append(event)
+            case ToolRan():
+                self._ran.append(event)
+            case AnswerRestarted():
                 self._called.clear()
-            case Finished(turn=turn, sections=sections):
+            case TurnEnded(turn=turn, sections=sections):
                 self.tokens.append(sum(sections.values()))
                 self._finish(turn)
 

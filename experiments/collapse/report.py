@@ -1,4 +1,4 @@
-"""The report of the experiment and its plot, from the figures alone. Reads the page to fill in."""
+"""The experiment's report and plot, computed from its figures. Reads the page template."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,14 +24,14 @@ COLUMNS: Final[Mapping[str, Callable[[Behaviour], str]]] = MappingProxyType(
         "tasks solved": lambda run: f"{run.solved} of {run.tasks}",
         "tokens sent": lambda run: f"{run.tokens_sent:,}",
         "largest prompt, tokens": lambda run: f"{run.tokens_peak:,}",
-        "prompts proven": lambda run: "all" if run.prompts_proven else "**not all**",
+        "prompts verified": lambda run: "all" if run.prompts_proven else "**not all**",
     }
 )
-"""What PG-05 asks for, and what explains it."""
+"""The columns that PG-05 requires, and those that explain them."""
 
 
 def report(runs: Sequence[Behaviour], *, system_prompt: str, task: str) -> str:
-    """Write the page."""
+    """Fill in the page template."""
     with_it, without = runs
     saved = 1 - with_it.tokens_sent / without.tokens_sent
     return PAGE.read_text(encoding="utf-8").format(
@@ -48,7 +48,7 @@ def report(runs: Sequence[Behaviour], *, system_prompt: str, task: str) -> str:
 
 
 def plot(runs: Sequence[Behaviour]) -> str:
-    """Draw what each prompt cost."""
+    """Draw the token count of each prompt."""
     return lines(
         {run.condition: run.tokens for run in runs},
         title="Tokens of each prompt",
@@ -58,7 +58,7 @@ def plot(runs: Sequence[Behaviour]) -> str:
 
 
 def table(runs: Sequence[Behaviour]) -> str:
-    """Set the runs beside each other."""
+    """Return a markdown table with one column per run."""
     head = ["", *(run.condition for run in runs)]
     rows = [[name, *(column(run) for run in runs)] for name, column in COLUMNS.items()]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))

@@ -1,11 +1,11 @@
-"""What does collapse save, and what does it cost? The demo's task with it and without.
+"""Measure what collapse saves and costs: the demo's task with it and without.
 
     python -m experiments.collapse.run                 writes data, report and plot
-    python -m experiments.collapse.run --short         one project, prints the figures
-    python -m experiments.collapse.run --model NAME    a model in the script's place, likewise
+    python -m experiments.collapse.run --short         one project; prints the figures
+    python -m experiments.collapse.run --model NAME    one project, a model as the agent
 
-Every run has a process's memory for its store, a folder and a sandbox of its own. The prompt, the
-agent and the order of tasks are fixed; only the window differs.
+Every run has its own in-memory store, folder and sandbox. The prompt, the agent and the order of
+tasks are fixed; only the window differs.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from ctxmgr import Window, connect
-from ctxmgr.core.client import Client
-from ctxmgr.core.live_session import LiveSession
+from ctxmgr.core.client.client import Client
+from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.model import Model
-from ctxmgr.harness.errand import RULE, SYSTEM_PROMPT, TASK, agent, lay_out, succeeded
+from ctxmgr.harness.demo.task import RULE, SYSTEM_PROMPT, TASK, agent, create_project, tests_pass
+from ctxmgr.harness.demo.workplace import Workplace, workplace
 from ctxmgr.harness.loop import work
-from ctxmgr.harness.workplaces import Workplace, workplace
 from ctxmgr.messages import anthropic, openai
-from ctxmgr.models.choice import open_model
+from ctxmgr.models.open_model import open_model
 from experiments.collapse.behaviour import Behaviour, Observer
 from experiments.collapse.report import plot, report, table
 from experiments.recording import Recording
@@ -37,15 +37,15 @@ DATA: Final = Path(__file__).with_name("data.json")
 REPORT: Final = ROOT / "docs" / "experiments" / "collapse.md"
 
 PROJECTS: Final = 4
-"""Mended one after the other in one session: 52 turns."""
+"""Fixed one after the other in one session of 52 turns."""
 
 NEVER: Final = 10**6
-"""Turns and calls that no session reaches."""
+"""More turns and calls than any session has."""
 
 PAYLOADS: Final = MappingProxyType({anthropic.API: anthropic.payload, openai.API: openai.payload})
 
 Agents: TypeAlias = Callable[[int], Model]
-"""Gives the agent for a project, by its number."""
+"""Returns the agent for a project number."""
 
 CONDITIONS: Final[Mapping[str, Window]] = MappingProxyType(
     {
@@ -56,12 +56,12 @@ CONDITIONS: Final[Mapping[str, Window]] = MappingProxyType(
 
 
 def scripted(project: int) -> Model:
-    """Return the agent for a project, by its number: here a script."""
+    """Return the scripted agent for a project number."""
     return agent(at=f"shop-{project}/", notes="notes")
 
 
 async def measure(condition: str, *, projects: int, agents: Agents = scripted) -> Behaviour:
-    """Let an agent mend so many projects in one session, under one condition."""
+    """Let an agent fix the given number of projects in one session, under one condition."""
     with TemporaryDirectory(prefix="ctxmgr-experiment-") as name:
         folder = await asyncio.to_thread(_laid_out, Path(name), projects)
         async with (
@@ -71,7 +71,7 @@ async def measure(condition: str, *, projects: int, agents: Agents = scripted) -
                 sandbox=place.sandbox,
                 directory=place.directory,
                 window=CONDITIONS[condition],
-                tracking=False,  # nobody else edits here, and figures must not depend on its pace
+                tracking=False,  # no other process edits here; figures must not depend on timing
             ) as client,
         ):
             session = await client.start(condition.replace(" ", "-"), system_prompt=SYSTEM_PROMPT)
@@ -100,7 +100,7 @@ async def measure(condition: str, *, projects: int, agents: Agents = scripted) -
 
 def _laid_out(folder: Path, projects: int) -> Path:
     for n in range(1, projects + 1):
-        project = lay_out(folder, name=f"shop-{n}")
+        project = create_project(folder, name=f"shop-{n}")
         with (project / "README.md").open("a", encoding="utf-8") as file:
             file.write(RULE)
     return project.parent
@@ -109,21 +109,21 @@ def _laid_out(folder: Path, projects: int) -> Path:
 async def _worked(
     session: LiveSession, observer: Observer, agents: Agents, projects: int
 ) -> list[Recording]:
-    """Do every task; return the models with what they received."""
+    """Perform every task; return the models with the prompts they received."""
     models = [Recording(agents(n)) for n in range(1, projects + 1)]
     for n, model in enumerate(models, start=1):
         user = f"{TASK} The project is in shop-{n}."
-        await work(session, model=model, user=user, hear=observer.hear)
+        await work(session, model=model, user=user, on_event=observer.on_event)
     return models
 
 
 async def _solved(place: Workplace, projects: int) -> int:
     folders = [f"{place.directory}/shop-{n}" for n in range(1, projects + 1)]
-    return sum([await succeeded(place.sandbox, directory=each) for each in folders])
+    return sum([await tests_pass(place.sandbox, directory=folder) for folder in folders])
 
 
 async def _proven(client: Client, session_id: str, models: list[Recording]) -> bool:
-    """Make every prompt again, and tell whether each is what the model received."""
+    """Rebuild every prompt and return whether each equals what the model received."""
     received = [(model.form, payload) for model in models for payload in model.received]
     for n, (form, payload) in enumerate(received, start=1):
         if PAYLOADS[form](await client.prompt_as_of(session_id, turn=n)) != payload:
@@ -132,11 +132,11 @@ async def _proven(client: Client, session_id: str, models: list[Recording]) -> b
 
 
 async def measure_all(*, projects: int, agents: Agents = scripted) -> list[Behaviour]:
-    return [await measure(each, projects=projects, agents=agents) for each in CONDITIONS]
+    return [await measure(condition, projects=projects, agents=agents) for condition in CONDITIONS]
 
 
 async def measure_model(name: str, *, api: str, base_url: str | None) -> list[Behaviour]:
-    """Put a model to the test, over HTTP; its key is in the environment."""
+    """Run the test with a model over HTTP; its key is in the environment."""
     key = os.environ.get(f"{api.upper()}_API_KEY")
     async with open_model(name, api=api, key=key, base_url=base_url) as model:
         return await measure_all(projects=1, agents=lambda _: model)

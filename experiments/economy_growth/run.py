@@ -1,4 +1,4 @@
-"""How does the cost grow with the length of a session, to 2,000 calls? Recorded sessions, joined.
+"""Measure how cost grows with session length, up to 2,000 calls, on joined recorded sessions.
 
 python -m experiments.economy_growth.run [FOLDER]    writes data, report and plot
 """
@@ -7,12 +7,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from ctxmgr.bench.context_policies import Ours, Policy, append_only, keep
-from ctxmgr.bench.economy_replays import Replay
-from ctxmgr.bench.judging import CallScore
-from ctxmgr.bench.recorded import RecordedSession
-from ctxmgr.core.policies import Economy
-from ctxmgr.core.tokens import TokenCounter
+from ctxmgr.bench.economy.judge import CallScore
+from ctxmgr.bench.economy.policies import Ours, Policy, append_only, keep
+from ctxmgr.bench.economy.replay import Replay
+from ctxmgr.bench.economy.sessions import RecordedSession
+from ctxmgr.core.context.tokens import TokenCounter
+from ctxmgr.core.economy.policy import Economy
 from experiments.plot import lines
 from experiments.replays import PRICES, Experiment, sessions, table
 
@@ -26,7 +26,7 @@ POLICIES: Final[tuple[Policy, ...]] = (
 
 
 def joined(recorded: list[RecordedSession], *, calls: int) -> RecordedSession:
-    """Let one agent do the tasks of many sessions one after the other."""
+    """Join sessions as if one agent performed their tasks one after the other."""
     turns = [turn for session in recorded for turn in session.turns]
     return RecordedSession(
         session_id="joined", system_prompt=recorded[0].system_prompt, turns=tuple(turns[:calls])
@@ -34,16 +34,18 @@ def joined(recorded: list[RecordedSession], *, calls: int) -> RecordedSession:
 
 
 def spent(calls: tuple[CallScore, ...]) -> list[int]:
-    """Return what was spent on prompts so far, call by call."""
-    each = (
+    """Return the cumulative prompt cost after each call."""
+    call_costs = (
         PRICES.read * call.cached_tokens + PRICES.write * (call.tokens - call.cached_tokens)
         for call in calls
     )
-    return [round(value) for value in accumulate(each)]
+    return [round(value) for value in accumulate(call_costs)]
 
 
 def main() -> None:
-    recorded = max(sessions().values(), key=lambda each: sum(len(one.turns) for one in each))
+    recorded = max(
+        sessions().values(), key=lambda file: sum(len(session.turns) for session in file)
+    )
     session = joined(recorded, calls=max(CALLS))
     replay = Replay("joined", [session], count=TokenCounter().count)
     curves = {}
@@ -52,13 +54,13 @@ def main() -> None:
         (result,) = replay.under(policy).sessions
         curves[policy.name] = spent(result.calls)
         peaks[policy.name] = [call.tokens for call in result.calls]
-    known = [each for each in CALLS if each <= len(session.turns)]
     rows = {
         f"{calls:,} calls": {name: curve[calls - 1] for name, curve in curves.items()}
         | {f"prompt of {name}": sizes[calls - 1] for name, sizes in peaks.items()}
-        for calls in known
+        for calls in CALLS
+        if calls <= len(session.turns)
     }
-    plot = lines(curves, title="Spent on prompts so far", x="call", y="uncached tokens")
+    plot = lines(curves, title="Cumulative prompt cost", x="call", y="uncached tokens")
     Experiment(Path(__file__).parent, "economy-growth").write(
         rows, plot=plot, table=table(rows, list(next(iter(rows.values()))))
     )

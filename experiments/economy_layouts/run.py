@@ -1,8 +1,8 @@
-"""Which layout of a prompt is cheapest where a provider keeps the prefix? Recorded sessions.
+"""Compare the cost of prompt layouts under a prefix cache, on recorded sessions.
 
     python -m experiments.economy_layouts.run [FOLDER]    writes data, report and plot
 
-Every layout but the first is rendered by a client with a store of its own; all are judged on the
+Every layout but the first is rendered by a client with its own store; all are evaluated on the
 messages that are sent.
 """
 
@@ -13,21 +13,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from ctxmgr.bench.context_policies import append_only
-from ctxmgr.bench.judging import CallScore, Judge, Score
-from ctxmgr.bench.needs import needs
-from ctxmgr.bench.recorded import RecordedSession
-from ctxmgr.bench.replaying import replayed
-from ctxmgr.bench.sent_messages import Message, SentMessages, of_payload
-from ctxmgr.core.collapse import Window
-from ctxmgr.core.policies import Economy
-from ctxmgr.core.tokens import TokenCounter
+from ctxmgr.bench.economy.judge import CallScore, Judge, Score
+from ctxmgr.bench.economy.needs import needs
+from ctxmgr.bench.economy.policies import append_only
+from ctxmgr.bench.economy.replay import replayed
+from ctxmgr.bench.economy.sent_messages import SentMessage, SentMessages, of_payload
+from ctxmgr.bench.economy.sessions import RecordedSession
+from ctxmgr.core.context.tokens import TokenCounter
+from ctxmgr.core.economy.policy import Economy
+from ctxmgr.core.sessions.collapse import Window
 from experiments.plot import lines
 from experiments.replays import PRICES, Experiment, row, sessions, table
 
 NEVER: Final = 10**6
 SESSIONS_MAX: Final = 5
-"""Of each file: the plain layouts take long."""
+"""Per file: the plain layouts are slow to render."""
 
 LAYOUTS: Final = MappingProxyType(
     {
@@ -49,7 +49,7 @@ async def measure(recorded: RecordedSession, layout: str) -> Judge:
     return judge
 
 
-async def _sent(recorded: RecordedSession, layout: str) -> AsyncIterator[list[Message]]:
+async def _sent(recorded: RecordedSession, layout: str) -> AsyncIterator[list[SentMessage]]:
     if layout == STREAM:
         messages = SentMessages(count=COUNT)
         for context in append_only().contexts(recorded, count=COUNT):
@@ -61,18 +61,17 @@ async def _sent(recorded: RecordedSession, layout: str) -> AsyncIterator[list[Me
 
 
 def costs(calls: list[CallScore]) -> list[int]:
-    """Return what was spent on prompts so far, call by call."""
-    each = (
+    """Return the cumulative prompt cost after each call."""
+    call_costs = (
         PRICES.read * call.cached_tokens + PRICES.write * (call.tokens - call.cached_tokens)
         for call in calls
     )
-    return [round(value) for value in accumulate(each)]
+    return [round(value) for value in accumulate(call_costs)]
 
 
 async def main() -> None:
-    found = sessions()
     rows, drawn = {}, {}
-    for name, recorded in found.items():
+    for name, recorded in sessions().items():
         scores = {}
         for layout in (STREAM, *LAYOUTS):
             scores[layout] = Score()
@@ -83,7 +82,7 @@ async def main() -> None:
                     drawn[layout] = costs(judge.calls)
         full = scores[STREAM]
         rows |= {f"{name}: {layout}": row(score, full) for layout, score in scores.items()}
-    plot = lines(drawn, title="Spent on prompts so far", x="call", y="uncached tokens")
+    plot = lines(drawn, title="Cumulative prompt cost", x="call", y="uncached tokens")
     columns = ("cost", "keep", "line", "tokens", "written", "breaks_per_100", "peak_tokens")
     experiment = Experiment(Path(__file__).parent, "economy-layouts")
     experiment.write(rows, plot=plot, table=table(rows, columns))

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, Self
 
-from ctxmgr.core.store import Kind
-from ctxmgr.stores.xtdb import XtdbStore
+from ctxmgr.core.store.contract import Kind
+from ctxmgr.stores.xtdb.store import XtdbStore
 
 ANSWER_SECONDS = 60
 """For one call there and back; starting Python in a container takes a second or two."""

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from ctxmgr.bench.disagreements import disagreements
-from ctxmgr.bench.histories import HISTORY_KIND, random_history
-from ctxmgr.core.store import Store
-from ctxmgr.stores.sqlite import SqliteStore
-from ctxmgr.stores.xtdb import XtdbStore
+from ctxmgr.bench.stores.agreement import disagreements
+from ctxmgr.bench.stores.histories import HISTORY_KIND, random_history
+from ctxmgr.core.store.contract import Store
+from ctxmgr.stores.sqlite.store import SqliteStore
+from ctxmgr.stores.xtdb.store import XtdbStore
 from tests.containers.distant_store import DistantStore
 from tests.containers.machines import Machine, Server
-from tests.contracts.corner import Corner
+from tests.contracts.namespace import Namespace
 from tests.contracts.store_contract import SharedStoreContract, StoreContract
 from tests.journeys.pause_resume import JOURNEY_KINDS, pause_and_resume
 
@@ -31,13 +31,13 @@ class TestXtdbInDocker(StoreContract, SharedStoreContract):
     """The promises hold for the image too."""
 
     @pytest.fixture
-    async def store(self, server: Server, corner: Corner) -> AsyncIterator[Store]:
-        async with await XtdbStore.open(server.url, kinds=corner.kinds) as store:
+    async def store(self, server: Server, namespace: Namespace) -> AsyncIterator[Store]:
+        async with await XtdbStore.open(server.url, kinds=namespace.kinds) as store:
             yield store
 
     @pytest.fixture
-    async def another_store(self, server: Server, corner: Corner) -> AsyncIterator[Store]:
-        async with await XtdbStore.open(server.url, kinds=corner.kinds) as store:
+    async def another_store(self, server: Server, namespace: Namespace) -> AsyncIterator[Store]:
+        async with await XtdbStore.open(server.url, kinds=namespace.kinds) as store:
             yield store
 
 

@@ -1,4 +1,4 @@
-"""What every sandbox that isolates promises besides, as tests: walls, mounts, no network."""
+"""What every isolating sandbox also guarantees, as tests: isolation, mounts, no network."""
 
 import asyncio
 import os
@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from ctxmgr.core.file_outcomes import Gone, Read
-from ctxmgr.core.hostfiles import HostFiles
+from ctxmgr.core.files.host_files import HostFiles
+from ctxmgr.core.files.outcomes import MissingFile, ReadFile
 from ctxmgr.core.sandbox import Bind, Sandbox
 from ctxmgr.errors import Incorrect
 from tests.components import ROOT
@@ -28,7 +28,7 @@ async def main():
     await sandbox.run("(setsid sleep {mark} &); exec sleep {mark}", cwd="/", timeout_s=100)
 asyncio.run(main())
 """
-"""A client as a process of its own, which can be killed."""
+"""A client in a separate process, which can be killed."""
 
 
 class IsolationContract(SandboxContract):
@@ -51,10 +51,10 @@ class IsolationContract(SandboxContract):
     def folder(self) -> str:
         return "/workspace"
 
-    async def test_a_mount_shows_both_sides_the_same(
+    async def test_a_mount_is_shared_in_both_directions(
         self, sandbox: Sandbox, workspace: Path
     ) -> None:
-        """003-R153: what the host edits the agent sees, and the other way round."""
+        """003-R153: the agent sees what the host edits, and the host sees what the agent edits."""
         (workspace / "given").write_text("from the host", encoding="utf-8")
 
         ran = await shell(sandbox, "cat given; echo from the agent >made", cwd="/workspace")
@@ -62,16 +62,16 @@ class IsolationContract(SandboxContract):
         assert ran.text == "from the host"
         assert (workspace / "made").read_text(encoding="utf-8") == "from the agent\n"
 
-    async def test_files_that_the_agent_makes_are_ours(
+    async def test_files_created_by_the_agent_belong_to_the_host_user(
         self, sandbox: Sandbox, workspace: Path
     ) -> None:
-        """Who runs the agent can read, change and delete them."""
+        """The user who runs the agent can read, change and delete them."""
         await shell(sandbox, "touch made", cwd="/workspace")
 
         assert (workspace / "made").owner() == (workspace / ".").owner()
 
-    async def test_a_read_only_mount_is_not_written(self, start: Start, workspace: Path) -> None:
-        """Data that is lent to the agent stays as it is."""
+    async def test_a_read_only_mount_cannot_be_written(self, start: Start, workspace: Path) -> None:
+        """The agent cannot change data that it was only allowed to read."""
         (workspace / "file").write_text("kept", encoding="utf-8")
         sandbox = await start([bind("/data", workspace, writable=False)])
 
@@ -84,10 +84,10 @@ class IsolationContract(SandboxContract):
         assert os.listdir(workspace) == ["file"]  # noqa: PTH208 (a path method would be taken for slow)
         assert (workspace / "file").read_text(encoding="utf-8") == "kept"
 
-    async def test_a_mount_inside_a_mount_is_seen(
+    async def test_a_mount_inside_a_mount_is_visible(
         self, start: Start, workspace: Path, tmp_path: Path
     ) -> None:
-        """003-R154: whatever the order in which they are declared."""
+        """003-R154: this holds in whichever order they are declared."""
         (workspace / "data").mkdir()
         inner = tmp_path / "inner"
         inner.mkdir()
@@ -98,10 +98,10 @@ class IsolationContract(SandboxContract):
 
         assert ran.text == "inner"
 
-    async def test_the_host_outside_the_mounts_is_not_there(
+    async def test_the_host_outside_the_mounts_is_inaccessible(
         self, sandbox: Sandbox, tmp_path: Path, workspace: Path
     ) -> None:
-        """D7: by its path, by a link, by .., by another process' root, by its device."""
+        """D7: by path, link, .., another process' root or device."""
         secret = tmp_path / "secret"
         secret.write_text("the host's secret", encoding="utf-8")
         (workspace / "link").symlink_to(secret)
@@ -116,14 +116,14 @@ class IsolationContract(SandboxContract):
         ran = await shell(sandbox, f"cat {' '.join(ways)}; ls -a /root /home /", cwd="/workspace")
 
         assert "the host's secret" not in ran.text
-        assert isinstance(await sandbox.read(str(secret), bytes_max=BYTES_MAX), Gone)
-        assert isinstance(await sandbox.read("/workspace/link", bytes_max=BYTES_MAX), Gone)
+        assert isinstance(await sandbox.read(str(secret), bytes_max=BYTES_MAX), MissingFile)
+        assert isinstance(await sandbox.read("/workspace/link", bytes_max=BYTES_MAX), MissingFile)
         assert await sandbox.exists([str(secret), "/workspace/link"]) == frozenset()
 
-    async def test_the_hosts_processes_and_variables_are_not_there(
+    async def test_the_hosts_processes_and_variables_are_inaccessible(
         self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Keys live in the client's environment; the agent cannot see or end its client."""
+        """The client's environment has keys; the agent cannot see or end its client."""
         monkeypatch.setenv("SECRET_KEY", "hunter2")
 
         ran = await shell(sandbox, "env; cat /proc/*/environ /proc/*/cmdline; ls /proc/self/fd")
@@ -131,8 +131,8 @@ class IsolationContract(SandboxContract):
         assert "hunter2" not in ran.text
         assert "pytest" not in ran.text
 
-    async def test_nothing_is_allowed_that_root_could(self, sandbox: Sandbox) -> None:
-        """Whoever the client is: no capability, and the kernel's settings are read-only."""
+    async def test_the_agent_has_no_root_privileges(self, sandbox: Sandbox) -> None:
+        """Even if the client runs as root: no capabilities, and kernel settings are read-only."""
         ran = await shell(
             sandbox,
             "grep -h '^Cap\\(Eff\\|Prm\\|Bnd\\)' /proc/self/status | sort -u -k2 | cut -f2;"
@@ -143,7 +143,7 @@ class IsolationContract(SandboxContract):
         assert ran.text.split() == ["0" * 16]
 
     async def test_the_network_is_off(self, sandbox: Sandbox) -> None:
-        """Not even the host's loopback: databases and keys listen there."""
+        """Not even the host's loopback is reachable, where databases may listen."""
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
 
@@ -153,30 +153,30 @@ class IsolationContract(SandboxContract):
             assert "Connection refused" in ran.text or "unreachable" in ran.text
         assert not sandbox.describe().network
 
-    async def test_the_agents_own_files_last_and_are_read_through_the_sandbox(
+    async def test_files_outside_mounts_persist_and_are_read_through_the_sandbox(
         self, sandbox: Sandbox
     ) -> None:
-        """003-A36: they are on no mount, so the host has no business with them."""
+        """003-A36: they are on no mount, so the host cannot read them directly."""
         await shell(sandbox, "echo mine >/tmp/own")
 
         read = await sandbox.read("/tmp/own", bytes_max=BYTES_MAX)
 
-        assert isinstance(read, Read)
+        assert isinstance(read, ReadFile)
         assert read.data == b"mine\n"
-        assert read.place.filesystem_id == sandbox.filesystem_id
-        assert not read.place.on_host
+        assert read.location.filesystem_id == sandbox.filesystem_id
+        assert not read.location.on_host
 
     async def test_the_client_reads_a_mount_as_the_sandbox_does(
         self, sandbox: Sandbox, workspace: Path
     ) -> None:
-        """003-R165: one file has one identity, whichever way it was read."""
+        """003-R165: a file has one identity, whichever way it was read."""
         (workspace / "file").write_text("text", encoding="utf-8")
 
         inside = await sandbox.read("/workspace/file", bytes_max=BYTES_MAX)
         with HostFiles(sandbox.mounts) as files:
             outside = files.read("/workspace/file")
 
-        assert isinstance(inside, Read)
+        assert isinstance(inside, ReadFile)
         assert inside == outside
 
     async def test_two_sandboxes_are_two_filesystems(self, start: Start, sandbox: Sandbox) -> None:
@@ -188,10 +188,10 @@ class IsolationContract(SandboxContract):
         assert await other.exists(["/tmp/x"]) == frozenset()
         assert other.filesystem_id != sandbox.filesystem_id
 
-    async def test_a_client_that_is_killed_takes_its_commands_along(
+    async def test_killing_the_client_ends_its_commands(
         self, client: str, mark: str, left: Callable[[], list[int]], tmp_path: Path
     ) -> None:
-        """Nobody is left who could end them, and an agent without its client is out of control."""
+        """An agent must not keep running without the client that controls it."""
         script = CLIENT.format(start=client, mark=mark)
         environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
         process = await asyncio.create_subprocess_exec(
@@ -210,8 +210,8 @@ class IsolationContract(SandboxContract):
 
         assert [(run.text, run.exit_code) for run in runs] == [(f"{n}\n", n) for n in range(6)]
 
-    async def test_what_cannot_be_mounted_is_refused(self, start: Start, tmp_path: Path) -> None:
-        """A misspelt folder would be an empty one to the agent."""
+    async def test_an_invalid_mount_is_refused(self, start: Start, tmp_path: Path) -> None:
+        """A misspelt directory would appear empty to the agent."""
         good = bind("/data", tmp_path)
         for wrong in (bind("/more", tmp_path / "absent"), bind("/", tmp_path), good):
             with pytest.raises(Incorrect):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ctxmgr.core.sandbox import KILLED, Held, Sandbox
+from ctxmgr.core.sandbox import Held, Sandbox
 from ctxmgr.errors import Incorrect, Unavailable
 from tests.contracts.sandbox_files import SandboxFiles
 from tests.contracts.sandbox_steps import LIMITS, SECONDS, none, pids, shell, until, words
@@ -16,7 +16,7 @@ from tests.contracts.sandbox_steps import LIMITS, SECONDS, none, pids, shell, un
 class SandboxContract(SandboxFiles):
     """Every sandbox keeps these promises; ``folder`` is a path that commands can write to."""
 
-    async def test_a_command_says_what_it_says_and_how_it_ended(self, sandbox: Sandbox) -> None:
+    async def test_a_command_returns_its_output_and_exit_code(self, sandbox: Sandbox) -> None:
         """003-R143: the harness records both, and the agent acts on them."""
         ran = await shell(sandbox, "echo out; echo err >&2; exit 3")
 
@@ -24,29 +24,31 @@ class SandboxContract(SandboxFiles):
         assert not ran.truncated
         assert not ran.timed_out
 
-    async def test_arguments_reach_a_program_untouched(self, sandbox: Sandbox) -> None:
-        """A file name may hold anything; no shell may read it as a command."""
+    async def test_arguments_reach_a_program_unchanged(self, sandbox: Sandbox) -> None:
+        """A file name may contain anything; no shell may interpret it."""
         words = ("a b", "$HOME", "';'", "\n", "*", "-n", "ü", "")
 
         ran = await sandbox.run(("printf", "%s|", *words), cwd="/", timeout_s=SECONDS)
 
         assert ran.text == "|".join(words) + "|"
 
-    async def test_a_command_runs_in_its_folder(self, sandbox: Sandbox, folder: str) -> None:
-        """Paths in its output are relative to there."""
+    async def test_a_command_runs_in_its_working_directory(
+        self, sandbox: Sandbox, folder: str
+    ) -> None:
+        """Paths in its output are relative to that directory."""
         ran = await shell(sandbox, "pwd", cwd=folder)
 
         assert ran.text == f"{folder}\n"
 
-    async def test_a_folder_that_is_not_there_is_an_outcome(self, sandbox: Sandbox) -> None:
-        """The agent may name any; it is told, and the harness goes on."""
+    async def test_a_missing_working_directory_is_an_outcome(self, sandbox: Sandbox) -> None:
+        """The agent may name any directory; it gets an error, and the harness continues."""
         ran = await shell(sandbox, "pwd", cwd="/not/there")
 
         assert ran.exit_code == 126
         assert "/not/there" in ran.text
 
-    async def test_a_program_that_is_not_there_is_an_outcome(self, sandbox: Sandbox) -> None:
-        """Shells say 127, and so do we."""
+    async def test_a_missing_program_is_an_outcome(self, sandbox: Sandbox) -> None:
+        """The exit code is 127, as in a shell."""
         ran = await sandbox.run(("not-a-program",), cwd="/", timeout_s=SECONDS)
 
         assert ran.exit_code == 127
@@ -59,7 +61,7 @@ class SandboxContract(SandboxFiles):
         assert ran.exit_code == 128 + signal.SIGSEGV
 
     async def test_variables_reach_the_command(self, sandbox: Sandbox) -> None:
-        """A value may hold anything but NUL."""
+        """A value may contain anything but NUL."""
         ran = await shell(sandbox, 'printf %s "$GIVEN"', env={"GIVEN": "a=b c\n'ü'"})
 
         assert ran.text == "a=b c\n'ü'"
@@ -73,26 +75,26 @@ class SandboxContract(SandboxFiles):
         assert ran.text == f"{len(data)}\n"
 
     async def test_without_input_a_command_does_not_wait_for_any(self, sandbox: Sandbox) -> None:
-        """Nobody will ever type."""
+        """No user is there to type."""
         ran = await shell(sandbox, "cat; echo done")
 
         assert ran.text == "done\n"
 
-    async def test_a_command_that_ignores_its_input_ends_well(self, sandbox: Sandbox) -> None:
-        """The pipe breaks on our side; that is no failure of the command."""
+    async def test_a_command_that_ignores_its_input_succeeds(self, sandbox: Sandbox) -> None:
+        """The pipe breaks on the client's side; the command has not failed."""
         ran = await shell(sandbox, "exec <&-; echo done", stdin=b"x" * 1_000_000)
 
         assert (ran.exit_code, ran.text) == (0, "done\n")
 
-    async def test_output_that_is_no_text_is_kept_as_it_is(self, sandbox: Sandbox) -> None:
-        """What was read is recorded; only who looks at it sees replacements."""
+    async def test_binary_output_is_kept_unchanged(self, sandbox: Sandbox) -> None:
+        """The bytes are recorded; replacement characters appear only when they are displayed."""
         ran = await shell(sandbox, r"printf '\377\000\376ok'")
 
         assert ran.output == b"\xff\x00\xfeok"
         assert ran.text == "\ufffd\0\ufffdok"
 
     async def test_long_output_keeps_its_start_and_its_end(self, sandbox: Sandbox) -> None:
-        """The command is at the start and the error at the end."""
+        """The start has the context and the end has the error."""
         ran = await shell(
             sandbox, "echo start; head -c 200000 /dev/zero | tr '\\0' x; echo; echo end"
         )
@@ -104,35 +106,35 @@ class SandboxContract(SandboxFiles):
         assert "bytes of output left out" in ran.text
         assert len(ran.output) < LIMITS.output_bytes + 100
 
-    async def test_time_is_limited(self, sandbox: Sandbox) -> None:
-        """What was said until then is not lost."""
+    async def test_a_command_times_out(self, sandbox: Sandbox) -> None:
+        """Output written before the timeout is kept."""
         ran = await shell(sandbox, "echo begun; sleep 1000", timeout_s=1)
 
         assert ran.timed_out
-        assert ran.exit_code == KILLED
+        assert ran.exit_code == 128 + signal.SIGKILL
         assert ran.text == "begun\n"
 
-    async def test_when_time_is_up_nothing_is_left(
+    async def test_a_timeout_ends_every_process_of_the_command(
         self, sandbox: Sandbox, mark: str, left: Callable[[], list[int]]
     ) -> None:
-        """Grandchildren and what detached itself included: they would go on changing files."""
+        """Including grandchildren and detached processes, which would keep changing files."""
         await shell(sandbox, _detaching(mark) + "; sleep 1000", timeout_s=1)
 
         assert await none(left)
 
-    async def test_what_a_command_leaves_in_the_background_ends_with_it(
+    async def test_background_processes_end_with_the_command(
         self, sandbox: Sandbox, mark: str, left: Callable[[], list[int]]
     ) -> None:
-        """Even if it holds the output open, the command's own end counts."""
+        """The end of the command itself counts, even if they hold the output open."""
         ran = await shell(sandbox, _detaching(mark) + "; echo done")
 
         assert (ran.text, ran.timed_out) == ("done\n", False)
         assert await none(left)
 
-    async def test_a_cancelled_command_leaves_nothing(
+    async def test_a_cancelled_command_leaves_no_process(
         self, sandbox: Sandbox, mark: str, left: Callable[[], list[int]]
     ) -> None:
-        """The user interrupts the agent, and means what it is doing."""
+        """Interrupting the agent must also stop its commands."""
         running = asyncio.create_task(shell(sandbox, _detaching(mark) + "; sleep 1000"))
         await until(lambda: len(left()) >= 2)
 
@@ -142,10 +144,10 @@ class SandboxContract(SandboxFiles):
             await running
         assert await none(left)
 
-    async def test_closing_ends_what_is_running(
+    async def test_closing_ends_running_commands(
         self, sandbox: Sandbox, mark: str, left: Callable[[], list[int]]
     ) -> None:
-        """The caller that waits for it learns why."""
+        """The waiting caller learns why."""
         running = asyncio.create_task(shell(sandbox, _detaching(mark) + "; sleep 1000"))
         await until(lambda: len(left()) >= 2)
 
@@ -156,15 +158,15 @@ class SandboxContract(SandboxFiles):
         assert await none(left)
 
     async def test_a_closed_sandbox_runs_nothing(self, sandbox: Sandbox) -> None:
-        """And closing it again does no harm."""
+        """Closing it again is harmless."""
         await sandbox.close()
         await sandbox.close()
 
         with pytest.raises(Unavailable):
             await shell(sandbox, "true")
 
-    async def test_commands_run_at_once(self, sandbox: Sandbox, folder: str) -> None:
-        """Each waits for the other's file: one after the other, both would wait for ever."""
+    async def test_commands_run_concurrently(self, sandbox: Sandbox, folder: str) -> None:
+        """Each waits for the other's file, so both would hang if they ran one after the other."""
         meet = "touch {0}/{1}; until [ -e {0}/{2} ]; do sleep 0.05; done; echo {1}"
 
         first, second = await asyncio.gather(
@@ -175,14 +177,14 @@ class SandboxContract(SandboxFiles):
         assert (first.text, second.text) == ("one\n", "two\n")
 
     async def test_memory_is_limited(self, sandbox: Sandbox) -> None:
-        """A leak ends the command and not the machine."""
+        """A leak ends the command, not the machine."""
         ran = await shell(sandbox, "set -o pipefail; head -c 300M /dev/zero | tail | wc -c")
 
         assert sandbox.describe().memory is not Held.NOT
         assert ran.exit_code != 0
 
     async def test_processes_are_limited(self, sandbox: Sandbox) -> None:
-        """A fork bomb stays small, and the sandbox goes on after it."""
+        """A fork bomb stays small, and the sandbox remains usable."""
         many = (
             "for i in $(seq 80); do sleep 30 & done 2>/dev/null; jobs -p | wc -l; kill $(jobs -p)"
         )
@@ -191,7 +193,7 @@ class SandboxContract(SandboxFiles):
         assert sandbox.describe().processes is Held.NOT or "80" not in ran.text
         assert (await shell(sandbox, "echo well")).text == "well\n"
 
-    async def test_files_are_limited(self, sandbox: Sandbox, folder: str) -> None:
+    async def test_file_size_is_limited(self, sandbox: Sandbox, folder: str) -> None:
         """No single file fills the disk."""
         ran = await shell(sandbox, "head -c 20M /dev/zero >big; stat -c %s big", cwd=folder)
 
@@ -208,15 +210,15 @@ class SandboxContract(SandboxFiles):
             {"env": {"A": "\0"}},
         ],
     )
-    async def test_what_cannot_be_run_is_refused(
+    async def test_an_invalid_command_is_refused(
         self, sandbox: Sandbox, wrong: dict[str, object]
     ) -> None:
-        """The caller's mistake is named before anything starts."""
+        """The caller's error is reported before anything starts."""
         with pytest.raises(Incorrect):
             await shell(sandbox, "true", **wrong)
 
-    async def test_it_says_what_it_is(self, sandbox: Sandbox) -> None:
-        """003-R162: its own filesystem has an id, and its mounts say so."""
+    async def test_it_describes_itself(self, sandbox: Sandbox) -> None:
+        """003-R162: its private filesystem has an id, which its mounts refer to."""
         described = sandbox.describe()
 
         assert described.isolates == sandbox.mounts.sandboxed
@@ -224,12 +226,15 @@ class SandboxContract(SandboxFiles):
 
     @pytest.fixture
     def mark(self) -> str:
-        """Seconds that only this test's processes sleep, by which the host knows them."""
+        """The sleep duration that identifies this test's processes on the host."""
         return f"98{os.getpid()}{int.from_bytes(os.urandom(3), 'big')}"
 
     @pytest.fixture
     def left(self, mark: str) -> Callable[[], list[int]]:
-        """Which of them are alive: the host sees the processes of every sandbox."""
+        """The processes with this mark that are still running.
+
+        The host sees those of every sandbox.
+        """
         return lambda: [pid for pid in pids() if words(pid)[:2] == ["sleep", mark]]
 
 

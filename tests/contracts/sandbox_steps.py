@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ctxmgr.core.mounts import MountMapping
-from ctxmgr.core.sandbox import Bind, Limits, Ran, Sandbox
+from ctxmgr.core.files.mounts import MountMapping
+from ctxmgr.core.sandbox import Bind, CommandResult, Limits, Sandbox
 
 SECONDS: Final = 20
 """For a command that ends by itself at once, and for a container on a busy machine to start."""
@@ -22,12 +22,12 @@ def bind(agent: str, host: Path, *, writable: bool = True) -> Bind:
     return Bind(mapping=mapping, writable=writable)
 
 
-async def shell(sandbox: Sandbox, command: str, **others: object) -> Ran:
+async def shell(sandbox: Sandbox, command: str, **others: object) -> CommandResult:
     return await sandbox.run(command, **{"cwd": "/", "timeout_s": SECONDS, **others})  # type: ignore[arg-type]
 
 
 def pids() -> list[int]:
-    return [int(each.name) for each in Path("/proc").glob("[0-9]*")]
+    return [int(process.name) for process in Path("/proc").glob("[0-9]*")]
 
 
 def words(pid: int) -> list[str]:

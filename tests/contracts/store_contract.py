@@ -1,60 +1,59 @@
-"""Every Store keeps these promises.
+"""The contract of every ``Store``.
 
-One class for all that a handle promises by itself, one for what two handles on one database
-promise each other, one for a handle that declares more. A store's test module subclasses them
-and provides
+One class is for a single handle, one for two handles on one database, and one for a handle that
+is opened again with more kinds. The test module of a store subclasses them and provides
 
-    store, another_store    open handles that know ``corner.kinds``
-    reopen                  opens a handle that knows the kinds it is given
+    store, another_store    open handles that declare ``namespace.kinds``
+    reopen                  opens a handle that declares the given kinds
 
-and nothing else: what a store answers does not depend on which store it is.
+and nothing else, because all stores give the same answers.
 """
 
 import pytest
 
-from tests.contracts.contract_batches import BatchesContract
-from tests.contracts.contract_commits import CommitsContract
-from tests.contracts.contract_feed import FeedContract
-from tests.contracts.contract_find import FindContract
-from tests.contracts.contract_find_refusals import FindRefusalsContract
-from tests.contracts.contract_history import HistoryContract
-from tests.contracts.contract_keys import KeysContract
-from tests.contracts.contract_matches import MatchesContract
-from tests.contracts.contract_points import PointsContract
-from tests.contracts.contract_questions import QuestionsContract
-from tests.contracts.contract_refusals import RefusalsContract
-from tests.contracts.contract_sharing import ReopenedStoreContract, SharedStoreContract
-from tests.contracts.contract_tasks import ClosingContract, TasksContract
-from tests.contracts.contract_valid_time import ValidTimeContract
-from tests.contracts.contract_values import ValuesContract
-from tests.contracts.corner import Corner
+from tests.contracts.namespace import Namespace
+from tests.contracts.store_as_of import AsOfContract
+from tests.contracts.store_commits import CommitsContract
+from tests.contracts.store_concurrency import ClosingContract, ConcurrencyContract
+from tests.contracts.store_feed import FeedContract
+from tests.contracts.store_find import FindContract
+from tests.contracts.store_find_errors import FindErrorsContract
+from tests.contracts.store_get_many import GetManyContract
+from tests.contracts.store_history import HistoryContract
+from tests.contracts.store_invalid_arguments import InvalidArgumentsContract
+from tests.contracts.store_invalid_writes import InvalidWritesContract
+from tests.contracts.store_keys import KeysContract
+from tests.contracts.store_matches import MatchesContract
+from tests.contracts.store_two_clients import ReopenedStoreContract, SharedStoreContract
+from tests.contracts.store_valid_time import ValidTimeContract
+from tests.contracts.store_values import ValuesContract
 
-__all__ = ["ReopenedStoreContract", "SharedStoreContract", "StoreContract", "WithCorner"]
+__all__ = ["ReopenedStoreContract", "SharedStoreContract", "StoreContract", "WithNamespace"]
 
 
-class WithCorner:
+class WithNamespace:
     @pytest.fixture
-    def corner(self) -> Corner:
+    def namespace(self) -> Namespace:
         """Ids and a kind that no other test uses."""
-        return Corner()
+        return Namespace()
 
 
 class StoreContract(
-    WithCorner,
+    WithNamespace,
     CommitsContract,
     KeysContract,
     MatchesContract,
     ValidTimeContract,
-    PointsContract,
-    BatchesContract,
+    AsOfContract,
+    GetManyContract,
     HistoryContract,
     FindContract,
-    FindRefusalsContract,
+    FindErrorsContract,
     FeedContract,
     ValuesContract,
-    RefusalsContract,
-    QuestionsContract,
-    TasksContract,
+    InvalidWritesContract,
+    InvalidArgumentsContract,
+    ConcurrencyContract,
     ClosingContract,
 ):
-    """What one handle promises."""
+    """The guarantees of a single handle."""

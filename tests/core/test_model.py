@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 import pytest
 
 from ctxmgr.core.model import (
+    AnswerDone,
+    AnswerPart,
     Charge,
     Cost,
-    Ended,
     Flow,
     Ledger,
-    Piece,
     Question,
     Request,
-    Said,
     Stop,
+    TextDelta,
     Usage,
     ask,
     follow,
@@ -35,14 +35,14 @@ class Parrot:
     breaks: bool = False
     asked: list[Request] = field(default_factory=list)
 
-    async def stream(self, request: Request) -> AsyncGenerator[Piece, None]:
+    async def stream(self, request: Request) -> AsyncGenerator[AnswerPart, None]:
         self.asked.append(request)
-        yield Said(text=request.payload[:2])
+        yield TextDelta(text=request.payload[:2])
         if self.breaks:
             raise AnswerLost("broken")
-        yield Said(text=request.payload[2:])
+        yield TextDelta(text=request.payload[2:])
         charge = Charge(purpose=request.purpose, model=self.name, usage=USAGE)
-        yield Ended(reply={}, stop=Stop.DONE, charge=charge)
+        yield AnswerDone(reply={}, stop=Stop.DONE, charge=charge)
 
 
 async def test_a_question_gets_a_text_and_a_price() -> None:

@@ -1,4 +1,4 @@
-"""A scripted model for the OpenAI Agents SDK, which keeps what it was asked."""
+"""A scripted model for the OpenAI Agents SDK that records its requests."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
@@ -12,14 +12,14 @@ from openai.types.responses import (
 
 
 class ScriptedModel(Model):
-    """Answers as its script says, one output for each request."""
+    """Returns one scripted output for each request."""
 
     def __init__(self, outputs: Iterable[Any]) -> None:
         self._outputs = iter(outputs)
-        self.asked: list[Any] = []
+        self.inputs: list[Any] = []
 
     async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:  # noqa: A002
-        self.asked.append(input)
+        self.inputs.append(input)
         return ModelResponse(output=[next(self._outputs)], usage=Usage(), response_id=None)
 
     def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
@@ -27,9 +27,9 @@ class ScriptedModel(Model):
 
 
 def says(text: str) -> ResponseOutputMessage:
-    words = ResponseOutputText(text=text, type="output_text", annotations=[])
+    content = ResponseOutputText(text=text, type="output_text", annotations=[])
     return ResponseOutputMessage(
-        id="m", content=[words], role="assistant", status="completed", type="message"
+        id="m", content=[content], role="assistant", status="completed", type="message"
     )
 
 

@@ -1,6 +1,6 @@
-"""Stores for the shims, of either technology, and names that no other test uses.
+"""Stores of both technologies for the integrations, and names that no other test uses.
 
-The XTDB server is shared by all tests, so whatever a framework lets us name is named anew.
+The XTDB server is shared by all tests, so sessions, scopes and threads get unique names.
 """
 
 import uuid
@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ctxmgr import Store, connect, open_store
-from ctxmgr.core.client import Client
-from ctxmgr.integrations.kinds import KINDS
+from ctxmgr.core.client.client import Client
+from ctxmgr.integrations.document_kinds import KINDS
 
 
 @pytest.fixture
 async def store(store_url: str) -> AsyncIterator[Store]:
-    """A store that declares what each shim finds by."""
+    """A store with the document kinds of all integrations."""
     async with await open_store(store_url, kinds=KINDS) as store:
         yield store
 
@@ -28,5 +28,5 @@ async def client(store_url: str) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def name() -> str:
-    """Of a session, a scope, a thread or a namespace."""
+    """A unique name for a session, scope, thread or namespace."""
     return f"n-{uuid.uuid4().hex[:12]}"

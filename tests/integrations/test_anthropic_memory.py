@@ -1,4 +1,4 @@
-"""Anthropic's memory tool on a store, called as the real package's tool runner calls it."""
+"""Anthropic's memory tool on a store, called like from the package's tool runner."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from tests.models.model_server import ModelServer, says
 from tests.models.wire import Call, Text
 
 
-async def call(tool: MemoryTool, command: str, **given: Any) -> str:
-    answer = await tool.call({"command": command, **given})
-    assert isinstance(answer, str)
-    return answer
+async def call(tool: MemoryTool, command: str, **arguments: Any) -> str:
+    output = await tool.call({"command": command, **arguments})
+    assert isinstance(output, str)
+    return output
 
 
-async def test_what_is_created_can_be_viewed_with_numbered_lines(store: Store, name: str) -> None:
+async def test_a_file_is_viewed_with_numbered_lines(store: Store, name: str) -> None:
     """The model refers to lines by the numbers it is shown."""
     tool = MemoryTool(store, scope=name)
 
@@ -30,7 +30,7 @@ async def test_what_is_created_can_be_viewed_with_numbered_lines(store: Store, n
 
 
 async def test_a_folder_lists_two_levels_and_no_hidden_names(store: Store, name: str) -> None:
-    """The model looks at its folder first, and must not be flooded by it."""
+    """The model views its folder first, and a long list would fill the prompt."""
     tool = MemoryTool(store, scope=name)
     for path in ("a/b/c/deep.md", "a/near.md", ".hidden"):
         await call(tool, "create", path=f"/memories/{path}", file_text="x" * 1536)
@@ -49,8 +49,8 @@ async def test_a_folder_lists_two_levels_and_no_hidden_names(store: Store, name:
     )
 
 
-async def test_text_is_replaced_where_it_stands_once(store: Store, name: str) -> None:
-    """A replacement that could mean two places changes neither."""
+async def test_text_is_replaced_if_it_occurs_once(store: Store, name: str) -> None:
+    """An ambiguous replacement changes nothing."""
     tool, path = MemoryTool(store, scope=name), "/memories/a"
     await call(tool, "create", path=path, file_text="red\nblue\nred")
 
@@ -63,8 +63,8 @@ async def test_text_is_replaced_where_it_stands_once(store: Store, name: str) ->
     assert answer.endswith("     1\tred\n     2\tgreen\n     3\tred")
 
 
-async def test_lines_are_inserted_after_the_one_that_is_named(store: Store, name: str) -> None:
-    """Zero is before the first line; a line beyond the end is refused."""
+async def test_lines_are_inserted_after_the_given_line(store: Store, name: str) -> None:
+    """Zero is before the first line; a line beyond the end is rejected."""
     tool, path = MemoryTool(store, scope=name), "/memories/a"
     await call(tool, "create", path=path, file_text="one\n")
 
@@ -76,10 +76,8 @@ async def test_lines_are_inserted_after_the_one_that_is_named(store: Store, name
     assert "1\tzero\n     2\tone\n     3\ttwo" in await call(tool, "view", path=path)
 
 
-async def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(
-    store: Store, name: str
-) -> None:
-    """Folders are names; what they hold goes with them, in one transaction."""
+async def test_a_folder_is_renamed_and_deleted_with_its_files(store: Store, name: str) -> None:
+    """All files of a folder change in one transaction."""
     tool = MemoryTool(store, scope=name)
     for path in ("a/one", "a/b/two", "ab"):
         await call(tool, "create", path=f"/memories/{path}", file_text=path)
@@ -93,8 +91,8 @@ async def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(
     assert listed.splitlines()[1:] == ["2B\t/memories", "2B\t/memories/ab"]
 
 
-async def test_nothing_that_was_remembered_is_ever_lost(store: Store, name: str) -> None:
-    """D9: every version stays, also of a file that the model deleted."""
+async def test_every_version_of_a_file_is_kept(store: Store, name: str) -> None:
+    """D9: even those of a file that the model deleted."""
     tool, path = MemoryTool(store, scope=name), "/memories/a"
     await call(tool, "create", path=path, file_text="first")
     await call(tool, "str_replace", path=path, old_str="first", new_str="second")
@@ -102,7 +100,7 @@ async def test_nothing_that_was_remembered_is_ever_lost(store: Store, name: str)
 
     history = await store.history(f"memory_file:{name}:{path}", corrections=True)
 
-    texts = [each.document and each.document["text"] for each in history.entries]
+    texts = [entry.document and entry.document["text"] for entry in history.entries]
     assert texts == ["first", "second", None]
 
 
@@ -123,8 +121,10 @@ async def test_nothing_that_was_remembered_is_ever_lost(store: Store, name: str)
         "",
     ],
 )
-async def test_a_path_that_leaves_the_folder_is_refused(store: Store, name: str, path: str) -> None:
-    """The tool's documentation asks for it, whatever stands behind the paths."""
+async def test_a_path_that_leaves_the_folder_is_rejected(
+    store: Store, name: str, path: str
+) -> None:
+    """The tool's documentation demands it."""
     tool = MemoryTool(store, scope=name)
 
     with pytest.raises(ToolError):
@@ -134,7 +134,7 @@ async def test_a_path_that_leaves_the_folder_is_refused(store: Store, name: str,
 
 
 @pytest.mark.parametrize(
-    ("command", "given"),
+    ("command", "arguments"),
     [
         ("create", {"path": "/memories/a", "file_text": "again"}),
         ("create", {"path": "/memories", "file_text": "x"}),
@@ -146,32 +146,32 @@ async def test_a_path_that_leaves_the_folder_is_refused(store: Store, name: str,
         ("rename", {"old_path": "/memories/a", "new_path": "/memories/a/b"}),
     ],
 )
-async def test_what_cannot_be_done_is_told_to_the_model(
-    store: Store, name: str, command: str, given: dict[str, Any]
+async def test_errors_are_reported_to_the_model(
+    store: Store, name: str, command: str, arguments: dict[str, Any]
 ) -> None:
-    """It can then do something else; nothing has changed."""
+    """Nothing has changed, and the model can react."""
     tool = MemoryTool(store, scope=name)
     await call(tool, "create", path="/memories/a", file_text="a")
     await call(tool, "create", path="/memories/b", file_text="b")
 
     with pytest.raises(ToolError):
-        await call(tool, command, **given)
+        await call(tool, command, **arguments)
 
     assert (await call(tool, "view", path="/memories/a")).endswith("\ta")
 
 
-async def test_a_file_that_changed_meanwhile_is_not_overwritten(
+async def test_a_concurrent_change_is_not_overwritten(
     store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two agents on one memory must not undo each other's work unseen."""
+    """Two agents with one memory must not undo each other's changes."""
     tool, path = MemoryTool(store, scope=name), "/memories/a"
     await call(tool, "create", path=path, file_text="one")
     read = tool._files.read
 
     async def read_then_lose_the_race(path: str) -> tuple[str, str | None]:
-        found = await read(path)
-        await tool._files.write(path, "theirs", token=found[1])
-        return found
+        text, token = await read(path)
+        await tool._files.write(path, "theirs", token=token)
+        return text, token
 
     monkeypatch.setattr(tool._files, "read", read_then_lose_the_race)
 
@@ -182,7 +182,7 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(
 
 
 async def test_the_packages_own_runner_calls_it(store: Store, name: str) -> None:
-    """The whole way: a server asks for the tool, the runner calls it, the server hears of it."""
+    """End to end: the model calls the tool, the runner executes it, the model gets the result."""
     use = Call("memory", {"command": "create", "path": "/memories/tea", "file_text": "likes tea"})
     async with (
         ModelServer() as server,

@@ -1,4 +1,4 @@
-"""What only some people install: never imported by anything else, and named where it is missing."""
+"""Optional packages: imported only by their integration, and named if they are missing."""
 
 import subprocess
 import sys
@@ -8,22 +8,22 @@ import pytest
 
 from tests.components import ROOT
 
-SHIMS = {
+INTEGRATIONS = {
     "anthropic_memory": ("anthropic", "anthropic"),
-    "langgraph_checkpoints": ("langgraph", "langgraph"),
-    "langgraph_store": ("langgraph", "langgraph"),
+    "langgraph.checkpointer": ("langgraph", "langgraph"),
+    "langgraph.store": ("langgraph", "langgraph"),
     "openai_agents": ("agents", "openai-agents"),
     "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
     "telemetry": ("opentelemetry", "opentelemetry"),
 }
-"""Each shim, the module that it needs, and the extra that installs it."""
+"""Each integration, the module that it needs, and the extra that installs it."""
 
 
-@pytest.mark.parametrize("shim", SHIMS)
-def test_a_missing_package_is_named_with_the_extra_that_brings_it(shim: str) -> None:
-    """Whoever forgot to install something is told what to type."""
-    needed, extra = SHIMS[shim]
-    code = f"import sys; sys.modules[{needed!r}] = None; import ctxmgr.integrations.{shim}"
+@pytest.mark.parametrize("name", INTEGRATIONS)
+def test_a_missing_package_is_named_with_its_extra(name: str) -> None:
+    """The error contains the command that installs it."""
+    needed, extra = INTEGRATIONS[name]
+    code = f"import sys; sys.modules[{needed!r}] = None; import ctxmgr.integrations.{name}"
 
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
 
@@ -31,18 +31,19 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(shim: str) -> 
     assert f"pip install 'ctxmgr[{extra}]'" in run.stderr
 
 
-def test_every_extra_that_is_named_exists() -> None:
-    """A line to copy that installs nothing would help nobody."""
+def test_every_named_extra_exists() -> None:
+    """The command in the error must work."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-    assert set(project["optional-dependencies"]) >= {extra for _, extra in SHIMS.values()}
+    assert set(project["optional-dependencies"]) >= {extra for _, extra in INTEGRATIONS.values()}
 
 
 def test_importing_ctxmgr_imports_no_framework() -> None:
-    """Nobody waits for what they do not use."""
-    named = sorted({needed for needed, _ in SHIMS.values()})
+    """Imports of optional packages take time."""
+    modules = sorted({needed for needed, _ in INTEGRATIONS.values()})
     code = (
-        f"import sys, ctxmgr, ctxmgr.surfaces.cli; print([n for n in {named} if n in sys.modules])"
+        "import sys, ctxmgr, ctxmgr.surfaces.terminal.cli; "
+        f"print([n for n in {modules} if n in sys.modules])"
     )
 
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

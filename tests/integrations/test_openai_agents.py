@@ -1,10 +1,10 @@
-"""The OpenAI Agents SDK on our sessions, with the real package and a scripted model."""
+"""The OpenAI Agents SDK on ctxmgr sessions, with the real package and a scripted model."""
 
 import pytest
 from agents import Agent, RunConfig, Runner, Session, SessionSettings, SQLiteSession, function_tool
 
 from ctxmgr import Conflict
-from ctxmgr.core.client import Client
+from ctxmgr.core.client.client import Client
 from ctxmgr.integrations.openai_agents import AgentsSession
 from tests.integrations.agents_models import ScriptedModel, calls, says
 
@@ -22,7 +22,7 @@ def agent(*outputs: object) -> tuple[Agent, ScriptedModel]:
     return Agent(name="geographer", model=model, tools=[capital]), model
 
 
-async def test_it_is_a_session_as_the_sdk_defines_one(client: Client, name: str) -> None:
+async def test_it_implements_the_sdks_session_protocol(client: Client, name: str) -> None:
     """The SDK checks the protocol at run time."""
     session = await AgentsSession.open(client, name)
 
@@ -31,8 +31,8 @@ async def test_it_is_a_session_as_the_sdk_defines_one(client: Client, name: str)
     assert await session.pop_item() is None
 
 
-async def test_a_second_run_is_shown_what_the_first_one_said(client: Client, name: str) -> None:
-    """What a session is for: the model sees the conversation, tool calls and all."""
+async def test_a_second_run_sees_the_first_one(client: Client, name: str) -> None:
+    """The model sees the whole conversation, including tool calls."""
     session = await AgentsSession.open(client, name)
     first, _ = agent(calls("capital", '{"country": "Peru"}', call_id="c1"), says("Lima."))
     second, model = agent(says("Yes."))
@@ -40,16 +40,14 @@ async def test_a_second_run_is_shown_what_the_first_one_said(client: Client, nam
 
     await Runner.run(second, "Are you sure?", session=session, run_config=QUIET)
 
-    shown = [each.get("output") or each.get("content") for each in model.asked[0]]
-    assert shown[0] == "What is the capital of Peru?"
-    assert "the capital of Peru is Lima" in shown
-    assert shown[-1] == "Are you sure?"
+    sent = [item.get("output") or item.get("content") for item in model.inputs[0]]
+    assert sent[0] == "What is the capital of Peru?"
+    assert "the capital of Peru is Lima" in sent
+    assert sent[-1] == "Are you sure?"
 
 
-async def test_items_come_back_exactly_as_the_sdks_own_session_gives_them(
-    client: Client, name: str
-) -> None:
-    """Whoever changes over from the SDK's SQLite session notices no difference."""
+async def test_items_are_the_same_as_from_the_sdks_own_session(client: Client, name: str) -> None:
+    """A program can replace the SDK's SQLite session without changes."""
     ours, theirs = await AgentsSession.open(client, name), SQLiteSession(name)
     for session in (ours, theirs):
         script = calls("capital", '{"country": "Peru"}', call_id="c1"), says("Lima.")
@@ -63,7 +61,7 @@ async def test_items_come_back_exactly_as_the_sdks_own_session_gives_them(
 
 
 async def test_a_tool_call_is_an_object_of_the_session(client: Client, name: str) -> None:
-    """Its output can be looked up, folded and shown again like any other's."""
+    """Its output can be looked up, folded and activated like any other."""
     session = await AgentsSession.open(client, name)
     script = calls("capital", '{"country": "Peru"}', call_id="c1"), says("Lima.")
 
@@ -75,8 +73,8 @@ async def test_a_tool_call_is_an_object_of_the_session(client: Client, name: str
     assert "Peru?" in resumed.context().text()
 
 
-async def test_nothing_that_is_popped_or_cleared_is_erased(client: Client, name: str) -> None:
-    """D9: forgetting is state; the chat still holds it, and so does the history of the state."""
+async def test_popped_and_cleared_items_are_not_erased(client: Client, name: str) -> None:
+    """D9: hiding is state; the chat and the history of the state keep everything."""
     session = await AgentsSession.open(client, name)
     await session.add_items(
         [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
@@ -96,10 +94,10 @@ async def test_nothing_that_is_popped_or_cleared_is_erased(client: Client, name:
     )
 
 
-async def test_another_process_goes_on_where_this_one_stopped(client: Client, name: str) -> None:
-    """Popped items stay popped, and the settings' limit counts what is shown."""
+async def test_another_process_continues_the_session(client: Client, name: str) -> None:
+    """Popped items stay hidden, and the limit counts visible items."""
     session = await AgentsSession.open(client, name)
-    items = [{"role": "user", "content": each} for each in ("one", "two", "three")]
+    items = [{"role": "user", "content": text} for text in ("one", "two", "three")]
     await session.add_items(items)
     await session.pop_item()
     await client.pause(name)
@@ -111,13 +109,15 @@ async def test_another_process_goes_on_where_this_one_stopped(client: Client, na
     assert await again.get_items(0) == []
 
 
-async def test_an_output_given_again_replaces_nothing(client: Client, name: str) -> None:
+async def test_a_second_output_of_a_call_does_not_replace_the_first(
+    client: Client, name: str
+) -> None:
     """After a retry the SDK may answer a call twice; the object keeps the first output."""
     session = await AgentsSession.open(client, name)
     call = {"type": "function_call", "call_id": "c1", "name": "capital", "arguments": "{no json"}
     outputs = [
-        {"type": "function_call_output", "call_id": "c1", "output": each}
-        for each in ("one", [{"type": "input_text", "text": "two"}])
+        {"type": "function_call_output", "call_id": "c1", "output": output}
+        for output in ("one", [{"type": "input_text", "text": "two"}])
     ]
 
     await session.add_items([call, *outputs])
@@ -128,7 +128,7 @@ async def test_an_output_given_again_replaces_nothing(client: Client, name: str)
 async def test_a_state_that_another_client_changed_is_a_conflict(
     client: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two that pop at once must not both be given the same item."""
+    """Two concurrent pops must not return the same item."""
     session = await AgentsSession.open(client, name)
     await session.add_items([{"role": "user", "content": "one"}])
     stale = await session._state()

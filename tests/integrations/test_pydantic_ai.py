@@ -1,4 +1,4 @@
-"""pydantic-ai with our history processor: the real package, and a model that is a function."""
+"""pydantic-ai with the history processor: the real package, with a function as model."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from ctxmgr.core.client import Client
-from ctxmgr.core.live_session import LiveSession
+from ctxmgr.core.client.client import Client
+from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.integrations.pydantic_ai import History
 
 LOOK = ToolCallPart("look", {"at": "sky"}, "c1")
@@ -30,10 +30,10 @@ async def session(client: Client, name: str) -> LiveSession:
 
 
 class Scripted:
-    """An agent whose model gives these answers, and keeps what it was asked."""
+    """An agent whose model returns these answers and records its requests."""
 
     def __init__(self, session: LiveSession, *answers: list[Any], **agent: Any) -> None:
-        self.asked: list[list[ModelMessage]] = []
+        self.requests: list[list[ModelMessage]] = []
         self._answers = iter(answers)
         self.history = History(session)
         model = FunctionModel(self._answer)
@@ -42,10 +42,10 @@ class Scripted:
         self.agent.tool_plain(_look)
 
     def text(self, request: int) -> str:
-        return "\n".join(str(part) for each in self.asked[request] for part in each.parts)
+        return "\n".join(str(part) for message in self.requests[request] for part in message.parts)
 
     def _answer(self, messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
-        self.asked.append(messages)
+        self.requests.append(messages)
         return ModelResponse(parts=next(self._answers))
 
 
@@ -57,8 +57,8 @@ def _look(at: str) -> str:
 _look.__name__ = "look"
 
 
-async def test_the_model_sees_what_the_session_shows(session: LiveSession) -> None:
-    """The system prompt, the call's reference and its output, which is active, are ours."""
+async def test_the_model_sees_the_prompt_of_the_session(session: LiveSession) -> None:
+    """The system prompt, the reference to the call and its active output come from the session."""
     scripted = Scripted(session, [LOOK], [TextPart("Blue.")])
 
     result = await scripted.agent.run("What colour is the sky?")
@@ -67,11 +67,11 @@ async def test_the_model_sees_what_the_session_shows(session: LiveSession) -> No
     assert "You are careful." in scripted.text(0)
     assert "the sky is blue" in scripted.text(1)
     assert f"id={session.session_id}:1:c1 type=toolcall tool=look status=ok" in scripted.text(1)
-    assert isinstance(scripted.asked[1][-1], ModelRequest)
+    assert isinstance(scripted.requests[1][-1], ModelRequest)
 
 
-async def test_what_happened_is_stored_as_turns(client: Client, session: LiveSession) -> None:
-    """After a run the session can be resumed by anybody, its last answer with it."""
+async def test_a_run_is_stored_as_turns(client: Client, session: LiveSession) -> None:
+    """After a run any client can resume the session, including its last answer."""
     scripted = Scripted(session, [ThinkingPart("hm"), LOOK], [TextPart("Blue.")])
     result = await scripted.agent.run("What colour is the sky?")
 
@@ -86,8 +86,8 @@ async def test_what_happened_is_stored_as_turns(client: Client, session: LiveSes
 
 
 @pytest.mark.parametrize("kept", [True, False])
-async def test_a_second_run_goes_on_with_the_first(session: LiveSession, *, kept: bool) -> None:
-    """Nothing is told twice, whether or not the end of the first run was kept at once."""
+async def test_a_second_run_continues_the_first(session: LiveSession, *, kept: bool) -> None:
+    """Nothing is repeated, whether or not the end of the first run was stored at once."""
     first = Scripted(session, [TextPart("Hello Anna.")])
     result = await first.agent.run("I am Anna.")
     if kept:
@@ -102,10 +102,10 @@ async def test_a_second_run_goes_on_with_the_first(session: LiveSession, *, kept
     assert "Who am I?" in second.text(0)
 
 
-async def test_a_history_that_was_stored_as_json_is_recognised(
+async def test_messages_restored_from_json_are_recognised(
     client: Client, session: LiveSession
 ) -> None:
-    """Another process has only the messages and the store: the question is in both, told once."""
+    """The question is in the messages and in the store, and must appear once."""
     first = Scripted(session, [TextPart("Hello.")])
     result = await first.agent.run("I am Anna.")
     await client.pause(session.session_id)
@@ -118,8 +118,8 @@ async def test_a_history_that_was_stored_as_json_is_recognised(
     assert [turn.user for turn in again.chat.turns] == ["I am Anna."]
 
 
-async def test_a_history_of_elsewhere_is_taken_in(session: LiveSession) -> None:
-    """Whoever changes over in the middle of a conversation loses none of it."""
+async def test_messages_of_another_history_are_stored(session: LiveSession) -> None:
+    """A program can start to use ctxmgr in the middle of a conversation."""
     past = [
         ModelRequest(parts=[UserPromptPart("I am Anna.")]),
         ModelResponse(parts=[TextPart("Hello Anna.")]),
@@ -133,7 +133,7 @@ async def test_a_history_of_elsewhere_is_taken_in(session: LiveSession) -> None:
 
 
 async def test_the_agents_own_system_prompt_becomes_the_sessions(session: LiveSession) -> None:
-    """What the agent was built with is not lost by showing something else."""
+    """The prompt that the agent was built with must not be lost."""
     scripted = Scripted(session, [TextPart("Yes.")], system_prompt="You are bold.")
 
     await scripted.agent.run("Are you?")
@@ -142,8 +142,8 @@ async def test_the_agents_own_system_prompt_becomes_the_sessions(session: LiveSe
     assert "You are careful." not in scripted.text(0)
 
 
-async def test_media_reach_the_model_in_the_turn_they_are_given(session: LiveSession) -> None:
-    """The session stores texts; a picture is shown once, and named afterwards."""
+async def test_media_are_sent_in_their_own_turn(session: LiveSession) -> None:
+    """The session stores text; later turns contain only the kind of a medium."""
     scripted = Scripted(session, [LOOK], [TextPart("A bird.")])
 
     await scripted.agent.run(["What is it?", ImageUrl("https://example.org/bird.png")])

@@ -1,4 +1,4 @@
-"""OpenTelemetry: what a run tells, collected in memory by the real SDK."""
+"""OpenTelemetry: spans and metrics of a run, collected in memory by the real SDK."""
 
 import asyncio
 import os
@@ -17,20 +17,20 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from ctxmgr import connect
-from ctxmgr.core.model import Charge, Said, Stop, Usage
-from ctxmgr.harness.happenings import Began, Finished, Lost, Opened, Ran
+from ctxmgr.core.model import Charge, Stop, TextDelta, Usage
 from ctxmgr.harness.loop import work
+from ctxmgr.harness.loop_events import AnswerRestarted, RunOpened, ToolRan, TurnEnded, TurnStarted
 from ctxmgr.integrations.telemetry import Telemetry
 from ctxmgr.sandboxes.host import Host
-from tests.models.asking import made
 from tests.models.model_server import KEY, ModelServer, says
+from tests.models.requests import make_model
 from tests.models.wire import USAGE, Call, Text
 
 SECONDS = 120
 
 
 class Collected:
-    """A provider of each kind, and what they were given."""
+    """A tracer and a meter provider with what they collected."""
 
     def __init__(self) -> None:
         self._exporter, self._reader = InMemorySpanExporter(), InMemoryMetricReader()
@@ -48,9 +48,12 @@ class Collected:
     def points(self, name: str) -> list[Any]:
         data = self._reader.get_metrics_data()
         assert data is not None
-        found = (m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics)
+        all_metrics = (m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics)
         return [
-            point for metric in found if metric.name == name for point in metric.data.data_points
+            point
+            for metric in all_metrics
+            if metric.name == name
+            for point in metric.data.data_points
         ]
 
 
@@ -62,9 +65,9 @@ def collected() -> Iterator[Collected]:
     collected.meters.shutdown()
 
 
-def finished(turn: int = 1, *, read: int = 0, new: int = 10) -> Finished:
+def finished(turn: int = 1, *, read: int = 0, new: int = 10) -> TurnEnded:
     usage = Usage(input_tokens=new, cache_read_tokens=read, cache_written_tokens=5, output_tokens=7)
-    return Finished(
+    return TurnEnded(
         turn=turn,
         text="",
         tools=(),
@@ -75,42 +78,42 @@ def finished(turn: int = 1, *, read: int = 0, new: int = 10) -> Finished:
     )
 
 
-async def test_a_real_run_is_told_by_the_conventions(collected: Collected) -> None:
-    """Two calls of the model and a tool between them, with the tokens that the server counted."""
+async def test_a_real_run_follows_the_conventions(collected: Collected) -> None:
+    """Two model calls with a tool call between them, and the tokens that the server reported."""
     sandbox = await Host.start()
     try:
         async with ModelServer() as server, connect("sqlite://:memory:", sandbox=sandbox) as client:
             server.script(says(Call("bash", {"command": "echo 6"})), says(Text("It is 6.")))
             session = await client.start("s1", system_prompt="You are careful.")
             with collected.telemetry() as telemetry:
-                telemetry.hear(Opened(session="s1", turn=1))
-                async with made("anthropic", server) as model:
-                    await work(session, model=model, user="Look.", hear=telemetry.hear)
+                telemetry.on_event(RunOpened(session="s1", turn=1))
+                async with make_model("anthropic", server) as model:
+                    await work(session, model=model, user="Look.", on_event=telemetry.on_event)
     finally:
         await sandbox.close()
 
     names = [span.name for span in collected.spans]
     assert names == ["execute_tool bash", "chat scripted-1", "chat scripted-1"]
-    about = collected.spans[1].attributes
-    assert about["gen_ai.operation.name"] == "chat"
-    assert about["gen_ai.provider.name"] == "anthropic"
-    assert about["gen_ai.conversation.id"] == "s1"
-    assert about["gen_ai.usage.input_tokens"] == sum(
+    attributes = collected.spans[1].attributes
+    assert attributes["gen_ai.operation.name"] == "chat"
+    assert attributes["gen_ai.provider.name"] == "anthropic"
+    assert attributes["gen_ai.conversation.id"] == "s1"
+    assert attributes["gen_ai.usage.input_tokens"] == sum(
         USAGE[n] for n in ("input", "cached", "written")
     )
-    assert about["gen_ai.usage.cache_read.input_tokens"] == USAGE["cached"]
-    assert about["gen_ai.usage.cache_creation.input_tokens"] == USAGE["written"]
-    assert about["gen_ai.usage.output_tokens"] == USAGE["output"]
-    assert about["gen_ai.response.finish_reasons"] == ("tools",)
-    assert about["ctxmgr.section.system_prompt.tokens"] > 0
+    assert attributes["gen_ai.usage.cache_read.input_tokens"] == USAGE["cached"]
+    assert attributes["gen_ai.usage.cache_creation.input_tokens"] == USAGE["written"]
+    assert attributes["gen_ai.usage.output_tokens"] == USAGE["output"]
+    assert attributes["gen_ai.response.finish_reasons"] == ("tools",)
+    assert attributes["ctxmgr.section.system_prompt.tokens"] > 0
 
 
 def test_tokens_and_durations_are_metrics(collected: Collected) -> None:
-    """A dashboard sums them; sessions are no dimension, since there are too many."""
+    """A dashboard sums them; the session is not an attribute, because there are too many."""
     with collected.telemetry() as telemetry:
-        telemetry.hear(Opened(session="s1", turn=1))
-        telemetry.hear(Began(turn=1))
-        telemetry.hear(finished(read=30))
+        telemetry.on_event(RunOpened(session="s1", turn=1))
+        telemetry.on_event(TurnStarted(turn=1))
+        telemetry.on_event(finished(read=30))
 
     tokens = collected.points("gen_ai.client.token.usage")
     assert {p.attributes["gen_ai.token.type"]: p.sum for p in tokens} == {"input": 45, "output": 7}
@@ -122,27 +125,27 @@ def test_tokens_and_durations_are_metrics(collected: Collected) -> None:
     assert "gen_ai.conversation.id" not in duration.attributes
 
 
-@pytest.mark.parametrize(("read", "why"), [(5_000, "prefix"), (0, "beginning")])
-def test_a_broken_prefix_is_told_with_its_reason(collected: Collected, read: int, why: str) -> None:
-    """What cost the most is seen where it happened, in the words of `ctxmgr cache --recorded`."""
+@pytest.mark.parametrize(("read", "reason"), [(5_000, "prefix"), (0, "beginning")])
+def test_a_prefix_break_has_its_reason(collected: Collected, read: int, reason: str) -> None:
+    """The reasons are those of `ctxmgr cache --recorded`."""
     with collected.telemetry() as telemetry:
-        for turn, found in enumerate((8_000, 8_015, read), start=1):
-            telemetry.hear(Began(turn=turn))
-            telemetry.hear(finished(turn, read=found, new=10_000 if turn == 3 else 10))
+        for turn, cached in enumerate((8_000, 8_015, read), start=1):
+            telemetry.on_event(TurnStarted(turn=turn))
+            telemetry.on_event(finished(turn, read=cached, new=10_000 if turn == 3 else 10))
 
     *held, broken = collected.spans
     assert all("ctxmgr.prefix_break.reason" not in span.attributes for span in held)
-    assert broken.attributes["ctxmgr.prefix_break.reason"] == why
+    assert broken.attributes["ctxmgr.prefix_break.reason"] == reason
     (counted,) = collected.points("ctxmgr.prefix.breaks")
-    assert (counted.value, counted.attributes["ctxmgr.prefix_break.reason"]) == (1, why)
+    assert (counted.value, counted.attributes["ctxmgr.prefix_break.reason"]) == (1, reason)
 
 
 def test_a_turn_that_failed_ends_as_an_error(collected: Collected) -> None:
-    """A lost answer is an event of its span; what was raised is its error."""
+    """A lost answer is an event of the span; the exception is its error type."""
     with suppress(ConnectionError), collected.telemetry() as telemetry:
-        telemetry.hear(Began(turn=1))
-        telemetry.hear(Said(text="Let me"))
-        telemetry.hear(Lost(reason="it broke off"))
+        telemetry.on_event(TurnStarted(turn=1))
+        telemetry.on_event(TextDelta(text="Let me"))
+        telemetry.on_event(AnswerRestarted(reason="it broke off"))
         raise ConnectionError
 
     (span,) = collected.spans
@@ -151,12 +154,12 @@ def test_a_turn_that_failed_ends_as_an_error(collected: Collected) -> None:
     assert [event.name for event in span.events] == ["answer_lost"]
 
 
-def test_a_tool_that_failed_is_an_error_of_its_own(collected: Collected) -> None:
-    """The turn itself went well."""
+def test_a_failed_tool_is_an_error_of_its_span(collected: Collected) -> None:
+    """The turn itself succeeded."""
     with collected.telemetry() as telemetry:
-        telemetry.hear(Began(turn=1))
-        telemetry.hear(Ran(tool="bash", ok=False, message="no"))
-        telemetry.hear(finished())
+        telemetry.on_event(TurnStarted(turn=1))
+        telemetry.on_event(ToolRan(tool="bash", ok=False, message="no"))
+        telemetry.on_event(finished())
 
     tool, chat = collected.spans
     assert (tool.name, tool.status.status_code) == ("execute_tool bash", StatusCode.ERROR)
@@ -164,9 +167,9 @@ def test_a_tool_that_failed_is_an_error_of_its_own(collected: Collected) -> None
     assert tool.start_time <= tool.end_time
 
 
-@pytest.mark.parametrize("told", [True, False])
-async def test_run_tells_only_where_it_is_set(tmp_path: Path, *, told: bool) -> None:
-    """Off unless configured: by our setting, and by whoever configures OpenTelemetry."""
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_run_reports_only_if_it_is_enabled(tmp_path: Path, *, enabled: bool) -> None:
+    """It needs the setting, and a configured SDK."""
     program = (
         "from opentelemetry import trace\n"
         "from opentelemetry.sdk.trace import TracerProvider\n"
@@ -174,7 +177,7 @@ async def test_run_tells_only_where_it_is_set(tmp_path: Path, *, told: bool) -> 
         "provider = TracerProvider()\n"
         "provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter()))\n"
         "trace.set_tracer_provider(provider)\n"
-        "from ctxmgr.surfaces.cli import main\n"
+        "from ctxmgr.surfaces.terminal.cli import main\n"
         "main()\n"
     )
     async with ModelServer() as server:
@@ -189,10 +192,10 @@ async def test_run_tells_only_where_it_is_set(tmp_path: Path, *, told: bool) -> 
                 "PATH": os.environ["PATH"],
                 "HOME": str(tmp_path),
                 "ANTHROPIC_API_KEY": KEY,
-                "CTXMGR_TELEMETRY": str(told),
+                "CTXMGR_TELEMETRY": str(enabled),
             },
         )
         out, _ = await asyncio.wait_for(process.communicate(), SECONDS)
 
     assert process.returncode == 0
-    assert (b'"chat scripted-1"' in out) is told
+    assert (b'"chat scripted-1"' in out) is enabled

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import ctxmgr
-from ctxmgr.core.client import Client
-from ctxmgr.core.events import Event, EventId
-from ctxmgr.core.live_session import LiveSession
-from ctxmgr.core.sessions import SETS
-from ctxmgr.core.trackers import TrackerState
+from ctxmgr.core.client.client import Client
+from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.events.events import Event, EventId
+from ctxmgr.core.objects.session_record import SETS
+from ctxmgr.core.tracking.trackers import TrackerState
 from ctxmgr.errors import Conflict, NotFound
 
 SETTLE_SECONDS = 60
@@ -128,7 +128,7 @@ async def _settled(client: Client, session: LiveSession) -> dict[str, TrackerSta
     assert tracking is not None
 
     def states() -> dict[str, TrackerState]:
-        return {each: tracking.state(each) for each in session.sets.session_index}
+        return {entry: tracking.state(entry) for entry in session.sets.session_index}
 
     async with asyncio.timeout(SETTLE_SECONDS):
         await tracking.wait_for(lambda: TrackerState.RESUMED not in states().values())

@@ -7,8 +7,8 @@ one file, two clients of one server, two containers.
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from ctxmgr.core.documents import Document
-from ctxmgr.core.store import AsOf, Commit, FieldType, Kind, Match, Put, Query, Store
+from ctxmgr.core.store.contract import AsOf, Commit, FieldType, Kind, Match, Put, Query, Store
+from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Conflict
 
 Open: TypeAlias = Callable[[], Awaitable[Store]]
@@ -39,14 +39,14 @@ async def _work_and_pause(open_here: Open, mark: str) -> int:
     try:
         files = [_file(mark, number) for number in range(FILES)]
         commit = await store.commit(
-            [Put(_session(mark, [])), Put(_chat(mark, 0)), *(Put(each) for each in files)]
+            [Put(_session(mark, [])), Put(_chat(mark, 0)), *(Put(file) for file in files)]
         )
         for turn in range(1, TURNS + 1):
             commit = await store.commit(
                 [
                     Match(_id(mark, "session"), commit.token),
                     Match(_id(mark, "chat"), commit.token),
-                    Put(_session(mark, [each["xt/id"] for each in files[: turn * 3]])),
+                    Put(_session(mark, [file["xt/id"] for file in files[: turn * 3]])),
                     Put(_chat(mark, turn)),
                 ]
             )
@@ -73,7 +73,7 @@ async def _resume_and_go_on(store: Store, mark: str) -> None:
 
     objects = await store.get_many(wrapper.document["session_index"])
     assert list(objects) == wrapper.document["session_index"]
-    assert [each.document for each in objects.values()] == [_file(mark, n) for n in range(36)]
+    assert [version.document for version in objects.values()] == [_file(mark, n) for n in range(36)]
 
     chat = await store.get(_id(mark, "chat"))
     assert chat is not None
@@ -93,7 +93,7 @@ async def _merge_two_clients(open_here: Open, there: Store, mark: str) -> None:
     here = await open_here()
     try:
         read = [await store.get(_id(mark, "session")) for store in (here, there)]
-        first, second = (each for each in read if each is not None)
+        first, second = (version for version in read if version is not None)
         await here.commit(_adding(first.document, first.token, _id(mark, "file-38")))
         try:
             await there.commit(_adding(second.document, second.token, _id(mark, "file-39")))

@@ -107,6 +107,6 @@ class Shell:
         kept = {
             name: os.environ[name] for name in ("PATH", "LANG", "DOCKER_HOST") if name in os.environ
         }
-        places = {f"XDG_{each}_HOME": str(self.home / each) for each in ("DATA", "STATE", "CONFIG")}
+        places = {f"XDG_{kind}_HOME": str(self.home / kind) for kind in ("DATA", "STATE", "CONFIG")}
         keys = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}
         return {**kept, **places, **keys, "HOME": str(self.home), "COLUMNS": "150"}

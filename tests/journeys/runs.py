@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import ctxmgr
-from ctxmgr.core.client import Client
-from ctxmgr.core.live_session import LiveSession
-from ctxmgr.harness.happenings import Happening
-from ctxmgr.harness.loop import Worked, work
-from ctxmgr.models.choice import HttpModel
-from ctxmgr.sandboxes.starting import start_sandbox
+from ctxmgr.core.client.client import Client
+from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.harness.loop import LoopResult, work
+from ctxmgr.harness.loop_events import LoopEvent
+from ctxmgr.models.open_model import HttpModel
+from ctxmgr.sandboxes.start import start_sandbox
 from tests.components import need
-from tests.models.asking import made
 from tests.models.model_server import ModelServer
+from tests.models.requests import make_model
 
 
 @dataclass
@@ -26,16 +26,16 @@ class Workplace:
     model: HttpModel
     client: Client
     session: LiveSession
-    heard: list[Happening] = field(default_factory=list)
+    heard: list[LoopEvent] = field(default_factory=list)
 
-    async def work(self, user: str = "Do it.", *, turns_max: int = 10) -> Worked:
+    async def work(self, user: str = "Do it.", *, turns_max: int = 10) -> LoopResult:
         """Let the model work, and note what is heard."""
         return await work(
             self.session,
             model=self.model,
             user=user,
             turns_max=turns_max,
-            hear=self.heard.append,
+            on_event=self.heard.append,
         )
 
 
@@ -48,7 +48,7 @@ async def workplace(
     sandbox, directory = await start_sandbox("bubblewrap", folder=project)
     try:
         async with (
-            made(api, server) as model,
+            make_model(api, server) as model,
             ctxmgr.connect(store_url, sandbox=sandbox, directory=directory) as client,
         ):
             yield Workplace(server, model, client, await _session(client, sid))

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from ctxmgr import Window, connect
-from ctxmgr.harness import demo as telling
-from ctxmgr.harness.chapters import Chapter, Demo
-from ctxmgr.harness.demo import run_demo
+from ctxmgr.harness.demo import demo as telling
+from ctxmgr.harness.demo.demo import run_demo
+from ctxmgr.harness.demo.report import Chapter, Demo
 from tests.components import need
 
 
@@ -19,7 +19,7 @@ def told() -> Demo:
 
 
 def chapter(demo: Demo, title: str) -> Chapter:
-    return next(each for each in demo.chapters if title in each.title)
+    return next(candidate for candidate in demo.chapters if title in candidate.title)
 
 
 async def test_an_agent_mends_the_project(store_url: str) -> None:
@@ -101,7 +101,7 @@ async def test_without_bubblewrap_it_says_that_there_is_no_sandbox(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A machine without it still shows everything else, and claims nothing (003-R152)."""
-    monkeypatch.setattr("ctxmgr.harness.workplaces.installed", frozenset)
+    monkeypatch.setattr("ctxmgr.harness.demo.workplace.installed", frozenset)
 
     demo = await run_demo(say=lambda _: None)
 
@@ -120,4 +120,4 @@ async def test_a_tracker_that_notices_nothing_is_told(
     async with connect("sqlite://:memory:") as client:
         session = await client.start(sid, system_prompt="")
         with pytest.raises(telling.Unavailable, match="no tracker noticed"):
-            await telling._noticed(client, session, "never written")
+            await telling._wait_for_text(client, session, "never written")

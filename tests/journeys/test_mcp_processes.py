@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import ctxmgr
-from tests.surfaces.mcp_clients import stdio, value
+from tests.surfaces.mcp.clients import stdio, value
 
 EACH = 8
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ctxmgr.sandboxes.docker import IMAGE
-from ctxmgr.sandboxes.docker_commands import LABEL
+from ctxmgr.sandboxes.docker import IMAGE, LABEL
 from tests.components import need
 from tests.containers.images import has_image, sandbox_image
 from tests.journeys.run_processes import SECONDS, Shell
@@ -82,7 +81,7 @@ async def test_without_an_engine_it_says_so(shell: Shell) -> None:
     )
 
     assert ended.exit_code == 6
-    assert "Docker started no container" in ended.err
+    assert "Docker could not start the container" in ended.err
     assert shell.server.requests == []
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ctxmgr.core.client.tools import INTERRUPTED, Tools
 from ctxmgr.core.model import Usage
-from ctxmgr.core.tools import INTERRUPTED, Tools
 from ctxmgr.errors import AnswerLost, Denied, Incorrect
-from ctxmgr.harness.happenings import Began, Finished, Lost, Ran
-from ctxmgr.harness.loop import ANSWERS_MAX, Outcome
+from ctxmgr.harness.loop import ANSWERS_MAX, LoopOutcome
+from ctxmgr.harness.loop_events import AnswerRestarted, ToolRan, TurnEnded, TurnStarted
 from tests.journeys.runs import Fifo, workplace
 from tests.models.model_server import APIS, ModelServer, breaks, refuse, says
 from tests.models.wire import Call, Text
@@ -38,7 +38,7 @@ async def test_a_model_works_turn_by_turn(
         worked = await place.work("What is the answer?")
         shown = await place.client.prompt_as_of(sid, turn=3)
 
-    assert (worked.outcome, worked.answer) == (Outcome.DONE, "It says 123.")
+    assert (worked.outcome, worked.answer) == (LoopOutcome.DONE, "It says 123.")
     assert (project / "answer").read_text(encoding="utf-8") == "1:2:3\n"
     assert ["1:2:3" in request.text for request in server.requests] == [False, False, True]
     assert "path=/workspace/answer file_type= char_count=6" in shown.text()
@@ -69,10 +69,10 @@ async def test_whoever_watches_hears_what_happens(
         await place.work()
 
     began, *_ = place.heard
-    finished = [each for each in place.heard if isinstance(each, Finished)]
-    assert began == Began(turn=1)
-    assert [each.ok for each in place.heard if isinstance(each, Ran)] == [True]
-    assert [each.tools for each in finished] == [("bash",), ()]
+    finished = [event for event in place.heard if isinstance(event, TurnEnded)]
+    assert began == TurnStarted(turn=1)
+    assert [event.ok for event in place.heard if isinstance(event, ToolRan)] == [True]
+    assert [event.tools for event in finished] == [("bash",), ()]
     assert finished[0].levels == {"active": 1, "metadata": 2, "indexed": 0, "pinned": 0}
     assert finished[1].sections.keys() == {
         *("system_prompt", "metadata_pool", "chat", "active_content"),
@@ -94,7 +94,7 @@ async def test_an_answer_that_breaks_off_is_asked_for_again(
 
     assert worked.answer == "It says 123."
     assert [turn.assistant[0]["text"] for turn in chat.turns] == ["It says 123."]
-    assert sum(isinstance(each, Lost) for each in place.heard) == 1
+    assert sum(isinstance(event, AnswerRestarted) for event in place.heard) == 1
     assert not (project / "answer").exists()
 
 
@@ -122,10 +122,10 @@ async def test_work_has_a_bound(
 
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
         worked = await place.work(turns_max=3)
-        with pytest.raises(Incorrect, match="turns_max is 1 or more"):
+        with pytest.raises(Incorrect, match="turns_max must be at least 1"):
             await place.work(turns_max=0)
 
-    assert worked.outcome is Outcome.TURNS_MAX
+    assert worked.outcome is LoopOutcome.TURNS_MAX
     assert len(worked.turns) == len(place.session.chat.turns) == 3
 
 
@@ -152,8 +152,8 @@ async def test_what_a_model_does_wrong_is_told_to_the_model(
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
         worked = await place.work()
 
-    assert worked.outcome is Outcome.DONE
-    assert [each.ok for each in place.heard if isinstance(each, Ran)] == [False, False]
+    assert worked.outcome is LoopOutcome.DONE
+    assert [event.ok for event in place.heard if isinstance(event, ToolRan)] == [False, False]
     assert "there is no tool 'fly'" in server.requests[1].text
 
 
@@ -186,7 +186,7 @@ async def test_interrupted_while_the_model_speaks_there_is_no_turn(
         worked = await place.work()
 
     assert before == ()
-    assert worked.outcome is Outcome.DONE
+    assert worked.outcome is LoopOutcome.DONE
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -213,7 +213,7 @@ async def test_interrupted_while_a_tool_runs_the_turn_is_whole(
     assert turn.toolcall_ids == (f"{sid}:1:call_0", f"{sid}:1:call_0.2")
     assert INTERRUPTED in server.requests[1].text
     assert "this tool call was not run" in server.requests[1].text
-    assert worked.outcome is Outcome.DONE
+    assert worked.outcome is LoopOutcome.DONE
 
 
 async def test_a_call_that_outlived_its_turn_keeps_its_id(

@@ -154,7 +154,7 @@ async def test_a_session_goes_on_with_a_new_task_and_another_api(shell: Shell) -
     more = await shell.run(*shell.new("Remove it."), "--session", first["session"])
 
     assert idle.exit_code == 2
-    assert "has nothing left to do: give it a new task" in idle.err
+    assert "has nothing left to do; give it a new task" in idle.err
     assert (more.exit_code, more.result["turns"][0]["turn"]) == (0, 3)
     assert shell.server.requests[2].api == "anthropic"
     assert "It says 123." in shell.server.requests[2].text
@@ -180,7 +180,7 @@ async def test_a_refused_key_is_told_and_never_printed(shell: Shell) -> None:
 
     assert (ended.exit_code, ended.out) == (5, "")
     assert "check the API key" in ended.err
-    assert "go on with: ctxmgr run --session run-" in ended.err
+    assert "continue with: ctxmgr run --session run-" in ended.err
     assert KEY not in ended.err
 
 
@@ -216,7 +216,9 @@ async def _stored(shell: Shell, object_id: str) -> dict[str, object]:
 
 def test_the_help_tells_the_bound() -> None:
     """The figure stands in the help and in the loop; they are one figure."""
-    text = (ROOT / "tests" / "surfaces" / "help" / "run.txt").read_text(encoding="utf-8")
+    text = (ROOT / "tests" / "surfaces" / "terminal" / "help" / "run.txt").read_text(
+        encoding="utf-8"
+    )
 
     assert f"default: {TURNS_MAX}." in text
 
@@ -238,7 +240,7 @@ async def test_under_the_economy_policy_what_is_hidden_can_be_recalled(shell: Sh
     asked = [request.text for request in shell.server.requests]
     assert ended.result["outcome"] == "done"
     assert index.stat().st_ino == made, "the index stays beside the store"
-    assert ["the count is at 2345 now" in each for each in asked[:3]] == [False, False, True]
+    assert ["the count is at 2345 now" in request for request in asked[:3]] == [False, False, True]
     assert "tok" in asked[1]
-    assert all("recall(query)" in each for each in asked)
+    assert all("recall(query)" in request for request in asked)
     assert [row["pool"] for row in ended.result["turns"]] == [0, 0, 0]

@@ -45,7 +45,7 @@ async def test_a_bundle_goes_on_in_another_store(
         forked = await client.fork(sid, turn=1, new_session_id=f"{sid}-third")
 
     assert imported == f"{sid}-fork"
-    assert [each.text() for each in again] == sent
+    assert [version.text() for version in again] == sent
     assert "done 2" in prompt
     assert f"{sid}-3" not in prompt
     assert forked.turn == 2

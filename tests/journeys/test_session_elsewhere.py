@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import ctxmgr
-from ctxmgr.core.filesystem_ids import host_filesystem_id
+from ctxmgr.core.files.filesystem_ids import host_filesystem_id
 from tests.journeys.processes import ask
 
 LAPTOP = "the-laptop"
@@ -70,8 +70,8 @@ async def test_each_file_is_reconciled_by_what_can_be_reached(
     assert f"ACTIVE_CONTENT id={extra}\n[deleted]\n" in taken["prompt"]
     assert f"ACTIVE_CONTENT id={notes}\n# notes\n" in taken["prompt"]
     assert f"ACTIVE_CONTENT id={table}\n1,2\n" in taken["prompt"]
-    states = [taken["trackers"][each] for each in (main, extra, notes, table)]
+    states = [taken["trackers"][file] for file in (main, extra, notes, table)]
     assert states == ["attached", "deleted", "attached", "orphaned"]
     async with await ctxmgr.open_store(store_url) as store:
-        histories = [await store.history(each) for each in (main, extra, notes, table)]
+        histories = [await store.history(file) for file in (main, extra, notes, table)]
     assert [len(history.entries) for history in histories] == [2, 2, 1, 1]

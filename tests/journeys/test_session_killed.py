@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import ctxmgr
-from ctxmgr.core.client import Client
-from ctxmgr.core.documents import ID
-from ctxmgr.core.envelopes import OBJECT_KINDS, turn_id
-from ctxmgr.core.events import Event, EventId, TurnFinished
-from ctxmgr.core.objects import from_document
-from ctxmgr.core.store import Store, Transaction
-from ctxmgr.stores.sqlite import SqliteStore
+from ctxmgr.core.client.client import Client
+from ctxmgr.core.events.events import Event, EventId, TurnFinished
+from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.envelope import OBJECT_KINDS, turn_id
+from ctxmgr.core.store.contract import Store, Transaction
+from ctxmgr.core.store.documents import ID
+from ctxmgr.stores.sqlite.store import SqliteStore
 from tests.journeys.harness_process import FileDiary
 from tests.journeys.processes import work_and_be_killed
 
@@ -94,7 +94,7 @@ async def test_a_listener_hears_every_event_once_whenever_it_was_killed(
     fresh = Fresh(since=since)
     async with ctxmgr.connect(store_url, tracking=False, listeners=[fresh]) as client:
         await client.heard()
-    told = [each for each in FileDiary(diary).written() if each != since]
+    told = [event_id for event_id in FileDiary(diary).written() if event_id != since]
     ours = [(n, event_id) for session_id, n, event_id in fresh.turns if session_id == sid]
     assert told == fresh.heard[: len(told)]
     assert [n for n, _ in ours] == list(range(1, TURNS // 2 + 1))
@@ -155,4 +155,4 @@ async def everything(store: Store, after: int | None) -> list[Transaction]:
 
 
 def documents(fed: Iterable[Transaction]) -> Iterable[dict[str, Any]]:
-    return (write.document for each in fed for write in each.writes if write.document)
+    return (write.document for transaction in fed for write in transaction.writes if write.document)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import ctxmgr
-from ctxmgr.core.contents import File
-from ctxmgr.core.documents import Document
-from ctxmgr.core.store import Put
+from ctxmgr.core.objects.file import File
+from ctxmgr.core.store.contract import Put
+from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Corrupt, NotFound
 
 
@@ -44,7 +44,7 @@ async def test_every_prompt_is_made_again_elsewhere(
         with pytest.raises(NotFound):
             await client.prompt_as_of(sid, turn=7)
 
-    assert [each.text() for each in again] == sent
+    assert [version.text() for version in again] == sent
 
 
 async def test_a_record_that_was_altered_proves_nothing(

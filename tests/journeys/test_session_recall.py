@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 import ctxmgr
-from ctxmgr.core.client import Client
-from ctxmgr.core.live_session import LiveSession
-from ctxmgr.core.recall import follow
-from ctxmgr.core.recalled import MARK
-from ctxmgr.core.tools import DEFINITIONS, Tools
+from ctxmgr.core.client.client import Client
+from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.client.recall import MARK, update_index
+from ctxmgr.core.client.tools import DEFINITIONS, Tools
 from ctxmgr.harness.loop import work
 from ctxmgr.stores.fts5 import Fts5Index
-from tests.models.asking import made
 from tests.models.model_server import ModelServer, says
+from tests.models.requests import make_model
 from tests.models.wire import Call, Text
 
 SECRET = "gh" + "p_" + "A1b2" * 9
@@ -141,7 +140,7 @@ async def test_with_an_index_the_tool_is_offered(client: Client) -> None:
     """003-A39: named, read-only, beside the others."""
     session = await client.start("s1", system_prompt="")
 
-    assert [each.name for each in Tools(session).definitions][-1] == "recall"
+    assert [definition.name for definition in Tools(session).definitions][-1] == "recall"
 
 
 async def test_a_deleted_index_is_made_again(client: Client, tmp_path: Path) -> None:
@@ -150,8 +149,8 @@ async def test_a_deleted_index_is_made_again(client: Client, tmp_path: Path) -> 
     await ran(session, 1, "alpha\n")
     index = await Fts5Index.open(tmp_path / "another.search")
 
-    assert await follow(client.store, index) > 0
-    assert await follow(client.store, index) == 0
+    assert await update_index(client.store, index) > 0
+    assert await update_index(client.store, index) == 0
     assert [hit.object_id for hit in await index.search("alpha", limit=5)] == ["call-1"]
     await index.close()
 
@@ -160,11 +159,11 @@ async def test_an_index_of_another_store_is_made_anew(client: Client, tmp_path: 
     """A restored or replaced store must not be searched with the old one's words."""
     await ran(await client.start("s1", system_prompt=""), 1, "alpha\n")
     index = await Fts5Index.open(tmp_path / "shared.search")
-    await follow(client.store, index)
+    await update_index(client.store, index)
     async with ctxmgr.connect("sqlite://:memory:") as other:
         await ran(await other.start("s2", system_prompt=""), 2, "beta\n")
 
-        await follow(other.store, index)
+        await update_index(other.store, index)
 
     assert await index.search("alpha", limit=5) in ((), [])
     assert [hit.object_id for hit in await index.search("beta", limit=5)] == ["call-2"]
@@ -176,7 +175,7 @@ async def test_a_model_in_the_loop_recalls(tmp_path: Path) -> None:
     call = Call("recall", {"query": "assertion"})
     async with (
         ModelServer() as server,
-        made("anthropic", server) as model,
+        make_model("anthropic", server) as model,
         ctxmgr.connect("sqlite://:memory:", search=tmp_path / "s.search") as client,
     ):
         session = await client.start("s1", system_prompt="")

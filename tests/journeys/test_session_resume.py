@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import ctxmgr
-from ctxmgr.core import resuming
-from ctxmgr.core.envelopes import session_object_id
+from ctxmgr.core.client import reconcile
+from ctxmgr.core.objects.envelope import session_object_id
 from ctxmgr.errors import Incorrect, NotFound
 
 FOREIGN = "another-machine"
@@ -59,7 +59,7 @@ async def test_files_are_reconciled_and_sets_stay(
         assert f"ACTIVE_CONTENT id={files['src/main.py']}\nprint('two')\n" in prompt
         assert f"ACTIVE_CONTENT id={files['src/extra.py']}\n[deleted]\n" in prompt
         assert "path=/other/notes.md file_type=md char_count=8\n" in prompt
-        assert [await versions(client, each) for each in files.values()] == [2, 2, 1]
+        assert [await versions(client, file) for file in files.values()] == [2, 2, 1]
         assert await versions(client, f"{sid}-1") == 1
         assert client.reconciliation(sid).done
 
@@ -80,7 +80,7 @@ async def test_what_cannot_be_reached_is_orphaned_and_stays(
 
         assert f"ACTIVE_CONTENT id={files['src/main.py']}\nprint('one')\n" in prompt
         assert set(client.reconciliation(sid).orphaned) == set(files.values())
-        assert [await versions(client, each) for each in files.values()] == [1, 1, 1]
+        assert [await versions(client, file) for file in files.values()] == [1, 1, 1]
 
 
 async def test_stubs_stay_unread_when_a_session_is_resumed(
@@ -172,7 +172,7 @@ async def test_a_session_of_many_batches_comes_back_whole(
     store_url: str, sid: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some are read while others are proven, and all keep their order (003-R115, 003-R120)."""
-    monkeypatch.setattr(resuming, "READ_BATCH", 2)
+    monkeypatch.setattr(reconcile, "READ_BATCH", 2)
     async with ctxmgr.connect(store_url) as client:
         session = await client.start(sid, system_prompt="")
         for number in range(9):

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import ctxmgr
-from ctxmgr.core.filesystem_ids import host_filesystem_id
-from ctxmgr.core.mounts import MountMapping
+from ctxmgr.core.client.tools import Tools
+from ctxmgr.core.files.filesystem_ids import host_filesystem_id
+from ctxmgr.core.files.mounts import MountMapping
 from ctxmgr.core.sandbox import Bind
-from ctxmgr.core.tools import Tools
 from ctxmgr.sandboxes.bubblewrap import Bubblewrap
 from tests.components import need
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import ctxmgr
-from ctxmgr.core.hashes import file_hash
-from ctxmgr.core.secrets import Secrets
+from ctxmgr.core.objects.hashes import file_hash
+from ctxmgr.core.secrets.masking import Secrets
 
 SECRET = "gh" + "p_" + "A1b2" * 9
 TEXT = f"token: {SECRET}\n"

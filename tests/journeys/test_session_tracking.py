@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import ctxmgr
-from ctxmgr.core.client import Client
-from ctxmgr.core.live_session import LiveSession
-from ctxmgr.core.trackers import TrackerState
+from ctxmgr.core.client.client import Client
+from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.tracking.trackers import TrackerState
 
 
 def mount(project: Path) -> list[dict[str, Any]]:

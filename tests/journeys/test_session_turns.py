@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import ctxmgr
-from ctxmgr.core.parts import text_part, toolcall_part
-from ctxmgr.core.store import AsOf
+from ctxmgr.core.objects.answers import text_part, toolcall_part
+from ctxmgr.core.store.contract import AsOf
 from ctxmgr.errors import Conflict, Denied, Incorrect, NotContent, NotFound
 
 
@@ -29,7 +29,7 @@ async def test_a_prompt_has_its_four_sections(store_url: str, sid: str, project:
 
         prompt = await session.render("And now?")
 
-    stub = next(each for each in session.sets.metadata_pool if each != f"{sid}-1")
+    stub = next(entry for entry in session.sets.metadata_pool if entry != f"{sid}-1")
     assert prompt == (
         "Be careful.\n\n"
         f"id={stub} type=file path=/workspace/src/extra.py file_type=py [unread]\n"
@@ -219,8 +219,8 @@ async def test_a_turn_is_given_to_each_api(store_url: str, sid: str) -> None:
         anthropic = await session.render(form="anthropic")
         openai = await session.render(form="openai")
 
-    assert [each["role"] for each in anthropic["messages"]] == ["user", "assistant", "user"]
-    assert [each["role"] for each in openai["messages"]] == [
+    assert [message["role"] for message in anthropic["messages"]] == ["user", "assistant", "user"]
+    assert [message["role"] for message in openai["messages"]] == [
         *("system", "user", "assistant", "tool", "user")
     ]
 
@@ -368,7 +368,7 @@ async def test_what_is_shown_leaves_objects_as_they_are(
             await act(file.object_id)
 
         history = await client.store.history(file.object_id)
-        writes = [each for part in await client.store.feed(after=before) for each in part.writes]
+        writes = [write for part in await client.store.feed(after=before) for write in part.writes]
 
     (entry,) = history.entries
     assert entry.document is not None

@@ -11,9 +11,9 @@ from typing import Final
 import psutil
 import pytest
 
-from ctxmgr.core.store import Store
-from ctxmgr.stores.sqlite import SqliteStore
-from ctxmgr.stores.xtdb import XtdbStore
+from ctxmgr.core.store.contract import Store
+from ctxmgr.stores.sqlite.store import SqliteStore
+from ctxmgr.stores.xtdb.store import XtdbStore
 from tests.components import ROOT
 from tests.journeys.pause_resume import JOURNEY_KINDS, pause_and_resume
 
@@ -87,21 +87,21 @@ async def _commit_until(sent: signal.Signals, url: str, mark: str) -> list[int]:
     )
     assert process.stdout is not None
     first = [await process.stdout.readline() for _ in range(20)]
-    family = [process.pid, *(each.pid for each in psutil.Process(process.pid).children())]
+    family = [process.pid, *(child.pid for child in psutil.Process(process.pid).children())]
     process.send_signal(sent)
     rest = await asyncio.wait_for(process.stdout.read(), STOP_WITHIN_S)
     code = await asyncio.wait_for(process.wait(), STOP_WITHIN_S)
     assert code == 130
-    assert [each for each in family if psutil.pid_exists(each)] == []
+    assert [pid for pid in family if psutil.pid_exists(pid)] == []
     return [int(line) for line in b"".join([*first, rest]).splitlines()]
 
 
 async def _assert_whole(store: Store, mark: str, acknowledged: list[int]) -> None:
     halves = [
         [
-            (each.sequence, each.document["n"])
-            for each in (await store.history(f"{mark}-{half}", corrections=True)).entries
-            if each.document
+            (entry.sequence, entry.document["n"])
+            for entry in (await store.history(f"{mark}-{half}", corrections=True)).entries
+            if entry.document
         ]
         for half in "ab"
     ]

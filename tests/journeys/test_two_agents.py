@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import ctxmgr
-from ctxmgr.core.client import Client
-from ctxmgr.core.filesystem_ids import host_filesystem_id
-from ctxmgr.core.live_session import LiveSession
-from ctxmgr.core.mounts import MountMapping
+from ctxmgr.core.client.client import Client
+from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.client.tools import Tools
+from ctxmgr.core.files.filesystem_ids import host_filesystem_id
+from ctxmgr.core.files.mounts import MountMapping
 from ctxmgr.core.sandbox import Bind
-from ctxmgr.core.tools import Tools
 from ctxmgr.sandboxes.bubblewrap import Bubblewrap
 from tests.components import need
 
@@ -40,7 +40,7 @@ class Agent:
     def object_at(self, path: str) -> str:
         """The id of the one line of the pool that shows this path."""
         lines = self.session.context().pool.rope.text.splitlines()
-        (line,) = (each for each in lines if f" path={path} " in each)
+        (line,) = (entry for entry in lines if f" path={path} " in entry)
         return line.partition(" ")[0].removeprefix("id=")
 
 
@@ -109,8 +109,8 @@ async def test_two_agents_work_at_once_and_each_keeps_its_own(
 
         assert notes == two.object_at("/src/notes.md")
         assert notes not in one.session.sets.active_set
-        for each in (one, two):
-            own = [f"{each.session.session_id}-read-{n}" for n in range(1, 5)]
-            assert list(each.session.chat.toolcall_refs) == own
-            assert set(each.session.sets.session_index) == {notes, *own}
+        for worker in (one, two):
+            own = [f"{worker.session.session_id}-read-{n}" for n in range(1, 5)]
+            assert list(worker.session.chat.toolcall_refs) == own
+            assert set(worker.session.sets.session_index) == {notes, *own}
         assert len((await one.client.store.history(notes)).entries) == 2

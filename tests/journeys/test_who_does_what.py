@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import ctxmgr
-from ctxmgr.core.parts import text_part, toolcall_part
-from ctxmgr.core.tools import Tools
+from ctxmgr.core.client.tools import Tools
+from ctxmgr.core.objects.answers import text_part, toolcall_part
 from ctxmgr.sandboxes.host import Host
 
 

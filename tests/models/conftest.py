@@ -1,12 +1,12 @@
-"""What tests of models share: a scripted server, and a model of each API that asks it."""
+"""Fixtures for tests of models: a scripted server, and a model of each API that uses it."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from ctxmgr.models.choice import HttpModel
-from tests.models.asking import made
+from ctxmgr.models.open_model import HttpModel
 from tests.models.model_server import APIS, ModelServer
+from tests.models.requests import make_model
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ async def server() -> AsyncIterator[ModelServer]:
 
 @pytest.fixture
 def waits() -> list[float]:
-    """How long the model would have waited between its tries."""
+    """The seconds that the model would have waited between attempts."""
     return []
 
 
@@ -25,10 +25,10 @@ def waits() -> list[float]:
 async def model(
     request: pytest.FixtureRequest, server: ModelServer, waits: list[float]
 ) -> AsyncIterator[HttpModel]:
-    """A model of each API; it notes its pauses instead of making them."""
+    """A model of each API that records its pauses instead of waiting."""
 
     async def wait(seconds: float) -> None:
         waits.append(seconds)
 
-    async with made(request.param, server, wait=wait) as model:
+    async with make_model(request.param, server, wait=wait) as model:
         yield model

@@ -1,10 +1,10 @@
-"""A model's server on loopback that says what it is told to, in both APIs. Touches the network.
+"""A scripted model server on loopback for both APIs. Touches the network.
 
     async with ModelServer() as server:
         server.script(refuse(429), says(Text("Hello")))     # one reply for each request
 
-It refuses what the providers refuse: a tool call that the next message does not answer. A reply
-can break off after some of its events, by a cut connection or politely, or stay silent for good.
+Like the providers, it rejects a tool call without a result in the next message. A reply can break
+off after some of its events: the connection is closed, the reply ends early, or nothing follows.
 """
 
 import asyncio
@@ -29,28 +29,28 @@ class Request:
 
     @property
     def text(self) -> str:
-        """All that the model was sent, to look for words in."""
+        """The whole request body as text."""
         return json.dumps(self.body, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer, or a refusal."""
+    """One answer, or an error."""
 
     parts: tuple[Text | Call, ...] = ()
     stop: str | None = None
     events_max: int | None = None
-    """Only so many events are sent; None: all."""
+    """The number of events that are sent; None for all."""
     then: Literal["end", "cut", "hang"] = "end"
-    """After that: the reply ends as HTTP wants it, the connection breaks, or nothing comes."""
+    """What follows: a proper end of the reply, a closed connection, or nothing."""
     alter: Callable[[str], str] = lambda event: event
-    """Changes each event on its way."""
+    """Changes each event before it is sent."""
     bytes_at_once: int | None = None
-    """So many bytes go into each chunk on the wire; None: a whole event."""
+    """The size of chunks on the wire; None for one chunk per event."""
     status: int = 200
     headers: tuple[str, ...] = ()
     body: str | None = None
-    """Of a refusal."""
+    """The body of an error."""
 
 
 def says(*parts: Text | Call, stop: str | None = None) -> Reply:
@@ -58,12 +58,12 @@ def says(*parts: Text | Call, stop: str | None = None) -> Reply:
 
 
 def refuse(status: int, *headers: str, body: str | None = None) -> Reply:
-    said = json.dumps({"type": "error", "error": {"type": "some_error", "message": "not now"}})
-    return Reply(status=status, headers=headers, body=body or said)
+    default = json.dumps({"type": "error", "error": {"type": "some_error", "message": "not now"}})
+    return Reply(status=status, headers=headers, body=body or default)
 
 
 def breaks(reply: Reply, *, after: int, then: Literal["end", "cut", "hang"]) -> Reply:
-    """The reply, broken off after some of its events."""
+    """Return the reply, broken off after some of its events."""
     return replace(reply, events_max=after, then=then)
 
 
@@ -71,14 +71,14 @@ def breaks(reply: Reply, *, after: int, then: Literal["end", "cut", "hang"]) -> 
 class ModelServer:
     requests: list[Request] = field(default_factory=list)
     silent: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a reply has come to the point where it hangs."""
+    """Set when a reply hangs."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a client left a reply that hangs."""
+    """Set when the client closed a reply that hangs."""
     port: int = 0
     _replies: list[Reply] = field(default_factory=list)
 
     def script(self, *replies: Reply) -> None:
-        """Say these, one after the other, and then nothing more."""
+        """Set the replies to the next requests; further requests are errors."""
         self._replies = list(replies)
 
     def base_url(self, api: str) -> str:
@@ -95,11 +95,11 @@ class ModelServer:
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         request = await _read(reader)
         self.requests.append(request)
-        fault = _illegal(request)
+        violation = _violation(request)
         nothing = refuse(400, body="the script has ended")
         reply = self._replies.pop(0) if self._replies else nothing
-        if fault is not None:
-            reply = refuse(400, body=fault)
+        if violation is not None:
+            reply = refuse(400, body=violation)
         if reply.body is not None:
             writer.write(_refusal(reply))
             await writer.drain()
@@ -124,7 +124,7 @@ class ModelServer:
             return False
         if reply.then == "hang":
             self.silent.set()
-            await reader.read()  # until the client goes
+            await reader.read()  # until the client disconnects
             self.gone.set()
             return False
         writer.write(b"0\r\n\r\n")
@@ -157,29 +157,29 @@ async def _read(reader: asyncio.StreamReader) -> Request:
     return Request({"/v1/messages": "anthropic"}.get(path, "openai"), headers, body)
 
 
-def _illegal(request: Request) -> str | None:
-    """What a provider would refuse: a call that is not answered in the next message."""
+def _violation(request: Request) -> str | None:
+    """Return why a provider would reject the request: a call without a result."""
     messages = request.body["messages"]
     for message, following in zip(messages, [*messages[1:], {}], strict=True):
-        asked, answered = _asked(message), _answered(following, messages, message)
-        if asked - answered:
-            return f"the tool calls {sorted(asked - answered)} are not answered"
+        missing = _calls(message) - _results(following, messages, message)
+        if missing:
+            return f"the tool calls {sorted(missing)} have no results"
     return None
 
 
-def _asked(message: dict[str, Any]) -> set[str]:
+def _calls(message: dict[str, Any]) -> set[str]:
     blocks = message["content"] if isinstance(message["content"], list) else []
-    calls = [each["id"] for each in blocks if each["type"] == "tool_use"]
-    return {*calls, *(each["id"] for each in message.get("tool_calls") or ())}
+    uses = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    return {*uses, *(call["id"] for call in message.get("tool_calls") or ())}
 
 
-def _answered(
-    following: dict[str, Any], messages: list[dict[str, Any]], asking: dict[str, Any]
+def _results(
+    following: dict[str, Any], messages: list[dict[str, Any]], calling: dict[str, Any]
 ) -> set[str]:
-    """Anthropic wants all results in the next message, OpenAI a message for each."""
+    """Anthropic expects all results in the next message, OpenAI one message for each."""
     if following.get("role") == "tool":
-        rest = messages[messages.index(asking) + 1 :]
-        return {each["tool_call_id"] for each in rest if each["role"] == "tool"}
+        rest = messages[messages.index(calling) + 1 :]
+        return {message["tool_call_id"] for message in rest if message["role"] == "tool"}
     blocks = following.get("content")
     results = blocks if isinstance(blocks, list) else []
-    return {each["tool_use_id"] for each in results if each["type"] == "tool_result"}
+    return {block["tool_use_id"] for block in results if block["type"] == "tool_result"}

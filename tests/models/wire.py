@@ -1,4 +1,4 @@
-"""What the two model APIs put on the wire for one answer, event by event, as their docs show it."""
+"""The events that the two model APIs send for one answer, as in their documentation."""
 
 import json
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ class Call:
     tool: str
     args: dict[str, Any] = field(default_factory=dict)
     id: str = "call_0"
-    """The same for all, as small models do."""
+    """The same for all calls, as some small models do."""
 
 
 def anthropic(parts: tuple[Text | Call, ...], stop: str | None = None) -> list[str]:
-    """The events of an Anthropic answer."""
+    """Return the events of an Anthropic answer."""
     usage = {
         "input_tokens": USAGE["input"],
         "cache_read_input_tokens": USAGE["cached"],
@@ -44,7 +44,7 @@ def anthropic(parts: tuple[Text | Call, ...], stop: str | None = None) -> list[s
 
 
 def openai(parts: tuple[Text | Call, ...], stop: str | None = None) -> list[str]:
-    """The chunks of a chat completion."""
+    """Return the chunks of a chat completion."""
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     calls = [part for part in parts if isinstance(part, Call)]
     for part in parts:
@@ -94,6 +94,6 @@ def _named(event: dict[str, Any]) -> str:
     return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
 
 
-def _chunk(choices: list[dict[str, Any]], **besides: Any) -> str:
-    chunk = {"id": "c-1", "object": "chat.completion.chunk", "model": "scripted-1", **besides}
+def _chunk(choices: list[dict[str, Any]], **fields: Any) -> str:
+    chunk = {"id": "c-1", "object": "chat.completion.chunk", "model": "scripted-1", **fields}
     return f"data: {json.dumps({**chunk, 'choices': choices}, ensure_ascii=False)}\n\n"

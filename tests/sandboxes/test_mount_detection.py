@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from ctxmgr.core.filesystem_ids import container_filesystem_id, device_filesystem_id
-from ctxmgr.core.mounts import MountMapping, Mounts, Place
+from ctxmgr.core.files.filesystem_ids import container_filesystem_id, device_filesystem_id
+from ctxmgr.core.files.mounts import FileLocation, MountMapping, Mounts
 from ctxmgr.errors import Incorrect
 from ctxmgr.sandboxes.mount_detection import (
     container_id,
-    merged,
+    location_by_device,
+    merge,
     mounts_from_inspect,
     mounts_from_mountinfo,
     parse_mountinfo,
-    place_by_device,
-    visible,
+    visible_mounts,
 )
 from tests.components import ROOT
 from tests.sandboxes.programs import SYSTEM, need_bubblewrap
@@ -54,16 +54,16 @@ def test_the_mounts_of_a_real_sandbox_are_found(name: str) -> None:
     places = {path: mounts.forward(path) for path in AGENT_PATHS}
 
     assert {
-        path: (place.filesystem_id, place.path) for path, place in places.items()
+        path: (location.filesystem_id, location.path) for path, location in places.items()
     } == AGENT_PATHS
-    assert {path: place.on_host for path, place in places.items()} == {
+    assert {path: location.on_host for path, location in places.items()} == {
         path: filesystem_id == "host" for path, (filesystem_id, _) in AGENT_PATHS.items()
     }
 
 
 @pytest.mark.parametrize("name", ["inspect", "docker-20.10.mountinfo"])
-def test_a_volume_lies_on_the_host_and_a_tmpfs_does_not(name: str) -> None:
-    """003-R154, 003-R162: an engine keeps volumes in a folder of its own."""
+def test_a_volume_is_on_the_host_and_a_tmpfs_is_not(name: str) -> None:
+    """003-R154, 003-R162: an engine keeps volumes in its own folder."""
     mounts = detected(name)
 
     cached = "/var/lib/docker/volumes/example-cache/_data/x"
@@ -79,7 +79,7 @@ def test_a_containers_overlay_is_its_own_though_the_host_has_mounted_it() -> Non
 
 
 def test_a_sandbox_that_shows_the_whole_host_shows_it_as_such() -> None:
-    """003-R163: bubblewrap's simplest profile binds the root, with a /proc and /dev of its own."""
+    """003-R163: bubblewrap's simplest profile binds the root, with its own /proc and /dev."""
     sandbox = (
         "75 47 254:0 / / ro - ext4 /dev/vda ro\n"
         "77 75 0:43 / /proc rw - proc proc rw\n"
@@ -88,7 +88,7 @@ def test_a_sandbox_that_shows_the_whole_host_shows_it_as_such() -> None:
 
     mounts = mounts_from_mountinfo(sandbox, host=HOST_INFO, host_id="host", own_id="own")
 
-    assert mounts.forward("/home/me/a") == Place(
+    assert mounts.forward("/home/me/a") == FileLocation(
         filesystem_id="host", path="/home/me/a", on_host=True
     )
     assert not mounts.forward("/proc/self/environ").on_host
@@ -96,7 +96,7 @@ def test_a_sandbox_that_shows_the_whole_host_shows_it_as_such() -> None:
 
 
 def test_what_is_mounted_over_is_not_seen() -> None:
-    """003-R160: the kernel lists mounts that nobody can reach any more."""
+    """003-R160: the kernel lists mounts that can no longer be reached."""
     listed = (
         "1 0 8:1 / / rw - ext4 d rw\n"
         "2 1 8:2 / /w/inner rw - ext4 d rw\n"
@@ -105,7 +105,7 @@ def test_what_is_mounted_over_is_not_seen() -> None:
         "5 4 8:5 /a\\040b /w/x\\134y rw shared:1 - ext4 d rw\n"
     )
 
-    seen = list(visible(parse_mountinfo(listed)))
+    seen = list(visible_mounts(parse_mountinfo(listed)))
 
     assert [(mount.device, mount.point) for mount in seen] == [
         ("8:1", "/"),
@@ -116,7 +116,7 @@ def test_what_is_mounted_over_is_not_seen() -> None:
 
 
 def test_a_mount_whose_folder_was_deleted_is_not_looked_up() -> None:
-    """003-A12: another folder may stand at that path now."""
+    """003-A12: another folder may be at that path now."""
     sandbox = "1 0 0:9 / / rw - overlay o rw\n2 1 254:0 /srv/x//deleted /w rw - ext4 d rw"
 
     mounts = mounts_from_mountinfo(sandbox, host=HOST_INFO, host_id="host", own_id="own")
@@ -129,11 +129,11 @@ def test_what_the_harness_declares_comes_first() -> None:
     mine = MountMapping(agent_prefix="/workspace", canonical_prefix="/mine", filesystem_id="share")
     declared = Mounts.of_sandbox([mine], own_id="mine")
 
-    mounts = merged(declared, detected("inspect"))
+    mounts = merge(declared, detected("inspect"))
 
     assert mounts.forward("/workspace/a").path == "/mine/a"
     assert mounts.forward("/workspace/data/a").path == "/srv/example/my data/a"
-    assert mounts.forward("/workspace/tmp/a") == Place(
+    assert mounts.forward("/workspace/tmp/a") == FileLocation(
         filesystem_id="mine", path="/workspace/tmp/a", on_host=False
     )
 
@@ -147,15 +147,17 @@ def test_what_the_harness_declares_comes_first() -> None:
         ("/models/a", 65024, "undeclared"),
     ],
 )
-def test_an_undeclared_mount_is_told_by_its_device(path: str, device: int, expected: str) -> None:
-    """003-R154, 003-R160: a stat tells it anyway; where it lies on the host is not guessed."""
+def test_an_undeclared_mount_is_identified_by_its_device(
+    path: str, device: int, expected: str
+) -> None:
+    """003-R154, 003-R160: a stat reports it anyway; its path on the host is not guessed."""
     undeclared = device_filesystem_id("own", device=device)
 
-    place = place_by_device(
+    location = location_by_device(
         detected("inspect"), path, device=device, own_device=41, device_id=undeclared
     )
 
-    assert place.filesystem_id == (undeclared if expected == "undeclared" else expected)
+    assert location.filesystem_id == (undeclared if expected == "undeclared" else expected)
 
 
 def test_a_container_names_itself() -> None:
@@ -175,8 +177,8 @@ def test_what_is_no_inspection_is_refused(inspected: object) -> None:
     "line", ["", "1 2 3", "1 0 8:1 / /  rw ext4", "a 0 8:1 / / rw - ext4 d rw"]
 )
 def test_what_is_no_mountinfo_is_refused(line: str) -> None:
-    """003-R160: a half-read line would give every file below it a wrong place."""
-    with pytest.raises(Incorrect, match="is no line of mountinfo"):
+    """003-R160: a misread line would give every file below it a wrong location."""
+    with pytest.raises(Incorrect, match="is not a line of mountinfo"):
         list(parse_mountinfo(f"{line}\n\n"))
 
 

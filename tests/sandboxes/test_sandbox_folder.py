@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ctxmgr.core.mount_settings import read_mappings
-from ctxmgr.core.mounts import Mounts
+from ctxmgr.core.files.mount_settings import read_mappings
+from ctxmgr.core.files.mounts import Mounts
 from tests.components import ROOT
 
 EXAMPLES = sorted((ROOT / "sandbox" / "mounts").glob("*.json"))
@@ -19,6 +19,6 @@ def test_an_example_of_mounts_is_taken_as_it_is(example: Path) -> None:
 
     mounts = Mounts.of_sandbox(read_mappings(values, host_id="host"), own_id="own")
 
-    place = mounts.forward("/workspace/src/main.py")
-    assert (place.filesystem_id, place.path) == ("host", "/home/me/project/src/main.py")
-    assert mounts.reverse(place) == "/workspace/src/main.py"
+    location = mounts.forward("/workspace/src/main.py")
+    assert (location.filesystem_id, location.path) == ("host", "/home/me/project/src/main.py")
+    assert mounts.reverse(location) == "/workspace/src/main.py"

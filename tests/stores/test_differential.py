@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from ctxmgr.bench.disagreements import disagreements
-from ctxmgr.bench.histories import HISTORY_KIND, random_history
-from ctxmgr.core.store import Store
-from ctxmgr.stores.sqlite import SqliteStore
-from ctxmgr.stores.xtdb import XtdbStore
+from ctxmgr.bench.stores.agreement import disagreements
+from ctxmgr.bench.stores.histories import HISTORY_KIND, random_history
+from ctxmgr.core.store.contract import Store
+from ctxmgr.stores.sqlite.store import SqliteStore
+from ctxmgr.stores.xtdb.store import XtdbStore
 
 HISTORIES: Final = int(os.environ.get("CTXMGR_TEST_HISTORIES", "200"))
 AT_ONCE: Final = 8
@@ -59,7 +59,7 @@ async def _differences(one: Store, other: Store, seeds: range) -> list[str]:
         async with gate:
             return await disagreements(one, other, random_history(seed, mark=f"{mark}-{seed}"))
 
-    found = [each for several in await asyncio.gather(*map(compare, seeds)) for each in several]
-    for each in found[:5]:
-        print(each)  # noqa: T201 - read by whoever sees the test fail
-    return [each.splitlines()[0] for each in found[:20]]
+    found = [value for several in await asyncio.gather(*map(compare, seeds)) for value in several]
+    for version in found[:5]:
+        print(version)  # noqa: T201 - read by whoever sees the test fail
+    return [version.splitlines()[0] for version in found[:20]]

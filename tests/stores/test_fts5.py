@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxmgr import Corrupt, Incorrect
-from ctxmgr.core.search import Entry, Position
-from ctxmgr.stores.fts5 import Fts5Index, _matching
+from ctxmgr.core.store.search_index import IndexPosition, SearchEntry
+from ctxmgr.stores.fts5 import Fts5Index, _match_expression
 
 TEXTS = {
     "camel": "def openConnection(hostName): pass",
@@ -29,12 +29,12 @@ async def index(tmp_path: Path) -> AsyncIterator[Fts5Index]:
 
 
 async def put(index: Fts5Index, texts: dict[str, str | None], sequence: int = 1) -> bool:
-    entries = [Entry(object_id=name, sequence=sequence, text=texts[name]) for name in texts]
+    entries = [SearchEntry(object_id=name, sequence=sequence, text=texts[name]) for name in texts]
     at = await index.position()
-    return await index.put(entries, after=at, position=Position("store", sequence))
+    return await index.put(entries, after=at, position=IndexPosition("store", sequence))
 
 
-async def found(index: Fts5Index, query: str) -> list[str]:
+async def found_ids(index: Fts5Index, query: str) -> list[str]:
     return [hit.object_id for hit in await index.search(query, limit=10)]
 
 
@@ -53,42 +53,42 @@ async def found(index: Fts5Index, query: str) -> list[str]:
 )
 async def test_words_are_found_in_names_and_paths(index: Fts5Index, query: str, name: str) -> None:
     """An agent remembers half a name, in some spelling."""
-    assert await found(index, query) == [name]
+    assert await found_ids(index, query) == [name]
 
 
 async def test_the_best_match_comes_first(index: Fts5Index) -> None:
-    """Only a few are shown."""
+    """Only the first few results are shown."""
     await put(index, {"one": "port", "two": "port timeout", "three": "x " * 500 + "port"}, 2)
 
-    assert await found(index, "port timeout") == ["two", "snake", "one", "three"]
+    assert await found_ids(index, "port timeout") == ["two", "snake", "one", "three"]
 
 
 async def test_a_newer_version_replaces_the_one_before(index: Fts5Index) -> None:
     """What a file no longer says is not found in it."""
     await put(index, {"snake": "retry_never = 1", "prose": None}, 2)
 
-    assert await found(index, "timeout") == []
-    assert await found(index, "never") == ["snake"]
-    assert await found(index, "cafe") == []
+    assert await found_ids(index, "timeout") == []
+    assert await found_ids(index, "never") == ["snake"]
+    assert await found_ids(index, "cafe") == []
 
 
 async def test_only_what_is_wanted_is_found(index: Fts5Index) -> None:
-    """A session sees what it has met, and nothing of its neighbours."""
+    """A session finds only the objects it has seen."""
     hits = await index.search("nine timeout connection", limit=10, wanted={"prose"}.__contains__)
 
     assert [hit.object_id for hit in hits] == ["prose"]
 
 
-async def test_whoever_was_slower_learns_that_the_index_has_moved(tmp_path: Path) -> None:
+async def test_a_put_fails_if_another_process_has_moved_the_index(tmp_path: Path) -> None:
     """Two processes follow one store; neither may leave a gap for the other."""
     one, two = [await Fts5Index.open(tmp_path / "s.db") for _ in range(2)]
-    entry = Entry(object_id="a", sequence=1, text="alpha")
+    entry = SearchEntry(object_id="a", sequence=1, text="alpha")
 
-    first = await one.put([entry], after=None, position=Position("store", 1))
-    second = await two.put([entry], after=None, position=Position("store", 5))
+    first = await one.put([entry], after=None, position=IndexPosition("store", 1))
+    second = await two.put([entry], after=None, position=IndexPosition("store", 5))
 
     assert (first, second) == (True, False)
-    assert await two.position() == Position("store", 1)
+    assert await two.position() == IndexPosition("store", 1)
     await one.close()
     await two.close()
 
@@ -97,21 +97,21 @@ async def test_what_was_put_is_there_after_reopening(tmp_path: Path, index: Fts5
     """A store of a year is not read again at every start."""
     again = await Fts5Index.open(tmp_path / "search.db")
 
-    assert await again.position() == Position("store", 1)
-    assert await found(again, "timeout") == ["snake"]
+    assert await again.position() == IndexPosition("store", 1)
+    assert await found_ids(again, "timeout") == ["snake"]
     await again.close()
 
 
 async def test_a_cleared_index_is_empty(index: Fts5Index) -> None:
-    """It is derived: beginning anew loses nothing."""
+    """It is derived data, so clearing it loses nothing."""
     await index.clear()
 
     assert await index.position() is None
-    assert await found(index, "timeout") == []
+    assert await found_ids(index, "timeout") == []
 
 
-async def test_an_index_of_another_layout_is_made_anew(tmp_path: Path, index: Fts5Index) -> None:
-    """Nobody migrates what can be derived."""
+async def test_an_index_of_another_layout_is_rebuilt(tmp_path: Path, index: Fts5Index) -> None:
+    """Derived data is rebuilt rather than migrated."""
     with apsw.Connection(str(tmp_path / "search.db")) as file:
         file.execute("PRAGMA user_version = 77")
 
@@ -122,7 +122,7 @@ async def test_an_index_of_another_layout_is_made_anew(tmp_path: Path, index: Ft
 
 
 async def test_a_file_of_another_program_is_not_touched(tmp_path: Path) -> None:
-    """A mistyped path must not cost somebody their database."""
+    """A mistyped path must not damage another database."""
     theirs = tmp_path / "theirs.db"
     with apsw.Connection(str(theirs)) as file:
         file.execute("CREATE TABLE precious (x); INSERT INTO precious VALUES (1)")
@@ -134,14 +134,14 @@ async def test_a_file_of_another_program_is_not_touched(tmp_path: Path) -> None:
 
 
 async def test_a_damaged_index_says_that_it_may_be_deleted(tmp_path: Path) -> None:
-    """It is the one file of ours that may be."""
+    """Only this file can be deleted without loss."""
     (tmp_path / "bad.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5_000)
 
     with pytest.raises(Corrupt, match="delete the file"):
         await Fts5Index.open(tmp_path / "bad.db")
 
 
-async def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+async def test_a_missing_folder_is_incorrect(tmp_path: Path) -> None:
     """Who is at fault, and what to do."""
     with pytest.raises(Incorrect, match="folder does not exist"):
         await Fts5Index.open(tmp_path / "no" / "s.db")
@@ -149,12 +149,12 @@ async def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
 def test_no_query_is_an_error(query: str) -> None:
-    """Models write quotes, operators and half sentences; FTS5 has a language of its own."""
+    """Models write quotes, operators and half sentences; FTS5 has a query syntax."""
     connection = apsw.Connection(":memory:")
     connection.execute("CREATE VIRTUAL TABLE word USING fts5(text, parts)")
-    asked = _matching(query)
+    expression = _match_expression(query)
 
-    if asked:
-        connection.execute("SELECT * FROM word WHERE word MATCH ?", (asked,)).fetchall()
+    if expression:
+        connection.execute("SELECT * FROM word WHERE word MATCH ?", (expression,)).fetchall()
 
-    assert asked.count('"') % 2 == 0
+    assert expression.count('"') % 2 == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from ctxmgr.surfaces.cli import COMMANDS
+from ctxmgr.surfaces.terminal.cli import COMMANDS
 from tests.surfaces.worked_sessions import Worked, work_three_turns
 
 
@@ -16,7 +16,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine on which ctxmgr was never used."""
     for name in ("DATA", "STATE", "CONFIG"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
-    for name in [each for each in os.environ if each.startswith("CTXMGR_")]:
+    for name in [variable for variable in os.environ if variable.startswith("CTXMGR_")]:
         if name != "CTXMGR_XTDB_LIB":
             monkeypatch.delenv(name)
     (tmp_path / "work").mkdir()

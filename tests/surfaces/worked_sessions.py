@@ -10,7 +10,7 @@ from click.testing import Result
 
 import ctxmgr
 from ctxmgr import File, Put, to_document
-from ctxmgr.core.parts import text_part, toolcall_part
+from ctxmgr.core.objects.answers import text_part, toolcall_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ async def work_three_turns(url: str, project: Path) -> Worked:
         sent.append(await session.render("Thank you."))
         await session.end_turn("You are welcome.")
         known = {notes.object_id, f"{sid}-1", f"{sid}-2"}
-        (stub,) = [each for each in session.sets.metadata_pool if each not in known]
+        (stub,) = [item for item in session.sets.metadata_pool if item not in known]
         await client.pause(sid)
     return Worked(
         url=url, sid=sid, project=project, notes=notes.object_id, stub=stub, sent=tuple(sent)
@@ -63,7 +63,7 @@ async def discover(worked: Worked, file: File) -> str:
     async with ctxmgr.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
         await client.store.commit([Put(to_document(file))])
         session = await client.visit(worked.sid)
-        await session.state.save(lambda sets, _: sets.discover(file.object_id))
+        await session.state.save(lambda sets, _: sets.add((file.object_id,)))
     return file.object_id
 
 

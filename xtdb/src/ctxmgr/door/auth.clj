@@ -1,7 +1,7 @@
 (ns ctxmgr.door.auth
-  "Who may come in: an optional shared token, an optional JSON Web Key Set. Pure.
+  "Authentication by an optional shared token and an optional JSON Web Key Set. Pure.
 
-  Both are looked at before parameters and body, so that a stranger costs nothing."
+  Both are checked before parameters and body, so that unauthenticated requests cost little."
   (:require [clojure.data.json :as json]
             [clojure.string :as str])
   (:import [java.math BigInteger]
@@ -14,13 +14,13 @@
   (.getBytes s StandardCharsets/UTF_8))
 
 (defn bearer
-  "The token of an Authorization header, nil when it holds none."
+  "The token of an Authorization header, or nil."
   [^String header]
   (when (and header (.regionMatches header true 0 "Bearer " 0 7))
     (str/trim (subs header 7))))
 
 (defn token-ok?
-  "Compares without telling by its duration how much was right."
+  "Compares in constant time."
   [^String expected given]
   (and given (MessageDigest/isEqual (utf8 expected) (utf8 given))))
 
@@ -51,7 +51,7 @@
     (throw (IllegalArgumentException. (str "a key of type " (pr-str kty) " in :jwks; RSA and EC are known")))))
 
 (defn read-jwks
-  "The keys of a key set by their id. Throws when one cannot be used."
+  "The keys of a key set by their id. Throws if a key is not supported."
   [text]
   (into {} (map (juxt #(get % "kid") public-key)) (get (json/read-str text) "keys")))
 

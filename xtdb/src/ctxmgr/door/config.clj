@@ -1,8 +1,8 @@
 (ns ctxmgr.door.config
-  "Settings: from the configuration file, the environment and the command line. Reads files.
+  "Settings from the configuration file, the environment and the command line. Reads files.
 
-  The file is XTDB's own EDN. The key of the door is :ctxmgr.door/server; the key of the
-  official HTTP module is understood too, so that existing files keep working."
+  The file is XTDB's own EDN. The door's key is :ctxmgr.door/server; the key of the official
+  HTTP module is also accepted, so that existing files keep working."
   (:require [clojure.edn :as edn]
             [clojure.java.io :as io]
             [clojure.walk :as walk]
@@ -16,7 +16,7 @@
    :threads 32
    :query-threads 16
    :query-queue 256
-   ;; A transaction in EDN takes about ten times its size while it is parsed.
+   ;; Parsing a transaction in EDN takes about ten times its size in memory.
    :max-body-bytes (* 64 1024 1024)
    ;; A result up to this size is sent only when it is complete.
    :hold-back-bytes (* 1024 1024)
@@ -30,7 +30,7 @@
    :jwks nil})
 
 (defn- env-value
-  "#env NAME or #env [NAME default]; a number where the default is one."
+  "#env NAME or #env [NAME default]; parsed as a number if the default is a number."
   [form]
   (let [[variable default] (if (vector? form) form [form nil])
         value (System/getenv (str variable))]
@@ -43,7 +43,7 @@
   (edn/read-string {:readers {'env env-value}} text))
 
 (defn- official
-  "Settings of the official module, in our words."
+  "Settings of the official module, translated to the door's."
   [{:keys [port read-only? jwks jetty-opts]}]
   (cond-> {}
     port (assoc :port port)
@@ -59,7 +59,7 @@
     (str (io/file data-dir path))))
 
 (defn- with-data-dir
-  "Relative directories of the stores lie under `data-dir`."
+  "Resolve relative directories of the stores against `data-dir`."
   [config data-dir]
   (walk/postwalk (fn [form]
                    (if (and (map-entry? form) (directory-keys (key form)) (string? (val form)))
@@ -84,7 +84,7 @@
     (seq (System/getenv "CTXMGR_XTDB_PORT")) (assoc :port (parse-long (System/getenv "CTXMGR_XTDB_PORT")))))
 
 (defn read-config
-  "{:node …, :server …} from the file and what overrides it; `overrides` win."
+  "{:node …, :server …} from the file, the environment and `overrides`, the last taking precedence."
   [file data-dir overrides]
   (let [config (read-edn (slurp file))
         server (merge defaults

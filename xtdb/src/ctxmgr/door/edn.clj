@@ -1,9 +1,9 @@
 (ns ctxmgr.door.edn
-  "How EDN is read from requests and written to replies. Pure, but for what it is handed.
+  "Reads EDN from requests and writes it to replies. Pure, except for its arguments.
 
-  Writing prints what `pr` prints. The common types are written directly, because the
-  multimethod behind `pr` costs more than fetching the document; everything else goes to it.
-  It writes to a StringBuilder: every Writer of Java takes a lock for each piece."
+  The output is that of `pr`. Common types are written directly, because the multimethod behind
+  `pr` costs more than fetching the document; all other types use the multimethod. The output
+  goes to a StringBuilder, because Java's Writers take a lock for each write."
   (:require [clojure.edn :as edn]
             [clojure.instant :as instant]
             [xtdb.codec :as codec])
@@ -13,7 +13,7 @@
            [java.util Date Iterator Map$Entry UUID]))
 
 (def readers
-  "The tags a request may use besides #inst and #uuid."
+  "The tags allowed in requests, in addition to #inst and #uuid."
   {'crux/id codec/id-edn-reader
    'xtdb/id codec/id-edn-reader
    'crux/base64 codec/base64-reader
@@ -26,17 +26,17 @@
    'xtdb/local-date-time codec/local-date-time-reader})
 
 (defn read-form
-  "The first form of `in`, nil when there is none; what follows it is not read."
+  "The first form of `in`, or nil; the rest is not read."
   [^Reader in]
   (edn/read {:readers readers, :eof nil} (PushbackReader. in 16)))
 
 (defn read-text
-  "The first form of `text`; throws when it is empty or cut short."
+  "The first form of `text`; throws if it is empty or truncated."
   [^String text]
   (edn/read {:readers readers} (PushbackReader. (StringReader. text) 16)))
 
 (defn read-date
-  "A partial RFC 3339 instant, UTC where it names no offset."
+  "A partial RFC 3339 instant; UTC if it has no offset."
   ^Date [text]
   (instant/read-instant-date text))
 
@@ -72,7 +72,7 @@
             (recur (unchecked-inc i)))))))
 
 (defn- write-string
-  "A string with nothing to escape, as most are, is copied whole; a part of one goes by characters."
+  "Strings without special characters, the common case, are appended in one call."
   [^String s ^StringBuilder w]
   (.append w "\"")
   (if (plain? s)
@@ -116,7 +116,7 @@
       (.append w "0"))
     (.append w digits)))
 
-;; Outside these bounds `pr` changes calendar (before 1582) or digits (after 9999).
+;; Outside these bounds `pr` uses another calendar (before 1582) or more digits (after 9999).
 (def ^:private ^long first-plain-ms -11644473600000)
 (def ^:private ^long last-plain-ms 253402300799999)
 
@@ -162,14 +162,14 @@
     :else (write-other x w)))
 
 (def ^:private max-kept-chars
-  "A thread keeps a StringBuilder up to this size: more than most documents need."
+  "Each thread keeps a StringBuilder of up to this size, which is enough for most documents."
   65536)
 
 (def ^:private ^ThreadLocal builders (ThreadLocal.))
 
 (defn write-text ^String [x]
   (let [^StringBuilder w (or (.get builders) (StringBuilder. 1024))]
-    ;; Whoever prints inside this finds none, and takes a new one.
+    ;; Cleared while in use, so that nested calls create a new one.
     (.set builders nil)
     (write x w)
     (let [text (.toString w)]

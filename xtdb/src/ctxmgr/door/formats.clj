@@ -1,5 +1,5 @@
 (ns ctxmgr.door.formats
-  "Which format a request asks for, and how values become bytes in it. Pure, but for streams."
+  "Format negotiation, and encoding of values as bytes. Pure, except for streams."
   (:require [clojure.string :as str]
             [ctxmgr.door.edn :as edn]
             [ctxmgr.door.json :as json]
@@ -23,7 +23,7 @@
    "text/tsv" :tsv})
 
 (def ^:private refused
-  "What the official server writes and this one does not; asked for alone it is a 406."
+  "Formats of the official server that are not supported here; if only these are accepted: 406."
   #{"text/html" "application/transit+msgpack" "application/sparql-results+xml"})
 
 (defn- quality [parameters]
@@ -37,7 +37,7 @@
        (map first)))
 
 (defn negotiate
-  "The format to answer in: one of `offered`, EDN for anything unknown, or nil for a 406."
+  "The format of the reply: one of `offered`, EDN for anything unknown, or nil for a 406."
   [accept offered]
   (if (or (nil? accept) (= accept "application/edn"))
     :edn
@@ -67,8 +67,8 @@
   (json/read-transaction (InputStreamReader. (ByteArrayInputStream. body) ^Charset charset)))
 
 (defn decode-body
-  "The value of `body`, nil when its type is not one of `accepted`.
-  Throws ex-info with :malformed, the media type, when it cannot be read."
+  "The value of `body`, or nil if its type is not one of `accepted`.
+  Throws ex-info with the media type as :malformed if it cannot be parsed."
   [^bytes body content-type accepted]
   (let [media (media-type content-type)]
     (try
@@ -89,7 +89,7 @@
     (.getBytes (.toString w) StandardCharsets/UTF_8)))
 
 (defn encode
-  "The bytes of one value. `envelope?`: JSON spells the outer keys in camel case."
+  "The bytes of one value. `envelope?`: outer keys are in camel case in JSON."
   ^bytes [format envelope? x]
   (case format
     :json (text-bytes (if envelope? json/write-envelope json/write) x)
@@ -124,7 +124,7 @@
   (.flush w))
 
 (defn write-rows
-  "Write `rows`, lazily taken, as one list. CSV and TSV begin with `header`."
+  "Write the lazy sequence `rows` as one list. CSV and TSV begin with `header`."
   [format envelope? header rows ^OutputStream out]
   (let [w (utf8-writer out)]
     (case format

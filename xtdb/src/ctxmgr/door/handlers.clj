@@ -1,8 +1,8 @@
 (ns ctxmgr.door.handlers
-  "What each endpoint answers, from XTDB's public API. Reads and writes the node.
+  "The handler of each endpoint, built on XTDB's public API. Reads and writes the node.
 
-  A handler takes a request whose :params and :body have been checked and returns a reply of
-  ctxmgr.door.replies; what it throws becomes an error reply. Waiting is done before it is called."
+  A handler takes a request whose :params and :body have been checked, and returns a reply of
+  ctxmgr.door.replies; exceptions become error replies. Waits are finished before it is called."
   (:require [ctxmgr.door.edn :as edn]
             [ctxmgr.door.json :as json]
             [ctxmgr.door.links :as links]
@@ -31,11 +31,11 @@
   (or (:eid-edn params) (:eid-json params) (:eid params)))
 
 (defn- rows-of
-  "A reply of the rows of a cursor, which `open-cursor` opens on the thread that sends them."
+  "A reply with the rows of a cursor, which :open opens on the thread that sends them."
   [{:keys [query-timeout-ms]} rows]
   (merge {:status 200, :timeout-ms query-timeout-ms} rows))
 
-;; ---- what is there
+;; ---- status
 
 (defn- ingester-failed? [node]
   (some? (db/ingester-error (:tx-ingester node))))
@@ -76,8 +76,8 @@
    :end-tx {::xt/tx-time end-tx-time, ::xt/tx-id end-tx-id}})
 
 (defn- open-history
-  "The engine leaves its snapshot open when it refuses the order, and when it is to end waits a
-  minute for it. So it is lent one of ours, whose closing closes whatever was opened in it."
+  "If the engine rejects the sort order, it leaves its snapshot open, and at shutdown it waits a
+  minute for it. So we pass our own snapshot; closing it closes everything opened in it."
   [{:keys [index-store] :as db} eid sort-order options]
   (let [snapshot ^Closeable (db/open-index-snapshot index-store)]
     (try
@@ -105,14 +105,14 @@
           document)))
 
 (def ^:private newest
-  "As a basis, every transaction of an index snapshot: none has a greater id, and a transaction
-  is indexed in one write, so that no snapshot holds half of one."
+  "As a basis, selects every transaction in an index snapshot: none has a greater id, and a
+  transaction is indexed in one write, so that a snapshot never contains part of one."
   Long/MAX_VALUE)
 
 (defn- with-basis
-  "Call `f` with an index snapshot and the valid time and transaction id that the request looks
-  from; the id is nil when the basis is before the first transaction. One snapshot serves both;
-  going through xt/db takes two and costs three times as much."
+  "Call `f` with an index snapshot and the valid time and transaction id of the request's basis;
+  the id is nil if the basis is before the first transaction. A single snapshot is used for both;
+  xt/db would take two and cost three times as much."
   [{:keys [snapshots] {:keys [valid-time tx-time tx-id]} :params} f]
   (snapshots/with-snapshot snapshots
     (fn [snapshot]
@@ -123,19 +123,19 @@
            newest)))))
 
 (defn- fetch-document
-  "The cache is asked first: the store opens a snapshot of its own even when it will hit."
+  "Check the cache first: the store would open a snapshot even for a cache hit."
   [{{:keys [cache] :as document-store} :document-store} content-hash]
   (or (get cache content-hash)
       (let [id (codec/safe-id (codec/new-id content-hash))]
         (get (db/fetch-docs document-store #{id}) id))))
 
 (defn- under-public-id
-  "What codec/crux->xt does for any map of names, for the one that documents are stored under."
+  "Like codec/crux->xt, but only for the id key of stored documents."
   [{:crux.db/keys [id] :as document}]
   (-> document (dissoc :crux.db/id) (assoc :xt/id id)))
 
 (defn- find-document
-  "The document that the basis shows, or nil. Asks for its hash alone, as queries do."
+  "The document visible at the basis, or nil. Looks up only its hash, as queries do."
   [{:keys [node] :as request} eid]
   (with-basis request
     (fn [snapshot valid-time tx-id]

@@ -1,5 +1,5 @@
 (ns ctxmgr.door.health
-  "A health check for places that have no curl: asks a running server, exits 0 or 1."
+  "A health check for environments without curl: queries a running server, exits 0 or 1."
   (:import [java.net HttpURLConnection URL])
   (:gen-class))
 
@@ -15,5 +15,5 @@
   (let [found (try (status url) (catch java.io.IOException e (.getMessage e)))]
     (when-not (= 200 found)
       (binding [*out* *err*]
-        (println (str "ctxmgr-xtdb: " url " is not well: " found))))
+        (println (str "ctxmgr-xtdb: " url " is not healthy: " found))))
     (System/exit (if (= 200 found) 0 1))))

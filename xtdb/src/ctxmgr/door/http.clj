@@ -1,8 +1,8 @@
 (ns ctxmgr.door.http
-  "The wire: Jetty in front of the router. Owns sockets and the threads that read requests.
+  "The HTTP server: Jetty in front of the router. Owns sockets and the threads that read requests.
 
   A reply of bytes is written on the thread that read the request. A wait or a stream of rows
-  gives that thread back at once and finishes elsewhere."
+  releases that thread immediately and finishes on another."
   (:require [clojure.string :as str]
             [ctxmgr.door.formats :as formats]
             [ctxmgr.door.replies :as replies]
@@ -47,7 +47,7 @@
                     nil nil nil nil))
 
 (defn- send-head
-  "Headers go out as they are: the servlet API would take each content type apart again."
+  "Bypasses the servlet API for headers, which would parse each content type again."
   [^Response response {:keys [status headers]}]
   (.setStatus response status)
   (when headers
@@ -61,7 +61,7 @@
     (.write (.getOutputStream response) body)))
 
 (defn- quietly
-  "Run `f`; a peer that has gone away is no error of ours."
+  "Run `f`, ignoring the errors of a disconnected peer."
   [f]
   (try (f) (catch IOException _) (catch IllegalStateException _)))
 
@@ -73,7 +73,7 @@
   (complete async))
 
 (defn- break-off
-  "Close the connection without the last chunk, so that no client takes the reply for whole."
+  "Close the connection without the last chunk, so that no client mistakes the reply for complete."
   [^Request jetty-request ^AsyncContext async e]
   (.abort (.getHttpChannel jetty-request) e)
   (complete async))
@@ -117,7 +117,7 @@
      threads)))
 
 (defn- dispatch
-  "Finish a request that has been made asynchronous."
+  "Finish an asynchronous request."
   [door jetty-request async {:keys [wait open] :as reply}]
   (cond
     wait (wait-for door jetty-request async reply)
@@ -125,7 +125,7 @@
     :else (answer-later async reply)))
 
 (defn- already-there
-  "A wait that is over before it begins becomes the reply it was for."
+  "Replace a wait whose transaction is already indexed by the reply that follows it."
   [{:keys [waiting] :as door} {:keys [wait then request] :as reply}]
   (if-not wait
     reply
@@ -155,7 +155,7 @@
   (let [http (doto (HttpConfiguration.)
                (.setSendServerVersion false)
                (.setSendDateHeader true)
-               ;; A stranger is refused on the head alone.
+               ;; Refuse unauthenticated requests after the headers, before any content arrives.
                (.setDelayDispatchUntilContent false)
                (.setRequestHeaderSize 8192))]
     (doto (ServerConnector. server (int 1) (int 1)
@@ -166,7 +166,7 @@
       (.setIdleTimeout idle-timeout-ms))))
 
 (defn start
-  "Serve `node`; returns a door to be stopped. The port bound is its :port."
+  "Serve `node`; returns a map for `stop`, with the bound port as :port."
   [node {:keys [threads] :as settings}]
   (let [pool (doto (QueuedThreadPool. (int threads)) (.setName "door-http") (.setDaemon true))
         server (doto (Server. pool) (.setStopTimeout 2000))

@@ -1,8 +1,8 @@
 (ns ctxmgr.door.json
-  "JSON both ways: documents and transactions read, replies written. Pure, but for the Writer.
+  "Reads documents and transactions from JSON and writes replies. Pure, except for the Writer.
 
-  Written JSON is lossy by design of the API: keywords and symbols become strings, sets
-  arrays, instants lose their milliseconds. Whoever wants the values as they are asks for EDN."
+  The API's JSON is lossy by design: keywords and symbols become strings, sets become arrays,
+  and instants lose their milliseconds. Clients that need exact values request EDN."
   (:require [clojure.data.json :as data-json]
             [clojure.string :as str]
             [ctxmgr.door.edn :as edn])
@@ -14,7 +14,7 @@
            [xtdb.query_state QueryState]))
 
 (defn camel
-  "A keyword as the envelope of a reply spells it: no namespace, camel case."
+  "A keyword as spelled in the envelope of a reply: without namespace, in camel case."
   [k]
   (let [[head & tail] (str/split (name k) #"-")]
     (apply str head (map str/capitalize tail))))
@@ -97,7 +97,7 @@
   (into [(name op)] args))
 
 (defn tx-log-entry
-  "An entry of the transaction log with its operations named as JSON names them."
+  "An entry of the transaction log, with operations under their JSON names."
   [entry]
   (cond-> entry
     (:xtdb.api/tx-ops entry) (update :xtdb.api/tx-ops #(mapv short-op %))
@@ -119,8 +119,8 @@
       (throw (IllegalArgumentException. (str "unknown operation " op))))))
 
 (defn- as-official
-  "Numbers and maps of the classes the official server makes of JSON. The hash of a document
-  depends on them: a small number is an Integer there, and does not match the Long of EDN."
+  "Convert numbers and maps to the classes that the official server creates from JSON. The hash of
+  a document depends on them: a small number is an Integer there and does not match EDN's Long."
   [x]
   (cond
     (and (instance? Long x) (<= Integer/MIN_VALUE x Integer/MAX_VALUE)) (Integer/valueOf (int x))
@@ -130,7 +130,7 @@
     :else x))
 
 (defn read-transaction
-  "The body of a transaction in JSON; throws when it is not one."
+  "The body of a transaction in JSON; throws if it is invalid."
   [^Reader in]
   (let [body (as-official (data-json/read in :key-fn keyword :eof-error? true))]
     (cond-> body

@@ -1,9 +1,9 @@
 (ns ctxmgr.door.linking
-  "Corrects one effect of compiling with direct linking. Loaded before all that hashes.
+  "Works around one effect of direct linking. Must be loaded before any code that hashes.
 
-  The engine chooses its hash function at the first call, behind a lock, and then puts it in the
-  place of the function that chose. A call linked directly would go on to that function and its
-  lock for ever: every hash of every thread, one after the other."
+  The engine chooses its hash function in the first call, behind a lock, and then redefines the
+  function that made the choice. Directly linked callers would keep calling the original function
+  with its lock, which would serialize all hashing across threads."
   (:require [xtdb.hash]))
 
 (alter-meta! #'xtdb.hash/id-hash assoc :redef true)

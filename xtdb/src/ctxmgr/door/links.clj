@@ -1,5 +1,5 @@
 (ns ctxmgr.door.links
-  "Values of a reply that are ids of entities, marked as such. Reads the database it is given."
+  "Marks values of a reply that are entity ids. Reads the given database."
   (:require [xtdb.api :as xt])
   (:import [java.io Writer]))
 

@@ -1,14 +1,14 @@
 (ns ctxmgr.door.main
-  "The program: start a node, open the door, say so, and close both on SIGTERM.
+  "The main program: starts a node and the HTTP server, and closes both on SIGTERM.
 
-  Standard output has exactly one line, `ctxmgr-xtdb ready URL`; everything else goes to
+  It prints exactly one line to standard output, `ctxmgr-xtdb ready URL`; everything else goes to
   standard error."
-  (:require [ctxmgr.door.linking] ; before the rest
+  (:require [ctxmgr.door.linking] ; must be loaded first
             [clojure.java.io :as io]
             [ctxmgr.door.config :as config]
             [ctxmgr.door.http :as http]
             [xtdb.api :as xt]
-            ;; Loaded by name when a node starts; named here to be compiled ahead with the rest.
+            ;; Loaded by name when a node starts; required here so that they are compiled ahead of time.
             [xtdb.jdbc]
             [xtdb.jdbc.psql]
             [xtdb.kv.document-store]
@@ -33,7 +33,7 @@
   (str "http://" (if (.contains ^String host ":") (str "[" host "]") host) ":" port))
 
 (defn- delete-own-tmp
-  "The directory ./start made for this process alone."
+  "Delete the temporary directory that ./start created for this process."
   []
   (when-let [own-tmp (System/getProperty "ctxmgr.own-tmp")]
     (run! io/delete-file (reverse (file-seq (io/file own-tmp))))))

@@ -1,9 +1,9 @@
 (ns ctxmgr.door.replies
-  "What a handler may answer, as plain maps, and which reply an exception becomes. Pure.
+  "The replies of handlers, as plain maps, and the replies to exceptions. Pure.
 
-    {:status :headers :body}             bytes, sent whole
-    {:status :headers :rows}             rows, sent as they come; see ctxmgr.door.work
-    {:wait {:on :timeout-ms} :then f}    a wait first, then the reply f returns
+    {:status :headers :body}             bytes, sent at once
+    {:status :headers :rows}             rows, streamed; see ctxmgr.door.work
+    {:wait {:on :timeout-ms} :then f}    a wait, followed by the reply that f returns
   "
   (:require [ctxmgr.door.formats :as formats])
   (:import [java.time Instant ZoneOffset]
@@ -11,7 +11,7 @@
            [java.util Date]))
 
 (defn value
-  "One value in the format the request asked for."
+  "One value in the format that the request accepts."
   ([request status x] (value request status x nil))
   ([{:keys [format envelope?]} status x headers]
    {:status status
@@ -40,7 +40,7 @@
     [500 {:type "exception", :class (.getName (class e))}]))
 
 (defn failure
-  "The reply to a request whose handling threw `e`."
+  "The reply to a request whose handler threw `e`."
   [request ^Throwable e]
   (if-let [malformed (:malformed (ex-data e))]
     (value request 400 {:error (str "Malformed \"" malformed "\" request.")})

@@ -1,7 +1,7 @@
 (ns ctxmgr.door.router
   "From a request to a reply: path, token, parameters, body, wait, handler, in this order.
 
-  `routes` is the API. Everything a request needs besides the wire is in the map it becomes."
+  `routes` is the API. A Request holds everything that handling needs, apart from the connection."
   (:require [clojure.string :as str]
             [ctxmgr.door.auth :as auth]
             [ctxmgr.door.formats :as formats]
@@ -15,7 +15,7 @@
 
 (declare describe)
 
-;; A record, because a map of so many keys is slow to read and to copy.
+;; A record, because a map with this many keys is slow to read and to copy.
 (defrecord Request [method path query-string header read-body node snapshots settings query-timeout-ms
                     format envelope? params body])
 
@@ -79,7 +79,7 @@
     (replies/empty-reply 404)))
 
 (defn- refusal
-  "The reply to a caller who may not come in, nil when they may."
+  "The reply to an unauthorized request, nil if the request is authorized."
   [{:keys [token jwks]} {:keys [open?]} header]
   (when-not open?
     (cond
@@ -104,7 +104,7 @@
     s))
 
 (defn- param-key
-  "Most requests name a parameter as it is called here; it need not be spelled out then."
+  "Look up the name as it is; most requests use canonical names, which need no conversion."
   [^String k]
   (or (.get ^HashMap specs/param-keys k)
       (keyword (kebab (url-decode k)))))
@@ -127,7 +127,7 @@
           (recur (with-param params (.substring query-string from end)) (inc end)))))))
 
 (defn- awaited
-  "`reply` is a function: called at once, or after the transaction the request waits for."
+  "Call the function `reply` immediately, or after the transaction that the request waits for."
   [{:keys [params]} reply]
   (if-let [tx-id (:await-tx-id params)]
     {:wait [::xt/tx-id tx-id], :timeout-ms (:await-tx-timeout params), :then (fn [_] (reply))}
@@ -159,8 +159,8 @@
       (replies/empty-reply 406))))
 
 (defn route
-  "The reply to `request`, a Request; its :header and :read-body are functions, and what
-  comes after :query-timeout-ms is filled in here."
+  "The reply to `request`, a Request. Its :header and :read-body are functions; the fields
+  after :query-timeout-ms are filled in here."
   [{:keys [method path header settings] :as request}]
   (if-let [endpoint (get (routes path) method)]
     (or (refusal settings endpoint header)

@@ -1,13 +1,14 @@
 (ns ctxmgr.door.snapshots
-  "Index snapshots that readers use one after the other. Owns those that wait for the next reader.
+  "A pool of index snapshots, reused by successive readers. Owns the idle ones.
 
-  Opening a snapshot with its iterators costs several times what a lookup in it does. So a reader
-  puts its snapshot back, and the next takes it if the index has not been written to since. The
-  store's own count of writes tells, so that no reader ever misses a write that was finished before
-  it came. Only RocksDB counts them; on any other store every reader opens a snapshot of its own.
+  Opening a snapshot with its iterators costs several times as much as a lookup in it. A reader
+  therefore returns its snapshot, and the next reader reuses it if the index has not been written
+  to since. This is decided by the store's own write counter, so no reader misses a write that was
+  finished before the reader started. Only RocksDB has such a counter; on any other store every
+  reader opens a new snapshot.
 
-  A snapshot keeps files on disk that compaction would remove: stale ones are closed when a
-  transaction has been indexed, even if nobody reads."
+  A snapshot keeps files on disk that compaction would remove, so stale snapshots are closed when a
+  transaction has been indexed, even if there are no readers."
   (:require [xtdb.api :as xt]
             [xtdb.bus :as bus]
             [xtdb.db :as db]
@@ -18,7 +19,7 @@
            [org.rocksdb RocksDB]))
 
 (def ^:private max-idle
-  "More than this many readers at once open snapshots of their own."
+  "The maximum number of idle snapshots; more are closed instead of being kept."
   16)
 
 (deftype ^:private Kept [^Closeable snapshot ^long writes ^Delay latest-tx])
@@ -68,7 +69,7 @@
                                              (fn [_] (sweep snapshots)))))))
 
 (defn close
-  "Close what waits; what is in use is closed by its reader."
+  "Close idle snapshots; those in use are closed by their readers."
   [{:keys [^Closeable listener ^AtomicBoolean closed] :as snapshots}]
   (when listener
     (.close listener))
@@ -80,7 +81,7 @@
     (Kept. snapshot writes (delay (db/resolve-tx snapshot nil)))))
 
 (defn- current
-  "One that holds every write finished before now."
+  "A snapshot that contains every write finished before now."
   ^Kept [{:keys [^RocksDB engine idle] :as snapshots}]
   (let [writes (.getLatestSequenceNumber engine)]
     (loop []
@@ -108,7 +109,7 @@
     result))
 
 (defn with-snapshot
-  "Call `f` with an index snapshot; what it returns must not refer to it."
+  "Call `f` with an index snapshot; the result must not refer to the snapshot."
   [{:keys [engine index-store] :as snapshots} f]
   (if engine
     (with-kept snapshots (fn [^Kept kept] (f (.-snapshot kept))))
@@ -116,7 +117,7 @@
       (f snapshot))))
 
 (defn latest-completed-tx
-  "The newest transaction in the index, nil when there is none."
+  "The newest transaction in the index, or nil."
   [{:keys [engine index-store] :as snapshots}]
   (if engine
     (with-kept snapshots (fn [^Kept kept] @(.-latest-tx kept)))

@@ -1,9 +1,9 @@
 (ns ctxmgr.door.specs
-  "What each request may carry, and the error that says what was wrong with it. Pure.
+  "Validation of request parameters and bodies, and the error replies. Pure.
 
-  Each spec is a row of `specs`; parameters of a URL are decoded from text, those of a body
-  are only checked. A misfit is told in the words of the official server, names included:
-  its clients know them."
+  Each spec is a row of `specs`. URL parameters are decoded from text; body parameters are only
+  checked. Errors have the same form as those of the official server, including the names,
+  because its clients rely on them."
   (:require [clojure.data.json :as json]
             [ctxmgr.door.edn :as edn]
             [xtdb.codec :as codec])
@@ -27,14 +27,14 @@
   (try (json/read-str s :key-fn keyword) (catch Exception _ invalid)))
 
 (defn- valid-id?
-  "Strings and keywords always are, and asking the engine costs a hash."
+  "Strings and keywords are always valid; asking the engine would compute a hash."
   [x]
   (or (string? x)
       (and (not (identical? x invalid))
            (or (keyword? x) (codec/valid-id? x)))))
 
 (def ^:private kinds
-  "kind -> how its text is decoded, what it must be, and what that is called in an error."
+  "kind -> how its text is decoded, its predicate, and the predicate's name in an error."
   {:int {:decode decode-int, :ok? int?, :pred "clojure.core/int?"}
    :boolean {:decode decode-boolean, :ok? boolean?, :pred "clojure.core/boolean?"}
    :date {:decode edn/read-date, :ok? inst?, :pred "clojure.core/inst?"}
@@ -44,7 +44,7 @@
    :edn {:decode decode-edn, :ok? #(not= % invalid), :pred "clojure.core/any?"}
    :edn-vector {:decode decode-edn, :ok? vector?, :pred "clojure.core/vector?"}
    :json-vector {:decode decode-json, :ok? vector?, :pred "clojure.core/vector?"}
-   ;; Any keyword: the engine refuses those it does not know.
+   ;; Any keyword: the engine rejects unknown ones.
    :order {:decode keyword, :ok? keyword?, :pred "clojure.core/keyword?"}
    :any {:ok? any?, :pred "clojure.core/any?"}
    :vector {:ok? vector?, :pred "clojure.core/vector?"}
@@ -86,7 +86,7 @@
 (def ^:private links-param [:link-entities? (util :link-entities?) :boolean])
 
 (defn- merged
-  "A spec of its own parameters together with those that wait for a transaction."
+  "A spec of the given parameters and those for awaiting a transaction."
   [spec-name own & {:keys [required]}]
   {:name spec-name
    :form (list 'clojure.spec.alpha/merge spec-name :xtdb.http-server/await-params)
@@ -97,7 +97,7 @@
   {:name spec-name, :form form, :params params, :required required})
 
 (defn- indexed
-  "With its parameters by key, in the order in which an error lists them."
+  "Add the parameters by key, in the order in which errors list them."
   [{:keys [params] :as spec}]
   (assoc spec :by-key (into {} (map (fn [[k spec-name kind]]
                                       [k (assoc (kinds kind) :kind kind, :spec-name spec-name)]))
@@ -149,7 +149,7 @@
    indexed))
 
 (def ^HashMap param-keys
-  "The keys that a URL may carry, by their names. Only read once it is made."
+  "The keys of URL parameters by name. Not modified after it is created."
   (HashMap. ^Map (into {} (for [{:keys [by-key]} (vals specs)
                                 k (keys by-key)
                                 :when (simple-keyword? k)]
@@ -212,8 +212,8 @@
     (seq (concat (missing-problems spec value) (own-problems spec value)))))
 
 (defn- reread-id-problems
-  "The official server reads an eid-edn again when it explains another problem, so that a
-  string id, fine by itself, becomes a symbol there and is listed too."
+  "When the official server explains another problem, it parses eid-edn a second time. A string
+  id, although valid, then becomes a symbol and is listed as a problem too."
   [{:keys [by-key] :as spec} {:keys [eid-edn]}]
   (when (and (string? eid-edn) (not (valid-id? (decode-edn eid-edn))))
     (let [{:keys [pred spec-name]} (by-key :eid-edn)]
@@ -241,7 +241,7 @@
 
 (defn url-params
   "Decode `raw`, a map of keyword to text. Returns [value nil], or [nil error] to reply with.
-  Throws RuntimeException for a date that is none."
+  Throws RuntimeException for an invalid date."
   [spec-key raw]
   (let [spec (specs spec-key)
         value (decoded spec raw)]

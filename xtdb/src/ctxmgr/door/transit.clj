@@ -1,5 +1,5 @@
 (ns ctxmgr.door.transit
-  "Transit as JSON, both ways, with XTDB's own tags. Touches only the streams it is handed."
+  "Reads and writes Transit (JSON) with XTDB's own tags. Touches only the given streams."
   (:require [cognitect.transit :as transit]
             [ctxmgr.door.links :as links]
             [xtdb.codec :as codec])

@@ -1,8 +1,8 @@
 (ns ctxmgr.door.waiting
-  "Waits for transactions to be indexed. Owns the list of those that wait; no wait holds a thread.
+  "Waits for transactions to be indexed. Owns the set of pending waits; a wait occupies no thread.
 
-  One listener hears of every indexed transaction and completes the waits it satisfies. The
-  engine's own await is not used: it blocks its caller, and leaves a listener behind on a timeout."
+  One listener is called for every indexed transaction and completes the waits it satisfies. The
+  engine's own await is not used: it blocks its caller, and leaks a listener on a timeout."
   (:require [ctxmgr.door.snapshots :as snapshots]
             [xtdb.api :as xt]
             [xtdb.bus :as bus]
@@ -21,7 +21,7 @@
 (defn- ingester-failure [cause]
   (Exception. "Transaction ingester aborted." cause))
 
-(defn- hear [^Set waits {::xt/keys [event-type] :keys [submitted-tx ingester-error]}]
+(defn- on-event [^Set waits {::xt/keys [event-type] :keys [submitted-tx ingester-error]}]
   (doseq [{:keys [^CompletableFuture future] :as wait} waits]
     (case event-type
       ::tx/indexed-tx (when (reached? wait submitted-tx) (.complete future submitted-tx))
@@ -35,7 +35,7 @@
         (.completeExceptionally future (ingester-failure error))))))
 
 (defn open
-  "The waiting room of `node`. At most `max-waits` wait at once, none longer than `max-wait-ms`."
+  "The pending waits of `node`: at most `max-waits` at a time, none longer than `max-wait-ms`."
   [node snapshots {:keys [max-waits max-wait-ms]}]
   (let [waits (ConcurrentHashMap/newKeySet)]
     {:node node
@@ -45,7 +45,7 @@
      :max-wait-ms max-wait-ms
      :listener (bus/listen (:bus node)
                            {::xt/event-types #{::tx/indexed-tx ::tx/ingester-error}}
-                           (partial hear waits))}))
+                           (partial on-event waits))}))
 
 (defn close [{:keys [^Closeable listener ^Set waits]}]
   (.close listener)
@@ -56,7 +56,7 @@
   (<= max-waits (.size waits)))
 
 (defn reached
-  "The latest completed transaction when it satisfies the wait already, else nil."
+  "The latest completed transaction if it already satisfies the wait, else nil."
   [{:keys [snapshots]} [tx-key tx-value]]
   (let [latest (snapshots/latest-completed-tx snapshots)]
     (when (reached? {:tx-key tx-key, :tx-value tx-value} latest)

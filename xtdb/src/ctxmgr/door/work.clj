@@ -1,11 +1,11 @@
 (ns ctxmgr.door.work
-  "Rows sent as they come, under a time limit. Owns the threads that run queries.
+  "Streams rows under a time limit. Owns the threads that run queries.
 
-    :held       rows are gathered in memory, nothing is sent; a failure is still an error status
-    :sending    more than :hold-back-bytes came; the status is sent, a failure breaks the transfer
-    :ended      the reply is complete, or someone else has taken it over
+    :held       rows are buffered in memory, nothing is sent; a failure can still be an error status
+    :sending    :hold-back-bytes exceeded; the status is sent, a failure breaks the connection
+    :ended      the reply is complete, or the other party has taken it over
 
-  Whoever moves the state owns the response: the worker, or the clock when time is up."
+  The party that changes the state owns the response: the worker, or the clock at the timeout."
   (:require [clojure.tools.logging :as log])
   (:import [java.io ByteArrayOutputStream IOException OutputStream]
            [java.util.concurrent ArrayBlockingQueue ExecutorService Executors Future
@@ -41,7 +41,7 @@
     (throw (InterruptedException. "the reply was taken over"))))
 
 (defn- holding-stream
-  "Gathers up to `limit` bytes; then moves the state to :sending and passes everything on."
+  "Buffer up to `limit` bytes; then change the state to :sending and pass everything on."
   ^OutputStream [^AtomicReference state limit ^ByteArrayOutputStream held begin]
   (let [out (volatile! nil)]
     (proxy [OutputStream] []
@@ -62,7 +62,7 @@
       (flush []))))
 
 (defn- produce
-  "Run `write-rows` on this thread; end the reply whole, as an error, or broken."
+  "Run `write-rows` on this thread; end the reply complete, as an error, or broken."
   [{:keys [hold-back-bytes]} ^AtomicReference state write-rows {:keys [begin whole fail break finish]}]
   (let [held (ByteArrayOutputStream. 1024)]
     (try
@@ -84,7 +84,7 @@
       (.compareAndSet state :sending :ended) (break e))))
 
 (defn- interruptible
-  "A pair: a task that notes the thread it runs on, and a function that interrupts it there."
+  "A pair: a task that records its thread, and a function that interrupts the task on that thread."
   [task]
   (let [lock (Object.)
         runner (volatile! nil)]
@@ -102,10 +102,10 @@
            (.interrupt thread))))]))
 
 (defn run
-  "Have `write-rows`, a function of an OutputStream, run within `timeout-ms`.
+  "Run `write-rows`, a function of an OutputStream, within `timeout-ms`.
 
-  `ends` says how the reply can end: (whole bytes), (fail e), or (begin) giving a stream, and
-  then (finish) or (break e). Returns false when too many queries are waiting for a thread."
+  `ends` holds the ways a reply can end: (whole bytes), (fail e), or (begin), which returns a
+  stream, and then (finish) or (break e). Returns false if too many queries wait for a thread."
   [{:keys [^ThreadPoolExecutor pool ^ScheduledExecutorService clock] :as work} timeout-ms write-rows ends]
   (let [state (AtomicReference. :held)
         [task interrupt] (interruptible #(produce work state write-rows ends))

@@ -1,0 +1,16 @@
+"""`ctxmgr bench surfaces`: benchmarks of HTTP, inspector and MCP against plain store calls."""
+
+from ctxmgr.bench.report import Report, Say
+from ctxmgr.bench.surfaces.http import http_figures
+from ctxmgr.bench.surfaces.mcp import mcp_figures
+from ctxmgr.bench.surfaces.paint import paint_figures
+from ctxmgr.errors import Incorrect
+
+
+async def run(*, quick: bool, histories: int | None, say: Say) -> Report:
+    """Measure the figures that have targets."""
+    if histories is not None:
+        raise Incorrect("--histories compares the stores; use it with `ctxmgr bench stores`")
+    figures = await http_figures(quick=quick, say=say)
+    figures += await paint_figures(quick=quick, say=say)
+    return Report(figures=(*figures, *await mcp_figures(quick=quick, say=say)))

@@ -1,0 +1,241 @@
+"""The client of one agent: starts, resumes and reads sessions. Owns tasks, not its store.
+
+    async with connect(url, mounts=…) as client
+        start     a new session
+        resume    a session that any client has paused, on any machine
+        visit     inspect a session that another client has open
+        pause     close a session, so that any client can resume it
+        fork      continue from an earlier turn
+        …_as_of   what was shown, believed and true at some time
+
+A client runs next to the agent loop, outside the agent's sandbox; it does not run the loop. Two
+clients on one store are independent of each other, but share its objects.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final, Self
+
+from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.client.reconcile import Reconciliation
+from ctxmgr.core.client.runtime import Runtime
+from ctxmgr.core.client.session_state import SessionState
+from ctxmgr.core.client.tracker_loop import TrackerLoop
+from ctxmgr.core.context.assembly import Context
+from ctxmgr.core.events.events import ACTIVE, PAUSED, lifecycle_document
+from ctxmgr.core.events.listeners import ListenerFeed
+from ctxmgr.core.files.fingerprints import Fingerprints
+from ctxmgr.core.history.as_of import PastState, believed_at, prompt_as_of, state_as_of, true_at
+from ctxmgr.core.history.turn_records import TurnRecord
+from ctxmgr.core.objects.chat import Chat
+from ctxmgr.core.objects.codec import StoredObject
+from ctxmgr.core.objects.envelope import check_session_id, turn_id
+from ctxmgr.core.objects.session_record import SystemPrompt
+from ctxmgr.core.sessions.bundle_io import export_session, import_session
+from ctxmgr.core.sessions.collapse import Activations
+from ctxmgr.core.sessions.lineage import fork_document, forked
+from ctxmgr.core.sessions.sets import Session
+from ctxmgr.core.store.contract import Instant, Put, Store
+from ctxmgr.errors import Incorrect
+
+
+class Client:
+    """A client for one agent: it starts, resumes and reads sessions of one store.
+
+    Use it with ``async with``. Background tasks, such as trackers and listeners, end with the
+    block; sessions stay as they are stored.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        fingerprints: Fingerprints,
+        listeners: ListenerFeed,
+        tracking: TrackerLoop | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._listeners = listeners
+        self._fingerprints = fingerprints
+        self._open: dict[str, LiveSession] = {}
+        self._reconciling: dict[str, Reconciliation] = {}
+        self.tracking: Final = tracking
+        """Follows the files of open sessions; None: they are not followed."""
+        self._closing = AsyncExitStack()
+
+    @property
+    def store(self) -> Store:
+        """The store that this client reads and writes."""
+        return self._runtime.store
+
+    @property
+    def runtime(self) -> Runtime:
+        """The resources that the client's sessions share; not for harnesses."""
+        return self._runtime
+
+    async def __aenter__(self) -> Self:
+        self._closing.push_async_callback(asyncio.to_thread, self._fingerprints.save)
+        self._closing.callback(self._runtime.files.close)
+        await self._closing.enter_async_context(self._listeners)
+        if self.tracking is not None:
+            await self._closing.enter_async_context(self.tracking)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """End the background tasks. Sessions stay as they are stored."""
+        await asyncio.gather(*(running.stop() for running in self._reconciling.values()))
+        await self._closing.aclose()
+
+    async def start(self, session_id: str, *, system_prompt: str) -> LiveSession:
+        """Start a new session; ``Incorrect`` if the id is taken."""
+        check_session_id(session_id)
+        state = await SessionState.create(
+            self._runtime,
+            Session(session_id=session_id),
+            chat=Chat(session_id=session_id),
+            prompt=SystemPrompt(session_id=session_id, content=system_prompt),
+        )
+        return await self._opened(state, None)
+
+    async def resume(
+        self, session_id: str, *, eager: bool = True, upgrade_stubs: bool = False
+    ) -> LiveSession:
+        """Continue a stored session in this client; ``NotFound`` if there is none.
+
+        The session's sets stay as they were. Every file that this client can reach is compared with
+        its source on disk; files that were only discovered stay unread unless ``upgrade_stubs`` is
+        set.
+
+        With ``eager=False`` only active files are compared before this returns. The rest, including
+        the session index, is read in the background: ``reconciliation`` shows the progress and can
+        be awaited. Until then reading ``sets.session_index`` raises ``Unavailable``, and the first
+        change of the session waits.
+        """
+        if session_id in self._open:
+            raise Incorrect(f"session {session_id} is open in this client already")
+        state = await SessionState.load(self._runtime, session_id, whole=eager)
+        track = self.tracking.follow if self.tracking is not None else None
+        reconciliation = Reconciliation(state, upgrade_stubs=upgrade_stubs, track=track)
+        await reconciliation.begin(eager=eager)
+        last = await self._last_record(state)
+        live = await self._opened(state, last.activations if last else None)
+        self._reconciling[session_id] = reconciliation
+        state.note(await self._runtime.commit([Put(lifecycle_document(session_id, state=ACTIVE))]))
+        if not eager:
+            reconciliation.continue_in_background()
+        return live
+
+    async def visit(self, session_id: str) -> LiveSession:
+        """Open a session to inspect it or change its sets while another client may have it open.
+
+        Unlike ``resume``, this compares and tracks no files, and does not mark the session as
+        active.
+        """
+        state = await SessionState.load(self._runtime, session_id)
+        last = await self._last_record(state)
+        live = LiveSession(state, activations=last.activations if last else None)
+        await live.restore()
+        return live
+
+    async def fork(self, session_id: str, *, turn: int, new_session_id: str) -> LiveSession:
+        """Start a new session that continues after the given turn of another.
+
+        The original session does not change.
+        """
+        check_session_id(new_session_id)
+        session, chat, prompt = await forked(
+            self.store, session_id, turn=turn, new_session_id=new_session_id
+        )
+        origin = fork_document(new_session_id, parent=session_id, turn=turn)
+        state = await SessionState.create(
+            self._runtime, session, chat=chat, prompt=prompt, besides=[Put(origin)]
+        )
+        return await self._opened(state, None)
+
+    async def export_session(self, session_id: str, *, path: Path) -> str:
+        """Write a session with its complete history to a file; return the bundle's root hash."""
+        data, root = await export_session(self.store, session_id)
+        await asyncio.to_thread(path.write_bytes, data)
+        return root
+
+    async def import_session(self, path: Path) -> str:
+        """Import the session of a bundle into this store; return its id, to be resumed.
+
+        A bundle that was altered raises ``BundleDamaged``, and nothing is written.
+        """
+        return await import_session(self.store, await asyncio.to_thread(path.read_bytes))
+
+    async def prompt_as_of(self, session_id: str, *, turn: int) -> Context:
+        """Rebuild the prompt of an earlier turn from its record.
+
+        Raises ``Corrupt`` unless it matches the hash that was recorded when the prompt was sent.
+        """
+        return await prompt_as_of(self.store, session_id, turn=turn)
+
+    async def state_as_of(
+        self,
+        session_id: str,
+        *,
+        valid_time: Instant | None = None,
+        system_time: Instant | None = None,
+    ) -> PastState:
+        """Return a session and its objects as of a point on both time axes; None means now."""
+        return await state_as_of(
+            self.store, session_id, valid_time=valid_time, system_time=system_time
+        )
+
+    async def believed_at(self, object_id: str, *, instant: Instant) -> StoredObject | None:
+        """Return the version of an object that was known at that time, as of that time."""
+        return await believed_at(self.store, object_id, instant=instant)
+
+    async def true_at(self, object_id: str, *, instant: Instant) -> StoredObject | None:
+        """Return the version of an object that was valid at that time, as known today.
+
+        For a file, this is its content on disk at that time, even if it was read only later.
+        """
+        return await true_at(self.store, object_id, instant=instant)
+
+    async def stored_sets(self, session_id: str) -> Session:
+        """Return a session's sets as they are stored now, whether or not it is open."""
+        return (await SessionState.load(self._runtime, session_id)).session
+
+    async def pause(self, session_id: str) -> None:
+        """Close a session in this client, so that any client can resume it.
+
+        Nothing needs to be saved: everything is stored as it happens.
+        """
+        if session_id not in self._open:
+            raise Incorrect(f"session {session_id} is not open in this client")
+        reconciling = self._reconciling.pop(session_id, None)
+        if reconciling is not None:
+            await reconciling.stop()
+        await self._runtime.commit([Put(lifecycle_document(session_id, state=PAUSED))])
+        self._open.pop(session_id).leave()
+        if self.tracking is not None:
+            self.tracking.remove_session(session_id)
+
+    def reconciliation(self, session_id: str) -> Reconciliation:
+        """Return the progress of comparing a resumed session's files with their sources."""
+        if session_id not in self._reconciling:
+            raise Incorrect(f"session {session_id} was not resumed by this client")
+        return self._reconciling[session_id]
+
+    async def heard(self) -> None:
+        """Wait until every listener has handled all events so far, or has failed."""
+        await self._listeners.heard()
+
+    async def _opened(self, state: SessionState, activations: Activations | None) -> LiveSession:
+        live = LiveSession(state, activations=activations)
+        await live.restore()
+        self._open[live.session_id] = live
+        if self.tracking is not None:
+            self.tracking.add_session(state)
+        return live
+
+    async def _last_record(self, state: SessionState) -> TurnRecord | None:
+        n = state.chat.turn_count
+        if n == 0:
+            return None
+        version = await self.store.get(turn_id(state.session.session_id, number=n))
+        return None if version is None else TurnRecord.from_document(version.document)

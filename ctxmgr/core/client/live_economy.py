@@ -1,0 +1,259 @@
+"""The economy layout of one live session: feeds its stream, turn by turn. Reads the store.
+
+    system prompt     unchanged
+    pool              the files known when the epoch began, one line each
+    stream            every turn, and every output and file text once, where it became active
+
+A new epoch begins when nothing is cached at the provider: after a resume, after a pause longer than
+the cache's time to live, or with another model. Only then is the pool written again; files that are
+discovered later are visible in the outputs that named them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, Self, TypeAlias
+
+from ctxmgr.core.client.session_state import SessionState
+from ctxmgr.core.context.assembly import Context, Contribution, Pool, PoolEntry
+from ctxmgr.core.context.tokens import MESSAGE_TOKENS
+from ctxmgr.core.economy.folding import TextView
+from ctxmgr.core.economy.notices import ActiveFile, ShownFiles, asked_back
+from ctxmgr.core.economy.planner import FoldPlanner
+from ctxmgr.core.economy.policy import Economy
+from ctxmgr.core.economy.records import EconomyRecord, Masks, masked
+from ctxmgr.core.economy.signatures import signature_rows
+from ctxmgr.core.economy.stream import Stream
+from ctxmgr.core.economy.stream_turns import Notice
+from ctxmgr.core.history.reading import read_economy
+from ctxmgr.core.model import read_usage
+from ctxmgr.core.objects.answers import answer_parts
+from ctxmgr.core.objects.chat import Turn
+from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.toolcall import ToolCall
+from ctxmgr.core.secrets.masking import Secrets
+from ctxmgr.core.store.contract import BATCH_MAX
+from ctxmgr.errors import Corrupt
+
+POOL_TOKENS_MAX: Final = 4_000
+"""For the pool of an epoch; of more files, the newest are listed."""
+
+Views: TypeAlias = Mapping[str, TextView]
+
+
+class LiveEconomy:
+    """The economy layout of one live session, from the first prompt under a policy."""
+
+    def __init__(self, state: SessionState, policy: Economy) -> None:
+        self._state = state
+        self._count = state.runtime.count
+        self._stream = Stream(policy, count=self._count, signatures=signature_rows)
+        self._planner = FoldPlanner(self._stream)
+        self._files = ShownFiles()
+        self._notices: dict[int, tuple[Notice, ...]] = {}
+        self._masks: dict[str, Masks] = {}
+        self.touched: set[str] = set()
+        """Files that tool calls have read or written since the last prompt."""
+        self._requested: dict[str, None] = {}
+        self._epoch = 0
+        self._pool: tuple[PoolEntry, ...] = ()
+        self._sent_at: float | None = None
+
+    @classmethod
+    async def open(cls, state: SessionState, policy: Economy) -> Self:
+        """Continue from the last prompt of the session, if it was rendered under a policy."""
+        economy, turn = cls(state, policy), state.chat.turn_count
+        record = await read_economy(state.runtime.store, state.session.session_id, turn=turn)
+        if record is not None:
+            await economy._restore(record, turn=turn)
+        return economy
+
+    async def _restore(self, record: EconomyRecord, *, turn: int) -> None:
+        """Restore what the prompt of an earlier turn showed, byte for byte."""
+        self._epoch, self._notices = record.epoch, dict(record.notices)
+        self._masks = dict(record.masks)
+        self._files.restore(record.files, chain.from_iterable(record.notices.values()))
+        turns = self._state.chat.turns[: turn - 1]
+        stored = await self._outputs(turns)
+        outputs = {
+            object_id: masked(text, record.masks.get(object_id, ()))
+            for object_id, text in stored.items()
+        }
+        for number, past in enumerate(turns, start=1):
+            self._stream.open(record.notices.get(number, ()), views=record.views)
+            self._close(past, outputs, views=record.views)
+        self._stream.open(record.notices.get(turn, ()), views=record.views)
+
+    def answered(self, turn: Turn) -> None:
+        """Adapt to the tokens that the provider counted in the last prompt."""
+        usage = read_usage(turn.assistant_meta.usage)
+        if usage is not None:
+            self._planner.reported(usage.prompt_tokens)
+
+    def request(self, object_id: str) -> None:
+        """Show an object in full in the next prompt."""
+        self._requested[object_id] = None
+
+    def object_id(self, handle: str) -> str:
+        """Return the object of a handle; anything else is returned unchanged."""
+        return self._stream.handles.get(handle, handle)
+
+    async def prompt(
+        self, user: str, policy: Economy, *, contributions: Sequence[Contribution]
+    ) -> tuple[Context, EconomyRecord]:
+        """Return the next prompt and its record; ``WindowExceeded`` if it cannot fit."""
+        await self._catch_up()
+        cold = self._begin_call(policy)
+        self._add_notices()
+        session = self._state.view
+        plan = self._planner.next_plan(
+            fixed=lambda: self._fixed_tokens(user, contributions),
+            put_away=self._put_away(),
+            pinned=session.pinned_set,
+            cold=cold,
+        )
+        context = Context(
+            session_id=session.session_id,
+            system_prompt=self._state.prompt.content,
+            pool=Pool(self._pool),
+            transcript=self._stream.transcript,
+            user=self._stream.user(user),
+            contributions=tuple(contributions),
+            marks=self._planner.marks(),
+        )
+        record = EconomyRecord(
+            policy=policy,
+            epoch=self._epoch,
+            pool=tuple(entry.line for entry in self._pool),
+            views=dict(self._stream.slots.views),
+            notices=dict(self._notices),
+            masks=dict(self._masks),
+            files=self._files.hashes(),
+            plan=plan,
+        )
+        return context, record
+
+    def _begin_call(self, policy: Economy) -> bool:
+        """Return whether the provider has nothing cached; an epoch then begins."""
+        now, before = self._state.runtime.clock(), self._sent_at
+        other_model = policy.model != self._stream.policy.model
+        cold = before is None or other_model or now - before > policy.prices.ttl_seconds
+        self._sent_at = now
+        self._stream.policy = policy
+        if cold:
+            self._epoch += 1
+            self._pool = tuple(self._snapshot())
+        return cold
+
+    def _snapshot(self) -> Iterator[PoolEntry]:
+        """Return the lines of the newest files that fit into ``POOL_TOKENS_MAX``."""
+        cache, left = self._state.cache, POOL_TOKENS_MAX
+        newest: list[PoolEntry] = []
+        for entry in reversed(cache.pool(self._state.view).entries):
+            if cache.call(entry.object_id) is not None:
+                continue
+            left -= self._count(entry.line)
+            if left < 0:
+                break
+            newest.append(entry)
+        return reversed(newest)
+
+    async def _catch_up(self) -> None:
+        """Append the turns that have ended since the last prompt."""
+        turns = self._state.chat.turns[self._stream.number - 1 :]
+        stored = await self._outputs(turns)
+        outputs = {object_id: self._mask(object_id, text) for object_id, text in stored.items()}
+        for turn in turns:
+            self._close(turn, outputs, views=None)
+
+    def _close(self, turn: Turn, outputs: Mapping[str, str], *, views: Views | None) -> None:
+        parts = tuple(answer_parts(turn, calls=self._state.cache.calls(turn.toolcall_ids)))
+        away = self._put_away(turn.toolcall_ids)
+        self._stream.close(turn.user, parts, outputs=outputs, put_away=away, views=views)
+
+    def _mask(self, object_id: str, output: str) -> str:
+        """Mask the secrets of an output, and remember their positions for the record."""
+        masker = self._state.runtime.masker
+        if masker.policy is Secrets.SHOW:
+            return output
+        secrets = masker.mask(output).found
+        if secrets:
+            self._masks[object_id] = tuple(
+                (secret.start, secret.end, secret.placeholder) for secret in secrets
+            )
+        return masked(output, self._masks.get(object_id, ()))
+
+    async def _outputs(self, turns: Sequence[Turn]) -> dict[str, str]:
+        """Return the outputs of the turns' tool calls, from the cache or the store."""
+        outputs: dict[str, str] = {}
+        missing: list[str] = []
+        for toolcall_id in dict.fromkeys(chain.from_iterable(turn.toolcall_ids for turn in turns)):
+            content = self._state.cache.content(toolcall_id)
+            if content is None:
+                missing.append(toolcall_id)
+            else:
+                outputs[toolcall_id] = content
+        for start in range(0, len(missing), BATCH_MAX):
+            stored = await self._state.runtime.store.get_many(missing[start : start + BATCH_MAX])
+            for object_id, version in stored.items():
+                call = from_document(version.document)
+                outputs[object_id] = (call.content or "") if isinstance(call, ToolCall) else ""
+        lost = [toolcall_id for toolcall_id in missing if toolcall_id not in outputs]
+        if lost:
+            raise Corrupt(f"tool call {lost[0]} is in the chat but not in the store")
+        return outputs
+
+    def _put_away(self, among: Iterable[str] | None = None) -> frozenset[str]:
+        """Return the tool calls and files that are not active any more."""
+        session = self._state.view
+        return frozenset(
+            object_id
+            for object_id in (self._stream.handles.values() if among is None else among)
+            if object_id in session.session_index and object_id not in session.active_set
+        )
+
+    def _add_notices(self) -> None:
+        """Append notices about what the agent could not know otherwise."""
+        requested, touched = list(self._requested), frozenset(self.touched)
+        self._requested.clear()
+        self.touched.clear()
+        for object_id in requested:
+            self._stream.open(self._again(object_id))
+        active = self._active_files()
+        for notice in self._files.notices(
+            active, touched=touched, next_handle=self._stream.next_handle
+        ):
+            self._stream.open([notice])
+        if self._stream.notices:
+            self._notices[self._stream.number] = self._stream.notices
+
+    def _again(self, object_id: str) -> Iterator[Notice]:
+        """Show in full what is folded of an object."""
+        folded = self._stream.slots.folded(object_id)
+        if not folded:
+            return
+        self._stream.asked_back[folded[-1].slot.kind] += 1
+        slot = folded[0].slot
+        content = "\n".join(text.slot.content for text in folded)
+        yield asked_back(slot.handle, object_id, content=content)
+
+    def _active_files(self) -> Iterator[ActiveFile]:
+        state = self._state
+        for object_id in state.view.active_set:
+            cached = state.cache.get(object_id)
+            if cached is None or cached.call is not None:
+                continue
+            content = state.cache.content(object_id)
+            path = cached.shown.display_path
+            assert content is not None
+            assert path is not None
+            masked_content = state.runtime.masker.shown(content)
+            yield ActiveFile(object_id=object_id, path=path, content=masked_content)
+
+    def _fixed_tokens(self, user: str, contributions: Sequence[Contribution]) -> int:
+        texts = [
+            self._state.prompt.content,
+            "".join(entry.line for entry in self._pool),
+            self._stream.user(user),
+            *(contribution.text for contribution in contributions),
+        ]
+        return sum(self._count(text) + MESSAGE_TOKENS for text in texts if text)

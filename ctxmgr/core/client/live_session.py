@@ -1,0 +1,459 @@
+"""A session that a client has open: what a harness does with it, turn by turn. Commits.
+
+    render(user)       the prompt of this turn, remembered as the one that is sent
+    record(call)       a tool call that the harness ran, with the files it read, wrote or named
+    end_turn(answer)   chat, session and turn record in one transaction, with automatic collapse
+    read, activate, deactivate, pin, unpin
+                       what the agent asks for
+
+Every method raises the errors of ``ctxmgr.errors``, and then nothing has changed. Concurrent calls
+are executed one after the other.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from ctxmgr.core.client.conversation import Conversation, new_turns
+from ctxmgr.core.client.live_economy import LiveEconomy
+from ctxmgr.core.client.runtime import RecallSearch
+from ctxmgr.core.client.session_state import Draft, SessionState
+from ctxmgr.core.client.tool_calls import ToolCallEffects, plan_activation, require_text
+from ctxmgr.core.context.assembly import Context, Contribution
+from ctxmgr.core.context.contributors import contributions
+from ctxmgr.core.discovery.known_tools import Trace, absolute, trace_of
+from ctxmgr.core.economy.policy import Economy, policy_of
+from ctxmgr.core.economy.records import EconomyRecord
+from ctxmgr.core.history.turn_records import SentPrompt, TurnRecorder
+from ctxmgr.core.objects.answers import Status, text_part
+from ctxmgr.core.objects.chat import AssistantMeta, Chat, Turn
+from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.envelope import check_text
+from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.session_record import SystemPrompt
+from ctxmgr.core.objects.toolcall import ToolCall
+from ctxmgr.core.sandbox import Sandbox
+from ctxmgr.core.sessions.collapse import Activations
+from ctxmgr.core.sessions.sets import Session
+from ctxmgr.core.store.contract import Match, Put
+from ctxmgr.core.store.documents import Document
+from ctxmgr.errors import Conflict, Incorrect
+
+Answer = str | Sequence[Mapping[str, Any]]
+"""Plain text, or the parts of an answer (``core.objects.answers``)."""
+
+
+class LiveSession:
+    """An open session: renders prompts, records tool calls and stores turns.
+
+    Every method raises the errors of ``ctxmgr.errors``, and then nothing has changed. Concurrent
+    calls are executed one after the other.
+    """
+
+    def __init__(self, state: SessionState, *, activations: Activations | None = None) -> None:
+        self._state = state
+        self._recorder = TurnRecorder(state.runtime.files.mounts)
+        self._conversation = Conversation()
+        self._activations = activations or Activations()
+        self._economy: LiveEconomy | None = None
+        """None until a prompt is rendered under a policy."""
+        self._sent: SentPrompt | None = None
+        self._left = False
+
+    async def restore(self) -> None:
+        """Load what rendering needs from the stored chat. Called once, by the client."""
+        state, window = self._state, self._state.runtime.window
+        await state.fill()
+        refs = state.chat.toolcall_refs
+        missing = [toolcall_id for toolcall_id in refs if toolcall_id not in state.cache]
+        if missing:
+            await state.learn_versions((await state.runtime.store.get_many(missing)).values())
+        recorded = state.cache.made_in(state.chat.object_id, session=state.session)
+        self._conversation.load(state.chat, calls=state.cache.calls(refs), recorded=recorded)
+        last = state.chat.turn_count
+        self._adopt(
+            toolcall_id
+            for toolcall_id, turn in self._conversation.turn_of.items()
+            if window.reaches(turn, now_turn=last)
+        )
+
+    @property
+    def session_id(self) -> str:
+        """The id that the session was started with."""
+        return self._state.session.session_id
+
+    @property
+    def sets(self) -> Session:
+        """The session's four sets of object ids as they are now."""
+        return self._state.session
+
+    @property
+    def turn(self) -> int:
+        """The number of the current turn, starting at 1."""
+        return self._state.chat.turn_count + 1
+
+    @property
+    def chat(self) -> Chat:
+        """All turns that have ended."""
+        return self._state.chat
+
+    @property
+    def directory(self) -> str | None:
+        """The directory that the agent's relative paths are resolved against."""
+        return self._state.runtime.directory
+
+    @property
+    def sent(self) -> Context | None:
+        """The context of the last prompt rendered in this turn; None if there was none."""
+        return None if self._sent is None else self._sent.context
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """The sandbox that runs the agent's commands; None: the harness runs its own tools."""
+        return self._state.runtime.sandbox
+
+    @property
+    def recall(self) -> RecallSearch | None:
+        """Searches what the session has seen; None: the client has no search index."""
+        return self._state.runtime.recall
+
+    @property
+    def state(self) -> SessionState:
+        """For the client's own parts; not for harnesses."""
+        return self._state
+
+    def context(self, user: str = "") -> Context:
+        """Return the plain four-section context of this turn, without recording it as sent."""
+        state = self._state
+        return Context(
+            session_id=self.session_id,
+            system_prompt=state.prompt.content,
+            pool=state.cache.pool(state.view),
+            transcript=self._conversation.transcript,
+            user=user,
+            active=state.cache.active(state.view),
+        )
+
+    async def render(
+        self,
+        user: str = "",
+        *,
+        form: str = "text",
+        contribute: bool = False,
+        policy: str | Economy | None = None,
+    ) -> Any:
+        """Return the prompt of this turn and remember it as the one that is sent.
+
+        ``user`` is the new message; it may be empty when the model continues after tool calls.
+        ``form`` is ``text``, ``anthropic`` or ``openai``. With ``contribute`` the contributors of
+        the client add their texts.
+
+        Without ``policy`` the prompt has the plain four sections. ``policy="economy"``, or an
+        ``Economy`` with other settings, gives the cheapest prompt that keeps what is needed, and
+        raises ``WindowExceeded`` if what must be shown does not fit. If called again in the same
+        turn, the last prompt is the one that is recorded.
+        """
+        check_text("user", user)
+        economy = None if policy is None else policy_of(policy)
+        runtime = self._state.runtime
+        if form not in runtime.forms:
+            names = ", ".join(sorted(runtime.forms))
+            raise Incorrect(f"unknown form {form!r:.80} (one of: {names})")
+        added: tuple[Contribution, ...] = ()
+        if contribute:
+            added = await contributions(
+                runtime.contributors,
+                session_id=self.session_id,
+                turn=self.turn,
+                count=runtime.count,
+            )
+        async with self._locked():
+            await self._state.fill()
+            if economy is None:
+                context, record = self.context(user).contribute(added), None
+            else:
+                if self._economy is None:
+                    self._economy = await LiveEconomy.open(self._state, economy)
+                context, record = await self._economy.prompt(user, economy, contributions=added)
+            self._sent = self._sent_prompt(context, user=user, record=record)
+            return runtime.forms[form](context)
+
+    async def record(
+        self,
+        tool_call_id: str,
+        *,
+        tool: str,
+        args: Mapping[str, Any],
+        output: str,
+        status: Status = "ok",
+        args_display: str | None = None,
+        directory: str | None = None,
+        faithful: bool = False,
+        discover: bool = True,
+    ) -> ToolCall:
+        """Store a tool call that the harness ran, and the files it concerns, in one transaction.
+
+        Files that the call read or wrote are indexed, and files that its output names become known.
+        ``directory`` is where it ran, if not in the session's directory. ``faithful`` states that
+        the output is byte for byte the file that was read, which matters for files that only the
+        sandbox can read. With ``discover=False`` no files are looked for, as for a call that ran
+        elsewhere or long ago.
+
+        Recording the same call again changes nothing; another call with its id is ``Incorrect``.
+        """
+        check_text("output", output)
+        where = directory or self._state.runtime.directory
+        async with self._changing():
+            trace = trace_of(tool, args, directory=where) if discover else Trace()
+            if status == "fail":
+                trace = trace.as_failed()
+            runtime = self._state.runtime
+            toolcall = ToolCall(
+                toolcall_id=tool_call_id,
+                tool=tool,
+                args=dict(args),
+                status=status,
+                chat_ref=self._state.chat.object_id,
+                content=runtime.masker.stored(output),
+                args_display=args_display,
+            )
+            if tool_call_id in self._state.session.session_index:
+                return await self._recorded_before(toolcall)
+            effects, more = await ToolCallEffects.plan(
+                runtime, trace, output=output, faithful=faithful
+            )
+            if effects.file_ids:
+                toolcall = replace(toolcall, file_refs=tuple(effects.file_ids))
+
+            def change(session: Session, draft: Draft) -> Session:
+                session = draft.effects.add_to(session)
+                if trace.read is not None:
+                    session = draft.effects.show_in(session)
+                return session.created(tool_call_id)
+
+            await self._state.save(change, draft=Draft(toolcall=toolcall, effects=effects))
+            # Before the rest: the call is stored, even if storing further stubs fails.
+            self._conversation.add_call(tool_call_id, turn=self.turn)
+            if self._economy is not None:
+                self._economy.touched.update(effects.touched_ids)
+            for later in more:
+                await self._state.save(
+                    lambda session, draft: draft.effects.add_to(session), draft=Draft(effects=later)
+                )
+            return toolcall
+
+    async def _recorded_before(self, toolcall: ToolCall) -> ToolCall:
+        """Return the stored call; ``Incorrect`` unless it is the same one."""
+        version = await self._state.runtime.store.get(toolcall.object_id)
+        stored = None if version is None else from_document(version.document)
+        if not isinstance(stored, ToolCall) or replace(stored, file_refs=None) != toolcall:
+            raise Incorrect(f"another call has the id {toolcall.object_id}")
+        return stored
+
+    async def end_turn(
+        self, answer: Answer = (), *, user: str | None = None, meta: AssistantMeta | None = None
+    ) -> int:
+        """Store the turn: the user's message, the answer and its tool calls. Return its number.
+
+        ``answer`` is plain text, or the parts that ``read_answer`` of a message form returns. The
+        user's message is the one that was rendered; ``user`` may only repeat it. Raises
+        ``Conflict`` if another client ended this turn first; the session then holds that turn, and
+        the prompt has to be rendered again.
+        """
+        async with self._changing():
+            sent = self._sent or self._sent_prompt(self.context(user or ""), user=user or "")
+            if user is not None and user != sent.user:
+                raise Incorrect("the prompt of this turn was rendered with another user message")
+            turn = Turn(
+                user=sent.user,
+                assistant=tuple(map(self._conversation.with_outcome, _parts(answer))),
+                toolcall_ids=tuple(self._conversation.pending),
+                assistant_meta=meta or AssistantMeta(),
+            )
+            return await self._end(turn, sent)
+
+    async def take_turns(self, turns: Sequence[Turn]) -> int:
+        """Store the new ones of a harness's complete list of turns; return how many there were.
+
+        Turns are recognised by their content, so the list may have been shortened or restarted.
+        Their tool calls must have been recorded.
+        """
+        async with self._changing():
+            new = new_turns(self._state.chat.turns, turns)
+            for turn in new:
+                for toolcall_id in turn.toolcall_ids:
+                    if self._state.cache.call(toolcall_id) is None:
+                        raise Incorrect(f"tool call {toolcall_id} was never recorded")
+            for turn in new:
+                await self._end(turn, self._sent_prompt(self.context(turn.user), user=turn.user))
+            return len(new)
+
+    async def read(self, path: str) -> File:
+        """Read a file for the agent, store its version and show it in full."""
+        absolute_path = absolute(path, directory=self._state.runtime.directory)
+        if absolute_path is None:
+            raise Incorrect(f"{path!r:.200} is not absolute")
+        async with self._changing():
+            planned = await self._state.runtime.plan_file(absolute_path)
+            file = require_text(absolute_path, planned)
+            await self._state.save(
+                lambda session, draft: draft.effects.show_in(session),
+                draft=Draft(effects=ToolCallEffects(touched=planned)),
+            )
+            return file
+
+    async def activate(self, object_id: str) -> None:
+        """Show an object in full; a file that was only discovered is read first.
+
+        This and the methods below also accept a handle of the economy layout, such as ``#17``.
+        """
+        object_id = self._resolve(object_id)
+        async with self._changing():
+            self._state.session.activate(object_id)  # raises what is wrong with the id
+            await self._state.save(
+                lambda session, _: session.activate(object_id),
+                draft=Draft(effects=await plan_activation(self._state.runtime, object_id)),
+            )
+            self._activations = self._activations.activated(object_id, turn=self.turn)
+            if self._economy is not None:
+                self._economy.request(object_id)
+
+    async def deactivate(self, object_id: str) -> None:
+        """Show only an object's one-line summary; nothing is lost."""
+        object_id = self._resolve(object_id)
+        async with self._changing():
+            await self._state.save(lambda session, _: session.deactivate(object_id))
+            self._activations = self._activations.deactivated(object_id)
+
+    async def pin(self, object_id: str) -> None:
+        """Exempt an object from automatic collapse."""
+        object_id = self._resolve(object_id)
+        async with self._changing():
+            await self._state.save(lambda session, _: session.pin(object_id))
+            if self._economy is not None:
+                self._economy.request(object_id)
+
+    async def unpin(self, object_id: str) -> None:
+        """Make an object subject to automatic collapse again."""
+        object_id = self._resolve(object_id)
+        async with self._changing():
+            await self._state.save(lambda session, _: session.unpin(object_id))
+
+    def note_context_call(self, tool_call_id: str, *, status: Status, output: str) -> None:
+        """Keep the outcome of a context tool until the turn ends."""
+        self._conversation.context_calls[tool_call_id] = (status, output)
+
+    async def change_system_prompt(self, text: str) -> None:
+        """Replace the system prompt; an unchanged text is not stored again."""
+        async with self._changing():
+            prompt = SystemPrompt(session_id=self.session_id, content=text)
+            if prompt.object_hash == self._state.prompt.object_hash:
+                return
+            try:
+                commit = await self._state.runtime.commit(self._state.guarded(prompt))
+            except Conflict:
+                await self._reload()  # the other client may have ended turns as well
+                raise
+            self._state.note(commit, prompt.object_id)
+            self._state.prompt = prompt
+
+    def leave(self) -> None:
+        """Refuse all further calls: the session was paused. Called by the client."""
+        self._left = True
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[None]:
+        """Hold the lock for a change of the session."""
+        async with self._locked():
+            await self._state.make_whole()
+            yield
+
+    @asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
+        async with self._state.lock:
+            if self._left:
+                raise Incorrect(f"session {self.session_id} was paused; resume it")
+            yield
+
+    def _resolve(self, object_id: str) -> str:
+        """Return the object of a handle of the economy layout; other ids stay as they are."""
+        return object_id if self._economy is None else self._economy.object_id(object_id)
+
+    def _sent_prompt(
+        self, context: Context, *, user: str, record: EconomyRecord | None = None
+    ) -> SentPrompt:
+        state = self._state
+        return SentPrompt(
+            context=context,
+            user=user,
+            economy=record,
+            prompt=state.prompt,
+            chat=state.chat,
+            pool=state.cache.shown(state.view),
+            active=tuple(state.view.active_set),
+            activations=self._activations.still_active(state.view),
+            sequence=state.sequence,
+        )
+
+    async def _end(self, turn: Turn, sent: SentPrompt) -> int:
+        state, number = self._state, self.turn
+        self._adopt(sent.active)
+        chat = state.chat.append(turn)
+        record = self._recorder.record(sent, session_id=self.session_id, n=number)
+        operations = [*state.guarded(chat), Match(record.object_id, None)]
+
+        def change(session: Session, _: Draft) -> Session:
+            if sent.economy is not None:  # under a policy, its planner decides what is folded
+                return session
+            return self._conversation.collapse(
+                session,
+                turn,
+                chat=state.chat,
+                activations=self._activations,
+                window=state.runtime.window,
+            )
+
+        draft = Draft(fixed=(*operations, Put(record.to_document())))
+        try:
+            await state.save(change, draft=draft)
+        except Conflict:
+            await self._reload()
+            raise
+        self._adopt(sent.active)
+        state.chat = chat
+        self._recorder.saved(record, sent)
+        self._conversation.end_turn(turn, calls=state.cache.calls(turn.toolcall_ids))
+        self._activations = self._activations.still_active(state.session)
+        if sent.economy is not None and self._economy is not None:
+            self._economy.answered(turn)
+        self._sent = None
+        return number
+
+    def _adopt(self, expected: Iterable[str]) -> None:
+        """Treat what others have activated as activated in this turn."""
+        self._activations = self._activations.adopt(
+            self._state.session,
+            expected=frozenset(expected),
+            made_in=self._conversation.turn_of,
+            turn=self.turn,
+        )
+
+    async def _reload(self) -> None:
+        """Start again from the store: another client has continued the session."""
+        state = self._state
+        await state.refresh()
+        calls = state.cache.calls(state.chat.toolcall_refs)
+        self._conversation.load(state.chat, calls=calls, recorded=self._conversation.pending)
+        self._recorder.forget()
+        self._sent = None
+        self._economy = None
+
+
+def _parts(answer: Answer) -> tuple[Document, ...]:
+    if isinstance(answer, str):
+        return (text_part(answer),) if answer else ()
+    try:
+        return tuple(dict(part) for part in answer)
+    except (TypeError, ValueError):
+        raise Incorrect(f"an answer must be text or a list of parts, not {answer!r:.80}") from None

@@ -1,0 +1,168 @@
+"""Compares the files of a resumed session with their sources. Reads the store and the disk.
+
+    1  sets          from the session's document                       ``sessions.storage``
+    2  objects       of the whole index, in a few batches
+    3  sources       reachable: indexed again; unreachable: orphaned; gone: a version without text
+    4  tool calls    have no source, and do not change
+    5  cache         filled with what is stored
+    6  trackers      follow what is reachable
+
+With ``eager=False`` the pool is read and active files are compared first; the rest, including the
+session index, follows in the background. Sets are never changed here.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
+from itertools import islice
+from typing import Final
+
+from ctxmgr.core.client.session_state import SessionState
+from ctxmgr.core.files.outcomes import MissingFile
+from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.file import File
+from ctxmgr.core.store.contract import Version
+from ctxmgr.core.store.queries import batched
+from ctxmgr.core.tracking.index_plan import IndexResult
+from ctxmgr.core.tracking.observation import Target
+
+READ_BATCH: Final = 500
+"""Objects read at once before a prompt; while they are verified, the store reads the next."""
+
+FIRST_BATCH: Final = 125
+"""Objects in the first batch: small, so that verification starts early. The next is twice that."""
+
+READS_AHEAD: Final = 3
+"""Batches at a time: one that is verified, one that has been read, one that is being read."""
+
+LAZY_BATCH: Final = 200
+"""Objects compared at once in the background, while the session is locked."""
+
+_log = logging.getLogger(__name__)
+
+
+class Reconciliation:
+    """The progress of comparing a resumed session's files with their sources."""
+
+    def __init__(
+        self,
+        state: SessionState,
+        *,
+        upgrade_stubs: bool = False,
+        track: Callable[[Iterable[File]], Awaitable[None]] | None = None,
+    ) -> None:
+        self._state = state
+        self._track = track
+        self._upgrade_stubs = upgrade_stubs
+        self._task: asyncio.Task[None] | None = None
+        self._compared: set[str] = set()
+        self.seen: int = 0
+        """How many objects of the session index have been compared."""
+        self.updated: list[str] = []
+        """The ids of files that had changed or been deleted."""
+        self.orphaned: list[str] = []
+        """The ids of files that this client cannot reach; they keep their last version."""
+
+    @property
+    def total(self) -> int | None:
+        """The size of the session index; None while it is being read."""
+        session = self._state.session
+        return len(session.session_index) if session.is_whole else None
+
+    @property
+    def done(self) -> bool:
+        """Whether every object has been compared."""
+        return self.total is not None and self.seen >= self.total
+
+    async def begin(self, *, eager: bool) -> None:
+        """Compare what the first prompt needs, or everything if ``eager``."""
+        session = self._state.session
+        if eager:
+            async with aclosing(self._read(session.session_index)) as batches:
+                async for versions in batches:
+                    await self._compare(await self._learn(versions))
+            self.seen = len(session.session_index)
+            return
+        first = dict.fromkeys([*session.metadata_pool, *self._state.chat.toolcall_refs])
+        async with aclosing(self._read(first)) as batches:
+            async for versions in batches:
+                files = await self._learn(versions)
+                await self._compare(file for file in files if file.object_id in session.active_set)
+
+    def continue_in_background(self) -> None:
+        """Compare the rest in the background."""
+        self._task = asyncio.create_task(self._rest())
+
+    async def wait(self) -> None:
+        """Wait until every object has been compared; raises the error if that failed."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def stop(self) -> None:
+        """Stop comparing in the background. What was stored remains valid."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        (outcome,) = await asyncio.gather(self._task, return_exceptions=True)
+        if isinstance(outcome, Exception):
+            _log.warning("comparing files with their sources failed: %s", outcome)
+
+    async def _rest(self) -> None:
+        await self._state.read_index()
+        for ids in batched(self._state.session.session_index, LAZY_BATCH):
+            batch = tuple(ids)
+            async with self._state.lock:  # versions read before a turn must not be cached after it
+                versions = await self._state.runtime.store.get_many(batch)
+                await self._compare(await self._learn(versions))
+            self.seen += len(batch)
+
+    async def _read(self, ids: Iterable[str]) -> AsyncGenerator[Mapping[str, Version], None]:
+        """Read many objects in batches, ahead of the caller."""
+        store = self._state.runtime.store
+        ahead: deque[asyncio.Task[dict[str, Version]]] = deque()
+        try:
+            for batch in _growing_batches(ids):
+                ahead.append(asyncio.create_task(store.get_many(batch)))
+                if len(ahead) == READS_AHEAD:
+                    yield await ahead.popleft()
+            while ahead:
+                yield await ahead.popleft()
+        finally:
+            for task in ahead:
+                task.cancel()
+            await asyncio.gather(*ahead, return_exceptions=True)
+
+    async def _learn(self, versions: Mapping[str, Version]) -> list[File]:
+        """Cache the objects of the pool; return the files among all of them."""
+        state, pool = self._state, self._state.session.metadata_pool
+        in_pool = [version for object_id, version in versions.items() if object_id in pool]
+        files = await state.learn_versions(in_pool)
+        for object_id, version in versions.items():
+            if object_id not in pool:
+                stored = from_document(version.document)
+                files += [stored] if isinstance(stored, File) else []
+        return files
+
+    async def _compare(self, files: Iterable[File]) -> None:
+        files = [file for file in files if file.object_id not in self._compared]
+        targets = [Target.of(file) for file in files]
+        self._compared.update(target.object_id for target in targets)
+        if self._track is not None:  # before comparing, so that no change in between is missed
+            await self._track(files)
+        indexing, stubs = self._state.runtime.indexing, self._upgrade_stubs
+        async for batch in indexing.reconcile(targets, upgrade_stubs=stubs):
+            for outcome in batch.outcomes:
+                await self._state.learn_outcome(outcome)
+                if outcome.result is not IndexResult.UNCHANGED:
+                    self.updated.append(outcome.object_id)
+                elif outcome.unread is not None and not isinstance(outcome.unread, MissingFile):
+                    self.orphaned.append(outcome.object_id)
+
+
+def _growing_batches(ids: Iterable[str]) -> Iterable[list[str]]:
+    source, size = iter(ids), min(FIRST_BATCH, READ_BATCH)
+    while batch := list(islice(source, size)):
+        yield batch
+        size = min(2 * size, READ_BATCH)

@@ -1,0 +1,268 @@
+"""One open session: its stored objects and their cache. Commits, and reads the store.
+
+    sets, chat, system prompt    each with the token that guards its next version
+    cache                        the objects that the session shows
+
+A change is a function of the session. It is saved in one transaction with everything that belongs
+to it, guarded by the version that it is based on. If another client was faster, its sets are read
+and merged with ours, files are read again, and a tool call with the same content is the same call.
+Only a turn is never merged: it answers a prompt that did not contain the other client's turn.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final, Self, TypeAlias
+
+from ctxmgr.core.client.object_cache import ObjectCache
+from ctxmgr.core.client.runtime import Runtime
+from ctxmgr.core.client.tool_calls import ToolCallEffects
+from ctxmgr.core.objects.chat import Chat
+from ctxmgr.core.objects.codec import from_document, to_document
+from ctxmgr.core.objects.envelope import session_object_id
+from ctxmgr.core.objects.file import File, FileState
+from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
+from ctxmgr.core.objects.toolcall import ToolCall
+from ctxmgr.core.sessions.sets import Session, merge
+from ctxmgr.core.sessions.storage import ATTEMPTS_MAX, StoredSets, read_session, read_sets
+from ctxmgr.core.store.contract import Commit, Match, Operation, Put, Version
+from ctxmgr.core.store.documents import ID
+from ctxmgr.core.tracking.index_plan import IndexOutcome
+from ctxmgr.errors import Conflict, Corrupt, Incorrect
+
+LEARNED_AT_ONCE: Final = 100
+"""Versions after which other tasks may run, among them the one that reads the next versions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What a transaction contains in addition to the session."""
+
+    toolcall: ToolCall | None = None
+    effects: ToolCallEffects = field(default_factory=ToolCallEffects)
+    fixed: tuple[Operation, ...] = ()
+    """Operations whose conflict is raised, not resolved."""
+
+    def operations(self) -> list[Operation]:
+        operations = self.effects.operations()
+        if self.toolcall is not None:
+            operations += [
+                Match(self.toolcall.object_id, None),
+                Put(to_document(self.toolcall)),
+            ]
+        return [*operations, *self.fixed]
+
+
+NOTHING: Final = Draft()
+Change: TypeAlias = Callable[[Session, Draft], Session]
+
+
+class SessionState:
+    """The current state of a session. Hold ``lock`` while changing it."""
+
+    def __init__(
+        self, runtime: Runtime, *, session: Session, chat: Chat, prompt: SystemPrompt
+    ) -> None:
+        self.runtime = runtime
+        self.session = session
+        self.view = Session(session_id=session.session_id)
+        """The session as the cache can show it; older than ``session`` while objects are read."""
+        self.chat = chat
+        self.prompt = prompt
+        self.cache = ObjectCache()
+        self.lock = asyncio.Lock()
+        self.sequence: int | None = None
+        """Of the last known transaction."""
+        self.tokens: dict[str, str | None] = {}
+        """By object: the token that guards its next version."""
+
+    @classmethod
+    async def create(
+        cls,
+        runtime: Runtime,
+        session: Session,
+        *,
+        chat: Chat,
+        prompt: SystemPrompt,
+        besides: Iterable[Operation] = (),
+    ) -> Self:
+        """Store a new session with its chat and system prompt, in one transaction."""
+        state = cls(runtime, session=session, chat=chat, prompt=prompt)
+        objects = (prompt, chat, session.to_record())
+        operations: list[Operation] = [Match(item.object_id, None) for item in objects]
+        try:
+            commit = await runtime.commit(
+                [*operations, *(Put(to_document(item)) for item in objects), *besides]
+            )
+        except Conflict as error:
+            raise Incorrect(f"session {session.session_id} exists already; resume it") from error
+        state.note(commit, *(item.object_id for item in objects))
+        return state
+
+    @classmethod
+    async def load(cls, runtime: Runtime, session_id: str, *, whole: bool = True) -> Self:
+        """Read a session with its chat and system prompt; ``NotFound`` if there is none.
+
+        Without ``whole`` its index is left out, until ``make_whole`` or ``read_index`` is called.
+        """
+        read = await read_session(runtime.store, session_id, whole=whole)
+        state = cls(runtime, session=read.session, chat=read.chat, prompt=read.prompt)
+        state.tokens = dict(read.tokens)
+        return state
+
+    async def make_whole(self) -> None:
+        """Read the index if it was left out. The caller holds the lock."""
+        if not self.session.is_whole:
+            await self._take_whole(await self._stored_sets())
+
+    async def read_index(self) -> None:
+        """Read the index if it was left out; the lock is held only to store it here."""
+        if self.session.is_whole:
+            return
+        read = await self._stored_sets()
+        async with self.lock:
+            if not self.session.is_whole:
+                await self._take_whole(read)
+
+    def note(self, commit: Commit, *object_ids: str) -> None:
+        """Remember the tokens of objects that were just committed."""
+        self.sequence = max(self.sequence or 0, commit.sequence)
+        self.tokens.update(dict.fromkeys(object_ids, commit.token))
+
+    def guarded(self, version: Chat | SystemPrompt | SessionRecord) -> list[Operation]:
+        """Return the operations that put the next version of one of the session's own objects."""
+        token = self.tokens.get(version.object_id)
+        guard: list[Operation] = [] if token is None else [Match(version.object_id, token)]
+        return [*guard, Put(to_document(version))]
+
+    async def save(self, change: Change, *, draft: Draft = NOTHING) -> Draft:
+        """Change the session, and store it with the draft in one transaction.
+
+        Returns the draft as it was stored. A change that changes nothing writes nothing.
+        """
+        base = self.session
+        ours = change(base, draft)
+        for _ in range(ATTEMPTS_MAX):
+            operations = draft.operations()
+            if ours != self.session:
+                operations += self.guarded(ours.to_record())
+            if not operations:
+                return draft
+            try:
+                commit = await self.runtime.commit(operations, read=draft.effects.files_read)
+            except Conflict as conflict:
+                draft = await self._plan_again(draft, conflict)
+                if session_object_id(base.session_id) in conflict.object_ids:
+                    self._take(await self._stored_sets())
+                ours = merge(base, change(base, draft), theirs=self.session)
+                continue
+            saved = [item.document[ID] for item in draft.fixed if isinstance(item, Put)]
+            if ours != self.session:
+                saved.append(session_object_id(ours.session_id))
+            self.note(commit, *saved)
+            self.session = ours
+            await self.learn(draft)
+            return draft
+        raise Conflict((session_object_id(base.session_id),))
+
+    async def learn(self, draft: Draft) -> None:
+        """Add to the cache what was stored, then what is still missing."""
+        if draft.toolcall is not None:
+            call = draft.toolcall
+            self.cache.learn_call(call, active=call.object_id in self.session.active_set)
+        for outcome in draft.effects.outcomes:
+            await self.learn_outcome(outcome)
+        await self.fill()
+
+    async def learn_outcome(self, outcome: IndexOutcome) -> None:
+        """Refresh a file in the cache. Sets do not change: only the agent and its tools do that."""
+        if outcome.file is None or outcome.object_id not in self.session.session_index:
+            return
+        state = outcome.state or await self.runtime.state_of(outcome.file)
+        self._learn_file(outcome.file, state=state)
+
+    async def fill(self) -> None:
+        """Read what the session shows and the cache lacks."""
+        missing = self.cache.missing(self.session)
+        if missing:
+            await self.learn_versions((await self.runtime.store.get_many(missing)).values())
+        lost = self.cache.missing(self.session)
+        if lost:
+            raise Corrupt(f"{lost[0]} is in session {self.session.session_id} but not in the store")
+        self.cache.let_go(self.session)
+        self.view = self.session
+
+    async def learn_versions(self, versions: Iterable[Version]) -> list[File]:
+        """Add stored content objects to the cache; return the files among them."""
+        files = []
+        for number, version in enumerate(versions, 1):
+            if number % LEARNED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            stored = from_document(version.document)
+            if isinstance(stored, ToolCall):
+                active = stored.object_id in self.session.active_set
+                self.cache.learn_call(stored, active=active)
+            elif isinstance(stored, File):
+                state = await self.runtime.state_of(stored, version=version)
+                self._learn_file(stored, state=state)
+                files.append(stored)
+            else:
+                raise Corrupt(f"{stored.object_id} is a {stored.kind}, not a content object")
+        return files
+
+    async def refresh(self) -> None:
+        """Read again what another client has stored of this session."""
+        fresh = await type(self).load(self.runtime, self.session.session_id)
+        self.session, self.chat, self.prompt = fresh.session, fresh.chat, fresh.prompt
+        self.tokens = fresh.tokens
+        self.cache.reorder()
+        await self.fill()
+
+    def _learn_file(self, file: File, *, state: FileState) -> None:
+        self.cache.learn_file(
+            file,
+            display_path=self.runtime.display_path(file),
+            state=state,
+            active=file.object_id in self.session.active_set,
+        )
+
+    async def _take_whole(self, read: StoredSets) -> None:
+        object_id = session_object_id(self.session.session_id)
+        if read.token == self.tokens.get(object_id):
+            if not self.session.shows_same(read.session):
+                raise Corrupt(f"{object_id}: the same version was read twice, with different sets")
+            self.session = read.session
+        else:  # another client has saved it meanwhile
+            self._take(read)
+        await self.fill()
+
+    def _take(self, read: StoredSets) -> None:
+        self.session = read.session
+        self.tokens[session_object_id(read.session.session_id)] = read.token
+        self.cache.reorder()
+
+    async def _stored_sets(self) -> StoredSets:
+        return await read_sets(self.runtime.store, self.session.session_id)
+
+    async def _plan_again(self, draft: Draft, conflict: Conflict) -> Draft:
+        lost = frozenset(conflict.object_ids)
+        fixed = {item.object_id for item in draft.fixed if isinstance(item, Match)}
+        if lost & fixed:
+            raise conflict
+        effects = await draft.effects.plan_again(self.runtime.indexing, conflicts=lost)
+        toolcall = draft.toolcall
+        if toolcall is not None and toolcall.object_id in lost:
+            stored = await self.runtime.store.get(toolcall.object_id)
+            before = None if stored is None else from_document(stored.document)
+            if not isinstance(before, ToolCall) or _identity(before) != _identity(toolcall):
+                raise Incorrect(
+                    f"tool call {toolcall.object_id} is stored already, with other content; "
+                    "use a unique id"
+                )
+            toolcall = None
+        return replace(draft, toolcall=toolcall, effects=effects)
+
+
+def _identity(call: ToolCall) -> tuple[object, ...]:
+    """What two records of one call share; the files that were discovered may differ."""
+    return (call.tool, dict(call.args), call.status, call.content, call.chat_ref)

@@ -1,0 +1,140 @@
+"""Keeps the files of open sessions up to date. Runs one task and the threads of the trackers.
+
+    disk ─► trackers ─► indexing ─► a version ─► the cache of every open session with that file
+
+Sets of a session are never changed here: what the agent folded stays folded. A change that could
+not be stored is logged, kept in ``troubles`` and tried again after a second, or with the next
+change.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, Self
+
+from ctxmgr.core.client.runtime import CommitObserver
+from ctxmgr.core.client.session_state import SessionState
+from ctxmgr.core.files.mounts import Mounts
+from ctxmgr.core.objects.file import File
+from ctxmgr.core.store.contract import Store
+from ctxmgr.core.tracking.index_plan import stored_file
+from ctxmgr.core.tracking.indexing import Indexing
+from ctxmgr.core.tracking.observation import Target
+from ctxmgr.core.tracking.trackers import DEBOUNCE_MS, Trackers, TrackerState
+from ctxmgr.errors import CtxmgrError
+
+TROUBLES_MAX: Final = 100
+"""Failures that are kept, the newest."""
+
+RETRY_SECONDS: Final = 1.0
+"""Between a failure and the next attempt."""
+
+_log = logging.getLogger(__name__)
+
+
+class TrackerLoop:
+    """Follows the files of one client and stores their changes."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        indexing: Indexing,
+        mounts: Mounts,
+        observers: Iterable[CommitObserver] = (),
+        debounce_ms: int = DEBOUNCE_MS,
+    ) -> None:
+        self._store = store
+        self._indexing = indexing
+        self._observers = tuple(observers)
+        self._trackers = Trackers(mounts, debounce_ms=debounce_ms)
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Condition()
+        self._sessions: dict[str, SessionState] = {}
+        self.troubles: deque[CtxmgrError] = deque(maxlen=TROUBLES_MAX)
+
+    async def __aenter__(self) -> Self:
+        await self._trackers.__aenter__()
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        task, self._task = self._task, None
+        await self._trackers.close()
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Why some files are not watched, in words for a person."""
+        return self._trackers.notices
+
+    def state(self, object_id: str) -> TrackerState:
+        return self._trackers.state(object_id)
+
+    def add_session(self, state: SessionState) -> None:
+        """Refresh the cache of a session from now on."""
+        self._sessions[state.session.session_id] = state
+
+    def remove_session(self, session_id: str) -> None:
+        """Stop refreshing the cache of a session."""
+        self._sessions.pop(session_id, None)
+
+    async def follow(self, files: Iterable[File]) -> None:
+        """Follow files from now on; stubs are not followed, since nothing of them is stored."""
+        new = [
+            Target.of(file)
+            for file in files
+            if not file.is_stub and file.object_id not in self._trackers.states
+        ]
+        if new and self._task is not None:
+            await self._trackers.attach(new)
+
+    async def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition that depends on tracked files is true."""
+        async with self._changed:
+            await self._changed.wait_for(condition)
+
+    async def _run(self) -> None:
+        async for object_ids in self._trackers.changes():
+            try:
+                await self._reindex(object_ids)
+            except CtxmgrError as error:
+                self.troubles.append(error)
+                _log.warning("%d changed files were not stored: %s", len(object_ids), error)
+                await asyncio.sleep(RETRY_SECONDS)
+                await self._attach_again(object_ids)
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def _reindex(self, object_ids: tuple[str, ...]) -> None:
+        stored = await self._store.get_many(object_ids)
+        targets = [Target.of(stored_file(version)) for version in stored.values()]
+        written = False
+        async for batch in self._indexing.reconcile(targets):
+            self._trackers.record_outcomes(batch.outcomes)
+            self._trackers.record_unchanged(batch.proven)
+            written = written or bool(batch.outcomes)
+        if not written:
+            return
+        for observer in self._observers:
+            await observer(())
+        for state in list(self._sessions.values()):
+            async with state.lock:
+                # Read again: another commit may be newer than the outcomes above.
+                pool = state.session.metadata_pool
+                shown = [object_id for object_id in object_ids if object_id in pool]
+                if shown:
+                    versions = await self._store.get_many(shown)
+                    await state.learn_versions(versions.values())
+
+    async def _attach_again(self, object_ids: tuple[str, ...]) -> None:
+        """Attach the files again, which reports each of them as changed."""
+        try:
+            stored = await self._store.get_many(object_ids)
+        except CtxmgrError as error:
+            self.troubles.append(error)
+            return
+        await self._trackers.attach(Target.of(stored_file(version)) for version in stored.values())

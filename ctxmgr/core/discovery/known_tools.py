@@ -1,0 +1,155 @@
+"""What a tool call does, by the names of the tool and its arguments. Pure.
+
+    trace_of      the file that it read or wrote, or the command line for discovery
+    output_kind   what its output is: a file, search results, a confirmation, a command's output
+
+Harnesses name tools and arguments differently; the common names are listed here. An unknown tool
+has an empty trace and output of the kind ``other``.
+
+Folding shortens outputs by kind: for what it costs, the text of a file is used again far more often
+than the output of a test run.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, Self
+
+READING: Final = frozenset({"read", "read_file", "view", "view_file", "cat"})
+WRITING: Final = frozenset(
+    {"write", "write_file", "edit", "edit_file", "multiedit", "multi_edit", "str_replace", "create"}
+)
+SHELLS: Final = frozenset({"bash", "shell", "exec", "run", "run_command"})
+LISTING: Final = frozenset({"ls", "grep", "find", "tree"})
+
+_PATHS: Final = ("path", "file_path", "filename", "file")
+_COMMANDS: Final = ("command", "cmd")
+_UNPARSED: Final = "raw"
+"""Arguments that are not a JSON object are recorded under this name. They determine the kind of the
+output, but no paths are taken from it."""
+_DIRECTORIES: Final = ("cwd", "workdir", "directory")
+_READERS: Final = frozenset({"cat", "head", "tail", "sed", "nl", "less", "more", "awk", "bat"})
+_SEARCHERS: Final = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
+_SETTING_UP: Final = frozenset({"cd", "export", "source", "set", ".", "sudo", "time", "timeout"})
+_PARTS = re.compile(r"&&|\|\||;|\n")
+_WORD = re.compile(r"[^\s|<>&;]+")
+_IN_PLACE = re.compile(r"\bsed\s+(?:-\w+\s+)*(?:-\w*i|--in-place)|<<|>\s*[\w/.]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """The files that a tool call uses, as agent paths."""
+
+    read: str | None = None
+    written: str | None = None
+    command: str | Sequence[str] | None = None
+    """The command line whose output may contain paths."""
+    directory: str | None = None
+    """The absolute path that the command ran in."""
+    failed: bool = False
+
+    def as_failed(self) -> Self:
+        """Return the trace of the same call if it failed.
+
+        It read and wrote nothing, but the output of a failed compiler contains paths.
+        """
+        return replace(self, read=None, written=None, failed=True)
+
+
+class OutputKind(StrEnum):
+    """What an output is."""
+
+    READ = "read"
+    """The text of a file."""
+    SEARCH = "search"
+    """Matching lines of files."""
+    WRITE = "write"
+    """The confirmation of a change."""
+    RUN = "run"
+    """The output of a command: tests, listings, version control."""
+    OTHER = "other"
+    """The answer of an unknown tool."""
+    ARGUMENT = "argument"
+    """Not an output, but a long argument of the call."""
+
+
+def trace_of(tool: str, args: Mapping[str, Any], *, directory: str | None) -> Trace:
+    """Return which files a call uses. ``directory`` is the base of relative paths, if known."""
+    name = tool.lower()
+    path = absolute(named_path(args), directory=directory)
+    if name in READING:
+        return Trace(read=path)
+    if name in WRITING:
+        return Trace(written=path)
+    base = absolute(_text(args, _DIRECTORIES) or ".", directory=directory)
+    if name in SHELLS:
+        return Trace(command=_command(args), directory=base)
+    if name in LISTING and base is not None:
+        return Trace(command=_equivalent_command(name, args), directory=base)
+    return Trace()
+
+
+def output_kind(tool: str, args: Mapping[str, Any]) -> OutputKind:
+    """Return what the output of a call is."""
+    name = tool.lower()
+    if name in READING:
+        return OutputKind.READ
+    if name in WRITING:
+        return OutputKind.WRITE
+    if name in SHELLS:
+        command = next((args[key] for key in (*_COMMANDS, _UNPARSED) if key in args), "")
+        if isinstance(command, list):
+            command = " ".join(map(str, command))
+        return _kind_of_command(command) if isinstance(command, str) else OutputKind.RUN
+    if name in LISTING:
+        return OutputKind.SEARCH if name == "grep" else OutputKind.RUN
+    return OutputKind.OTHER
+
+
+def named_path(args: Mapping[str, Any]) -> str | None:
+    """Return the path in a call's arguments, as the agent wrote it."""
+    return _text(args, _PATHS)
+
+
+def absolute(path: str | None, *, directory: str | None) -> str | None:
+    """Return an absolute path, or None if the path is relative and the directory unknown."""
+    if not path or (not path.startswith("/") and directory is None):
+        return None
+    if path.startswith("/") or path == ".":
+        return directory if path == "." else path
+    return f"{(directory or '').rstrip('/')}/{path}"
+
+
+def _command(args: Mapping[str, Any]) -> str | Sequence[str] | None:
+    command = next((args[name] for name in _COMMANDS if args.get(name)), None)
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        return command
+    return command if isinstance(command, str) else None
+
+
+def _equivalent_command(name: str, args: Mapping[str, Any]) -> list[str]:
+    """Return the command whose output has the form of a listing tool's."""
+    path = _text(args, _PATHS) or "."
+    if name == "grep":
+        return ["grep", "-rnI", "-e", str(args.get("pattern", "")), "--", path]
+    return ["ls", "-1Ap", "--", path] if name == "ls" else [name, path]
+
+
+def _text(args: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    return next((args[name] for name in names if isinstance(args.get(name), str)), None)
+
+
+def _kind_of_command(command: str) -> OutputKind:
+    # Deliberately not parsed with shell_words: it splits a few recorded commands differently (it
+    # skips comments, for example), and the kind decides how outputs in existing sessions fold.
+    if _IN_PLACE.search(command):
+        return OutputKind.RUN
+    for part in _PARTS.split(command):
+        words = _WORD.findall(part)
+        if not words or words[0] in _SETTING_UP:
+            continue
+        if words[0] in _READERS:
+            return OutputKind.READ
+        return OutputKind.SEARCH if words[0] in _SEARCHERS else OutputKind.RUN
+    return OutputKind.RUN

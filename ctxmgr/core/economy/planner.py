@@ -1,0 +1,322 @@
+"""Decide by cost what to fold before a call, and where a cached prefix should end. Pure.
+
+    next_plan   fold what pays, what is cold or what exceeds the window, once a turn
+    reported    calibrate the counts by which a prompt is kept within the window
+    marks       the turns after which an API that caches marked prefixes should cache them
+
+The price of a prompt depends on how much of it the provider has cached. Folding a text saves its
+tokens in every future call, but the provider has to write everything after it to the cache again.
+So folds wait until one batch of them saves more than the rewrite costs:
+
+    saves     read price · future calls · tokens saved from p on
+    costs     (write price - read price) · cached tokens from p on, after folding
+
+where p is the message at which the batch begins. Everything after p that may be folded is folded
+too, since it is rewritten anyway. If the cache is cold, everything is written in any case, and
+everything that may be folded is folded. If the window is exceeded, the oldest texts are folded
+until the prompt fits.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from ctxmgr.core.context.tokens import EXACT, Calibration, vocabulary
+from ctxmgr.core.economy.folding import HANDLE_TOKENS, FoldLimits
+from ctxmgr.core.economy.policy import STUB, Prices, idle_calls
+from ctxmgr.core.economy.stream import SlotText, Stream
+from ctxmgr.errors import WindowExceeded
+
+CALLS_MIN: Final = 5
+"""A session that has just begun counts as having had this many calls."""
+
+
+class FoldReason(StrEnum):
+    """Why something is folded now."""
+
+    PAYS = "pays"
+    """The batch saves more than the rewrite costs."""
+    COLD = "cold"
+    """Nothing of the prompt is still cached, so the rewrite is free."""
+    WINDOW = "window"
+    """The prompt would not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldCandidate:
+    """One text of the stream as the planner sees it."""
+
+    position: int
+    """The index of the message that holds it."""
+    tokens: int
+    folded_tokens: int
+    """Its length after folding; equal to ``tokens`` if it cannot be folded now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldPlan:
+    """A batch of folds, with the reason as data."""
+
+    reason: FoldReason
+    start: int
+    """The first message that changes."""
+    folds: tuple[int, ...]
+    """Indexes into the candidates."""
+    saved_tokens: int
+    """In every future call."""
+    rewritten_tokens: int
+    """Cached now, and to be written again."""
+    calls_expected: float
+    net: float
+    """Saving over all future calls, in uncached input tokens."""
+
+
+def plan_folds(
+    candidates: Sequence[FoldCandidate],
+    *,
+    message_tokens: Sequence[int],
+    cached: int,
+    calls: int,
+    caution: float,
+    prices: Prices,
+    calls_expected: int | None = None,
+    cold: bool = False,
+) -> FoldPlan | None:
+    """Return the batch that saves most; None if no batch pays.
+
+    ``candidates`` are in the order of the stream. ``message_tokens`` are the current lengths of the
+    messages, of which the first ``cached`` were in the last prompt. The number of future calls is
+    ``calls_expected``, or else the calls so far divided by ``caution``.
+    """
+    expected = max(calls, CALLS_MIN) / caution if calls_expected is None else calls_expected
+    gain = prices.read * expected + (prices.write if cold else 0.0)
+    rewrite = 0.0 if cold else prices.write - prices.read
+    best = max(
+        _batches(candidates, message_tokens=message_tokens, cached=cached),
+        key=lambda batch: gain * batch.saved - rewrite * batch.rewritten,
+        default=None,
+    )
+    if best is None:
+        return None
+    net = gain * best.saved - rewrite * best.rewritten
+    if net <= 0:
+        return None
+    return FoldPlan(
+        reason=FoldReason.COLD if cold else FoldReason.PAYS,
+        start=candidates[best.first].position,
+        folds=tuple(
+            index
+            for index in range(best.first, len(candidates))
+            if candidates[index].tokens > candidates[index].folded_tokens
+        ),
+        saved_tokens=best.saved,
+        rewritten_tokens=best.rewritten,
+        calls_expected=expected,
+        net=net,
+    )
+
+
+def plan_window(candidates: Sequence[FoldCandidate], *, excess: int) -> FoldPlan:
+    """Fold the oldest candidates until ``excess`` tokens are saved, or all of them."""
+    folds, saved = [], 0
+    for index, candidate in enumerate(candidates):
+        if saved >= excess:
+            break
+        if candidate.tokens > candidate.folded_tokens:
+            folds.append(index)
+            saved += candidate.tokens - candidate.folded_tokens
+    return FoldPlan(
+        reason=FoldReason.WINDOW,
+        start=candidates[folds[0]].position if folds else 0,
+        folds=tuple(folds),
+        saved_tokens=saved,
+        rewritten_tokens=0,
+        calls_expected=0,
+        net=0,
+    )
+
+
+class _Batch(NamedTuple):
+    first: int
+    """Index of the first candidate."""
+    saved: int
+    rewritten: int
+
+
+def _batches(
+    candidates: Sequence[FoldCandidate], *, message_tokens: Sequence[int], cached: int
+) -> Iterator[_Batch]:
+    """Yield every possible batch, the shortest first: all foldable candidates from one on."""
+    saved = rewritten = 0
+    message = cached
+    for first in range(len(candidates) - 1, -1, -1):
+        candidate = candidates[first]
+        saving = candidate.tokens - candidate.folded_tokens
+        if saving <= 0:
+            continue
+        while message > candidate.position:
+            message -= 1
+            rewritten += message_tokens[message]
+        saved += saving
+        if candidate.position < cached:
+            rewritten -= saving
+        yield _Batch(first, saved, rewritten)
+
+
+WINDOW_SLACK: Final = 0.8
+"""A prompt that exceeds the window is folded to this share of it, to leave room for the next."""
+
+
+class FoldPlanner:
+    """Plans the folds of one stream, call by call."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._sent = 0
+        """Messages in the last prompt."""
+        self._planned: tuple[int, FoldPlan | None] = (0, None)
+        self._counted = 0
+        """Tokens of the last prompt, by our count."""
+        self._model = stream.policy.model
+        self._calibration = _uncalibrated(self._model)
+
+    def reported(self, tokens: int) -> None:
+        """Calibrate by the number of tokens that the provider counted in the last prompt."""
+        self._calibration = self._calibration.observe(counted=self._counted, reported=tokens)
+
+    def next_plan(
+        self,
+        *,
+        fixed: Callable[[], int],
+        put_away: Collection[str] = frozenset(),
+        pinned: Collection[str] = frozenset(),
+        cold: bool = False,
+    ) -> FoldPlan | None:
+        """Fold what should be shorter now, and return what was folded and why.
+
+        If called again in the same turn, only an exceeded window can cause more folds. ``fixed``
+        counts everything in the prompt besides the closed turns, at the time it is called.
+        ``WindowExceeded`` if what must stay does not fit.
+        """
+        number, plan = self._planned
+        if number != self._stream.number:
+            plan = self._pays(put_away, pinned=pinned, cold=cold)
+        plan = self._fits(fixed, pinned=pinned) or plan
+        self._planned = (self._stream.number, plan)
+        self._sent = len(self._stream.message_tokens) + 1
+        return plan
+
+    def marks(self) -> tuple[int, ...]:
+        """Return the turns, from 1, after which a cached prefix should end, besides the last.
+
+        The first ends before what changed last, where an earlier prefix can still be read. The
+        second is half way from there, or from the oldest text that may still be folded, to the
+        end: the next change is likely to come after it.
+        """
+        stream = self._stream
+        oldest = next((text.message for text in stream.slots.all if self._may_shrink(text)), 0)
+        middle = (max(stream.broken, oldest) + len(stream.message_tokens)) // 2
+        turns = {stream.turn_at(stream.broken), stream.turn_at(middle)}
+        return tuple(sorted(turn for turn in turns if turn > 0))
+
+    def _pays(
+        self, put_away: Collection[str], *, pinned: Collection[str], cold: bool
+    ) -> FoldPlan | None:
+        stream = self._stream
+        folds = [
+            (text, STUB if text.slot.object_id in put_away else self._aged(text))
+            for text in stream.slots.all
+            if not text.settled
+            and text.slot.object_id not in pinned
+            and self._is_idle(text, put_away)
+        ]
+        plan = plan_folds(
+            [_candidate(text, limits) for text, limits in folds],
+            message_tokens=stream.message_tokens,
+            cached=min(self._sent, len(stream.message_tokens)),
+            calls=stream.number,
+            calls_expected=stream.policy.calls_expected,
+            caution=stream.policy.caution,
+            prices=stream.policy.prices,
+            cold=cold,
+        )
+        if plan is not None:
+            stream.fold([folds[index] for index in plan.folds])
+        return plan
+
+    def _fits(self, fixed: Callable[[], int], *, pinned: Collection[str]) -> FoldPlan | None:
+        stream, window = self._stream, self._stream.policy.window_tokens
+        tokens = self._at_most(fixed)
+        if tokens <= window:
+            return None
+        plan = None
+        for limits_of in (self._aged, _stub):
+            folds = self._expendable(limits_of, pinned=pinned)
+            plan = plan_window(
+                [_candidate(text, limits) for text, limits in folds],
+                excess=tokens - int(window * WINDOW_SLACK),
+            )
+            stream.fold([folds[index] for index in plan.folds])
+            tokens = self._at_most(fixed)
+            if tokens <= window:
+                return plan
+        raise WindowExceeded(tokens, window=window, pinned=self._pinned_tokens(pinned))
+
+    def _at_most(self, fixed: Callable[[], int]) -> int:
+        """Return the most tokens that the provider may count in the prompt."""
+        policy = self._stream.policy
+        if policy.model != self._model:
+            self._model, self._calibration = policy.model, _uncalibrated(policy.model)
+        self._counted = fixed() + self._stream.tokens()
+        return self._calibration.at_most(self._counted)
+
+    def _expendable(
+        self, limits_of: Callable[[SlotText], FoldLimits], *, pinned: Collection[str]
+    ) -> Sequence[tuple[SlotText, FoldLimits]]:
+        """Return what may be folded to fit the window: all but pins and the newest turn.
+
+        Notices before the open turn have not been sent yet, and are folded last.
+        """
+        newest, opened = self._stream.last_start(), len(self._stream.message_tokens)
+        return [
+            (text, limits_of(text))
+            for text in self._stream.slots.all
+            if not newest <= text.message < opened and text.slot.object_id not in pinned
+        ]
+
+    def _pinned_tokens(self, pinned: Collection[str]) -> dict[str, int]:
+        tokens: Counter[str] = Counter()
+        for text in self._stream.slots.all:
+            if text.slot.object_id in pinned:
+                tokens[text.slot.object_id] += text.tokens
+        return dict(tokens.most_common())
+
+    def _is_idle(self, slot_text: SlotText, put_away: Collection[str]) -> bool:
+        if slot_text.slot.object_id in put_away:
+            return True
+        return self._stream.number - slot_text.used >= idle_calls(slot_text.slot.kind)
+
+    def _may_shrink(self, slot_text: SlotText) -> bool:
+        return (
+            not slot_text.settled
+            and slot_text.tokens > self._aged(slot_text).tokens + HANDLE_TOKENS
+        )
+
+    def _aged(self, slot_text: SlotText) -> FoldLimits:
+        return self._stream.policy.aged(slot_text.slot.kind, tokens=slot_text.text.tokens)
+
+
+def _uncalibrated(model: str | None) -> Calibration:
+    """Return the bound of the model's vocabulary; without a model, our counts count as exact."""
+    return Calibration(EXACT if model is None else vocabulary(model).bound)
+
+
+def _stub(_piece: SlotText) -> FoldLimits:
+    return STUB
+
+
+def _candidate(slot_text: SlotText, limits: FoldLimits) -> FoldCandidate:
+    folded = min(slot_text.tokens, limits.tokens + HANDLE_TOKENS)
+    return FoldCandidate(slot_text.message, slot_text.tokens, folded)

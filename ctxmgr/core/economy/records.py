@@ -1,0 +1,116 @@
+"""The part of a turn record from which an economy prompt is rebuilt. Pure.
+
+    settings, epoch    the policy at that time
+    pool               the lines of the epoch's snapshot
+    views              slot → what was shown of it; a slot without a view was shown whole
+    notices            turn → the notices before it
+    masks              tool call → positions of secrets in its output, and their replacements
+    files              active file → hash of the text that was last shown of it
+    plan               what was folded for this call, and why
+
+A record that does not begin a chain lists only the views, notices and masks that are new since the
+previous record. Masks are stored because a later release may recognise more secrets.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self, TypeAlias
+
+from ctxmgr.core.economy.folding import TextView
+from ctxmgr.core.economy.planner import FoldPlan
+from ctxmgr.core.economy.policy import Economy
+from ctxmgr.core.economy.stream_turns import Notice
+from ctxmgr.errors import Corrupt, Incorrect
+
+Masks: TypeAlias = tuple[tuple[int, int, str], ...]
+"""Start and end of each secret in a text, and its replacement; in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EconomyRecord:
+    """Everything that determines an economy prompt besides the stored objects."""
+
+    policy: Economy
+    epoch: int
+    pool: tuple[str, ...]
+    views: Mapping[str, TextView] = field(repr=False)
+    notices: Mapping[int, tuple[Notice, ...]] = field(repr=False)
+    masks: Mapping[str, Masks] = field(default_factory=dict)
+    files: Mapping[str, str]
+    plan: FoldPlan | None = None
+
+    def to_value(self, before: "EconomyRecord | None" = None) -> dict[str, Any]:
+        """Return the value to store after a record with ``before``."""
+        views = before.views if before else {}
+        notices = before.notices if before else {}
+        masks = before.masks if before else {}
+        pool = before.pool if before else None
+        return {
+            "name": self.policy.name,
+            "settings": self.policy.to_value(),
+            "epoch": self.epoch,
+            "pool": None if self.pool == pool else list(self.pool),
+            "views": {
+                key: view.to_value() for key, view in self.views.items() if view != views.get(key)
+            },
+            "notices": {
+                str(turn): [notice.to_value() for notice in of_turn]
+                for turn, of_turn in self.notices.items()
+                if of_turn != notices.get(turn)
+            },
+            "masks": {
+                object_id: [list(mask) for mask in of_call]
+                for object_id, of_call in self.masks.items()
+                if object_id not in masks
+            },
+            "files": dict(self.files),
+            "plan": None if self.plan is None else _plan_value(self.plan),
+        }
+
+    @classmethod
+    def joined(cls, values: Iterable[Mapping[str, Any]]) -> Self:
+        """Merge the stored values of a chain of records, oldest first; the last one wins."""
+        last: Mapping[str, Any] | None = None
+        pool: tuple[str, ...] = ()
+        views: dict[str, TextView] = {}
+        notices: dict[int, tuple[Notice, ...]] = {}
+        masks: dict[str, Masks] = {}
+        try:
+            for last in values:
+                pool = pool if last["pool"] is None else tuple(last["pool"])
+                views |= {key: TextView.from_value(view) for key, view in last["views"].items()}
+                notices |= {
+                    int(turn): tuple(map(Notice.from_value, of_turn))
+                    for turn, of_turn in last["notices"].items()
+                }
+                masks |= {
+                    object_id: tuple((start, end, text) for start, end, text in of_call)
+                    for object_id, of_call in last["masks"].items()
+                }
+            if last is None:
+                raise Corrupt("no record of the chain has a policy")
+            return cls(
+                policy=Economy.from_value(last["settings"]),
+                epoch=last["epoch"],
+                pool=pool,
+                views=views,
+                notices=notices,
+                masks=masks,
+                files=last["files"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, Incorrect) as error:
+            raise Corrupt(f"a turn record does not say how its prompt was made: {error}") from error
+
+
+def masked(text: str, masks: Masks) -> str:
+    """Return the text with every secret replaced."""
+    parts, position = [], 0
+    for start, end, replacement in masks:
+        parts += [text[position:start], replacement]
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+def _plan_value(plan: FoldPlan) -> dict[str, Any]:
+    value = asdict(plan)
+    return value | {"reason": str(plan.reason), "folds": len(plan.folds)}

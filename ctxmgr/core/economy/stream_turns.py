@@ -1,0 +1,320 @@
+"""Turns of the economy layout: every output after its call, whole or as its view shows it. Pure.
+
+    user: [#3 src/a.py]            what entered or changed since, as a notice
+    …
+    user: {text}
+    assistant: {text}
+    toolcall #4 tool=read status=ok args={"path":"src/b.py"}
+    {output}
+
+A turn is a function of what is stored and of its views, so that a record of the views is enough to
+rebuild it. The keys of views name slots: ``7.2`` is the output of the third part of turn 7,
+``7.2/oldText`` one of its arguments, ``7!0`` the first notice before it.
+
+A folded argument remains a string at its position: APIs accept only valid arguments.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, Final, Self
+
+from ctxmgr.core.context.assembly import ShownTurn
+from ctxmgr.core.context.lines import ended, escaped, user_message
+from ctxmgr.core.discovery.known_tools import OutputKind, named_path, output_kind
+from ctxmgr.core.economy.folding import TextView, shown
+from ctxmgr.core.objects.answers import AnswerCall, AnswerPart, AnswerText, CallRef, answer_parts
+from ctxmgr.core.objects.chat import Turn
+from ctxmgr.core.store.canonical import canonical
+
+CHARS_MIN: Final = 60
+"""Shorter strings are not folded: a handle would be as long."""
+
+
+def strings(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path and text of every string; a path is a JSON pointer, ``/edits/0/newText``."""
+    match value:
+        case str():
+            yield path, value
+        case Mapping():
+            for name, item in value.items():
+                yield from strings(item, f"{path}/{_escaped(name)}")
+        case list() | tuple():
+            for index, item in enumerate(value):
+                yield from strings(item, f"{path}/{index}")
+
+
+def replaced(value: Any, others: Mapping[str, str], path: str = "") -> Any:
+    """Return the value with other strings at some paths."""
+    match value:
+        case str():
+            return others.get(path, value)
+        case Mapping():
+            return {
+                name: replaced(item, others, f"{path}/{_escaped(name)}")
+                for name, item in value.items()
+            }
+        case list() | tuple():
+            return [replaced(item, others, f"{path}/{index}") for index, item in enumerate(value)]
+        case _:
+            return value
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+ECONOMY_RENDERER: Final = "economy/1"
+"""Identifies the rendered bytes: any change of what a value and its view render to changes it."""
+
+_SOURCE = re.compile(r"[\w./-]+\.\w{1,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTurn(ShownTurn):
+    """A turn as the economy layout shows it."""
+
+    def __post_init__(self) -> None:
+        text = user_message(self.user) + "".join(map(_part, self.parts))
+        object.__setattr__(self, "text", text)
+
+    def pieces(self, chat: str) -> Iterator[tuple[str, str]]:
+        """Yield its text in pieces: prose is the chat's, a call and its output the call's."""
+        yield chat, user_message(self.user)
+        for part in self.parts:
+            yield part.ref.object_id if isinstance(part, AnswerCall) else chat, _part(part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something that entered, changed or left since the turn before."""
+
+    handle: str
+    object_id: str
+    heading: str
+    content: str = field(default="", repr=False)
+
+    def to_value(self) -> dict[str, str]:
+        return {
+            "handle": self.handle,
+            "object_id": self.object_id,
+            "heading": self.heading,
+            "content": self.content,
+        }
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, str]) -> Self:
+        return cls(**value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSlot:
+    """One text of a turn that may be folded."""
+
+    key: str
+    handle: str
+    title: str
+    """The handle with tool and status, for a stub."""
+    label: str
+    """The handle with tool and file, for references to the same lines."""
+    subject: str = ""
+    """The arguments of a call that names a file: equal subjects are reads of the same lines."""
+    path: str = ""
+    """The file that it is the text of, if known."""
+    object_id: str
+    kind: OutputKind
+    content: str = field(repr=False)
+    message: int
+    """Index among the turn's messages: 0 the user's, 1 the answer, then one per output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldTurn:
+    """A turn with the whole texts that it could show."""
+
+    number: int
+    notices: tuple[Notice, ...] = ()
+    user: str = field(default="", repr=False)
+    parts: tuple[AnswerPart, ...] = field(default=(), repr=False)
+    """Tool calls with their whole output, each with its handle."""
+
+    def slots(self) -> Iterator[TextSlot]:
+        """Yield what may be folded, in the order of the turn."""
+        yield from (self._of_notice(index, notice) for index, notice in enumerate(self.notices))
+        outputs: list[TextSlot] = []
+        for index, call in self._calls():
+            yield from self._of_arguments(index, call)
+            outputs.append(self._of_output(index, call, message=2 + len(outputs)))
+        yield from outputs
+
+    def shown(self, views: Mapping[str, TextView]) -> StreamTurn:
+        """Return the turn as the views show it; a text without a view is whole."""
+        parts = tuple(
+            self._shown_call(index, part, views) if isinstance(part, AnswerCall) else part
+            for index, part in enumerate(self.parts)
+        )
+        return StreamTurn(self.shown_user(views), parts)
+
+    def shown_user(self, views: Mapping[str, TextView]) -> str:
+        """Return the notices and the user's text."""
+        notices = [
+            self._shown_notice(index, notice, views) for index, notice in enumerate(self.notices)
+        ]
+        return "\n".join([*notices, self.user] if self.user else notices)
+
+    def prose(self) -> list[str]:
+        """Return the texts of the answer."""
+        return [part.text for part in self.parts if isinstance(part, AnswerText)]
+
+    def argument_strings(self) -> list[str]:
+        """Return every string in the arguments of its calls."""
+        return [text for _, call in self._calls() for _, text in strings(call.args)]
+
+    def _calls(self) -> Iterator[tuple[int, AnswerCall]]:
+        for index, part in enumerate(self.parts):
+            if isinstance(part, AnswerCall):
+                yield index, part
+
+    def _shown_notice(self, index: int, notice: Notice, views: Mapping[str, TextView]) -> str:
+        if not notice.content:
+            return notice.heading
+        view = views.get(f"{self.number}!{index}")
+        return notice.heading + "\n" + shown(notice.content, view, handle=notice.handle)
+
+    def _shown_call(
+        self, index: int, call: AnswerCall, views: Mapping[str, TextView]
+    ) -> AnswerCall:
+        others = {
+            path: shown(text, views[key], handle=call.handle)
+            for path, text in strings(call.args)
+            if (key := self._key(index, path)) in views
+        }
+        view = views.get(self._key(index))
+        output = shown(call.output or "", view, handle=call.handle, title=_title(call))
+        args = replaced(call.args, others) if others else call.args
+        return replace(call, args=args, output=output)
+
+    def _key(self, index: int, path: str = "") -> str:
+        return f"{self.number}.{index}{path}"
+
+    def _of_notice(self, index: int, notice: Notice) -> TextSlot:
+        return TextSlot(
+            key=f"{self.number}!{index}",
+            handle=notice.handle,
+            title=notice.handle,
+            label=notice.handle,
+            object_id=notice.object_id,
+            kind=OutputKind.READ,
+            content=notice.content,
+            message=0,
+        )
+
+    def _of_arguments(self, index: int, call: AnswerCall) -> Iterator[TextSlot]:
+        for path, text in strings(call.args):
+            if len(text) >= CHARS_MIN:
+                yield TextSlot(
+                    key=self._key(index, path),
+                    handle=call.handle,
+                    title=call.handle,
+                    label=_label(call),
+                    object_id=call.ref.object_id,
+                    kind=OutputKind.ARGUMENT,
+                    content=text,
+                    message=1,
+                )
+
+    def _of_output(self, index: int, call: AnswerCall, *, message: int) -> TextSlot:
+        return TextSlot(
+            key=self._key(index),
+            handle=call.handle,
+            title=_title(call),
+            label=_label(call),
+            path=_path(call),
+            subject=canonical(dict(call.args)).decode() if named_path(call.args) else "",
+            object_id=call.ref.object_id,
+            kind=output_kind(call.ref.tool, call.args),
+            content=call.output or "",
+            message=message,
+        )
+
+
+def numbered(
+    parts: Sequence[AnswerPart], *, first: int, outputs: Mapping[str, str]
+) -> tuple[AnswerPart, ...]:
+    """Return the parts with a handle for every call, from ``first`` on, and its stored output."""
+    completed: list[AnswerPart] = []
+    numbers = count(first)
+    for part in parts:
+        if isinstance(part, AnswerCall):
+            output = outputs[part.ref.object_id] if part.output is None else part.output
+            completed.append(replace(part, handle=f"#{next(numbers)}", output=output))
+        else:
+            completed.append(part)
+    return tuple(completed)
+
+
+def held_turn(
+    turn: Turn,
+    *,
+    number: int,
+    calls: Mapping[str, CallRef],
+    outputs: Mapping[str, str],
+    notices: tuple[Notice, ...],
+    handles: set[str],
+) -> HeldTurn:
+    """Return a stored turn with its outputs and handles, as the stream had it.
+
+    ``handles`` holds those of the turns before, and is extended by the turn's own.
+    """
+    handles.update(notice.handle for notice in notices)
+    parts = numbered(
+        tuple(answer_parts(turn, calls=calls)), first=len(handles) + 1, outputs=outputs
+    )
+    handles.update(part.handle for part in parts if isinstance(part, AnswerCall))
+    return HeldTurn(number=number, notices=notices, user=turn.user, parts=parts)
+
+
+def messages_of(turn: ShownTurn) -> Iterator[str]:
+    """Yield the texts of a turn's messages, for counting: user's, answer, then each output."""
+    calls = [part for part in turn.parts if isinstance(part, AnswerCall)]
+    yield turn.user
+    prose = [part.text for part in turn.parts if isinstance(part, AnswerText)]
+    yield "\n".join([*prose, *(call_text(call) for call in calls)])
+    yield from (call.output or "" for call in calls)
+
+
+def call_text(call: AnswerCall) -> str:
+    """Return a call as JSON, which is about what APIs show a model."""
+    return canonical({"tool": call.ref.tool, "args": dict(call.args)}).decode()
+
+
+def _label(call: AnswerCall) -> str:
+    path = named_path(call.args) or ""
+    return f"{call.handle} {escaped(call.ref.tool)} {escaped(path.rpartition('/')[2])}".rstrip()
+
+
+def _path(call: AnswerCall) -> str:
+    """Return the file that a call read: from its arguments, or the last one in its command."""
+    named = named_path(call.args)
+    if named or output_kind(call.ref.tool, call.args) is not OutputKind.READ:
+        return named or ""
+    words = " ".join(text for _, text in strings(call.args)).split()
+    return next((word for word in reversed(words) if _SOURCE.fullmatch(word)), "")
+
+
+def _title(call: AnswerCall) -> str:
+    return f"{call.handle} {escaped(call.ref.tool)} {call.ref.status}"
+
+
+def _part(part: AnswerPart) -> str:
+    match part:
+        case AnswerText(text=text) if text:
+            return ended(f"assistant: {text}")
+        case AnswerCall():
+            handle = f"{part.handle} " if part.handle else ""
+            args = canonical(dict(part.args)).decode()
+            heading = f"tool={escaped(part.ref.tool)} status={part.ref.status} args={args}\n"
+            return f"toolcall {handle}{heading}" + ended(part.output or "")
+        case _:
+            return ""

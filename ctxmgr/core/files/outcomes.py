@@ -1,0 +1,90 @@
+"""The outcomes of looking at a file or reading it; none is an exception. Pure.
+
+    SeenFile      it exists: its location and fingerprint
+    └── ReadFile  and its bytes
+    MissingFile   deleted: it does not exist, and its mount is reachable
+    RefusedFile   it must not be read, and why
+    Unreachable   unknown: no permission, an I/O error, or the mount itself is missing
+
+Only ``MissingFile`` means that a file was deleted; an unreachable file is orphaned.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from ctxmgr.core.files.mounts import FileLocation
+
+CLOCK_GRAIN_NS: Final = 2_000_000_000
+"""The coarsest resolution of file times: FAT has two seconds."""
+
+
+class Refusal(StrEnum):
+    """Why a file is not read."""
+
+    OUTSIDE = "outside"
+    """It is in the sandbox's own filesystem and can only be read through the sandbox."""
+    LOOP = "loop"
+    """A loop of symbolic links, or too many of them."""
+    NOT_A_FILE = "not_a_file"
+    """A folder, FIFO, socket or device, or a file on a virtual filesystem."""
+    TOO_LARGE = "too_large"
+    NAME = "name"
+    """An invalid path: relative, with NUL, too long, too deep, or not valid UTF-8."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """The attributes that show without reading whether a file has changed. Never stored."""
+
+    mtime_ns: int
+    ctime_ns: int
+    size: int
+    inode: int
+
+    def is_settled(self, *, looked_at_ns: int) -> bool:
+        """Return whether an equal fingerprint will prove that the file has not changed.
+
+        It does not for a file that changed just before: the file may change again within the
+        resolution of its filesystem's clock and keep its size.
+        """
+        return looked_at_ns - max(self.mtime_ns, self.ctime_ns) > CLOCK_GRAIN_NS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenFile:
+    """A regular file that can be read."""
+
+    location: FileLocation
+    """Its identity, with all links resolved."""
+    agent_path: str
+    """Its path for the agent, with all links resolved."""
+    fingerprint: Fingerprint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFile(SeenFile):
+    """A regular file that was read."""
+
+    data: bytes = field(repr=False)
+    whole: bool
+    """False if it changed during every attempt, so the bytes may mix two states."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingFile:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedFile:
+    refusal: Refusal
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    reason: str
+
+
+Unread: TypeAlias = MissingFile | RefusedFile | Unreachable

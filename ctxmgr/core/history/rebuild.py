@@ -1,0 +1,493 @@
+"""Rebuild the prompts of a session from their turn records, each proven by its hash. Pure.
+
+    join      read the record of the next turn, without building its prompt
+    build     build the prompt of the record that was joined last, in rows of counted blocks
+    context   return that prompt as the ``Context`` that was rendered then
+
+Nothing of the machine that sent the prompts is needed: display paths and file states are in the
+records. A prompt whose hash is not the recorded one is ``Corrupt``.
+
+Building a prompt from its records alone costs its length, so that building each of a thousand would
+cost the square. The walk builds each prompt from the one before: a step costs what is new, and a
+comparison of the blocks that are not. Every line and every text is rendered and counted once,
+however many prompts show it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+from ctxmgr.core.append_only import TextHash
+from ctxmgr.core.context.assembly import (
+    RENDERER,
+    ActiveBlock,
+    Context,
+    Pool,
+    PoolEntry,
+    Section,
+    ShownTurn,
+    Transcript,
+    hash_sections,
+)
+from ctxmgr.core.context.lines import (
+    ended,
+    file_content,
+    file_line,
+    line_id,
+    toolcall_line,
+    user_message,
+)
+from ctxmgr.core.economy.folding import TextView
+from ctxmgr.core.economy.records import Masks, masked
+from ctxmgr.core.economy.stream_turns import ECONOMY_RENDERER, HeldTurn, Notice, held_turn
+from ctxmgr.core.history.prompt_rows import JOINED, Count, CountedBlock, Prompt, PromptRow
+from ctxmgr.core.history.shown_versions import PromptVersion, Versions, require_version
+from ctxmgr.core.history.turn_records import ShownVersion, TurnRecord
+from ctxmgr.core.objects.answers import AnswerCall, CallRef
+from ctxmgr.core.objects.chat import Chat, Turn
+from ctxmgr.core.objects.envelope import TOOLCALL, chat_id, system_prompt_id
+from ctxmgr.core.objects.hashes import sha256
+from ctxmgr.errors import Corrupt, HashMismatch, Incorrect
+
+HASHED_BLOCKS: Final = 16
+"""Blocks between two kept states of a hash: at most so many unchanged blocks are hashed again."""
+
+_AFTER_NUMBER: Final = re.compile("[.!]")
+"""In the key of a view, what follows the number of its turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """The parts of a context that the two layouts build differently."""
+
+    pool: Pool
+    transcript: Transcript
+    user: str
+    active: tuple[ActiveBlock, ...] = ()
+
+
+class PromptWalk:
+    """Builds the prompts of a session in the order of its turns."""
+
+    def __init__(self, turns: Sequence[Turn], versions: Versions, *, count: Count) -> None:
+        """Take the session's turns, every version its prompts showed, and a token counter."""
+        self._turns = turns
+        self._versions = versions
+        self._count = count
+        self._plain = PlainWalk(turns, versions, count=count)
+        self._economy = EconomyWalk(turns, versions, count=count)
+        self._record: TurnRecord | None = None
+        self._built: TurnRecord | None = None
+        self._shown: dict[str, ShownVersion] = {}
+        self._paragraphs: dict[tuple[Section, str | None, str], CountedBlock] = {}
+        self._rows = {section: PromptRow(section) for section in Section}
+        self._hashes = {section: RowHash(section) for section in JOINED}
+
+    def join(self, record: TurnRecord) -> None:
+        """Read the record of the next turn."""
+        renderer = RENDERER if record.policy is None else ECONOMY_RENDERER
+        if record.renderer != renderer:
+            raise Incorrect(f"{record.object_id} was rendered by {record.renderer}, not {renderer}")
+        previous, self._record = self._record, record
+        if record.snapshot == record.n:
+            self._shown = {}
+        elif previous is None or not _follows(record, previous):
+            raise Corrupt(f"{record.object_id} does not continue the record before it")
+        self._shown.update((version.object_id, version) for version in record.shown)
+        if record.policy is not None:
+            whole = record.snapshot == record.n or previous is None or previous.policy is None
+            self._economy.join(record.policy, whole=whole)
+
+    def build(self) -> Prompt:
+        """Return the prompt; ``Corrupt`` unless it hashes to what was sent."""
+        record = self._record
+        assert record is not None, "a record was joined"
+        if record.n > len(self._turns):
+            raise Incorrect(f"{record.object_id}: the chat has only {len(self._turns)} turns")
+        if record.policy is not None:
+            rows = self._economy.rows(record, self._shown)
+        else:
+            built = self._built
+            whole = built is None or built.policy is not None or not _follows(record, built)
+            rows = self._plain.rows(record, self._shown, whole=whole)
+        self._built = record
+        paragraphs = self._whole_paragraphs(record)
+        for section, blocks in paragraphs.items():
+            rows[section] = [block for block in blocks if block.text]
+        self._rows = {
+            section: row.become(rows.get(section, ())) for section, row in self._rows.items()
+        }
+        computed = self._prompt_hash(paragraphs)
+        if computed != record.prompt_hash:
+            raise HashMismatch(record.object_id, "prompt_hash", record.prompt_hash, computed)
+        return Prompt(tuple(row for row in self._rows.values() if row.blocks))
+
+    def context(self) -> Context:
+        """Return the prompt that was built last as the context it was rendered from.
+
+        ``Corrupt`` unless the chat is the recorded one: other forms of the prompt show parts of an
+        answer that the hash of the text does not cover.
+        """
+        record = self._built
+        assert record is not None, "a prompt was built"
+        self._check_chat(record)
+        layout = (
+            self._plain.layout(record, self._shown)
+            if record.policy is None
+            else self._economy.layout(record)
+        )
+        return Context(
+            session_id=record.session,
+            system_prompt=self._system_prompt(record).content or "",
+            pool=layout.pool,
+            transcript=layout.transcript,
+            user=layout.user,
+            active=layout.active,
+            contributions=record.contributions,
+        )
+
+    def _check_chat(self, record: TurnRecord) -> None:
+        chat = Chat(session_id=record.session, turns=tuple(self._turns[: record.n - 1]))
+        recorded = _require_shown(self._shown, chat.object_id).object_hash
+        if chat.object_hash != recorded:
+            raise HashMismatch(chat.object_id, "object_hash", recorded, chat.object_hash)
+
+    def _system_prompt(self, record: TurnRecord) -> PromptVersion:
+        shown = _require_shown(self._shown, system_prompt_id(record.session))
+        return require_version(self._versions, shown)
+
+    def _whole_paragraphs(self, record: TurnRecord) -> dict[Section, list[CountedBlock]]:
+        """Return the system prompt and the contributions, empty ones included."""
+        system = self._system_prompt(record)
+        paragraphs = {
+            Section.SYSTEM: [
+                self._paragraph(Section.SYSTEM, system.object_id, system.content or "")
+            ]
+        }
+        for contribution in record.contributions:
+            block = self._paragraph(contribution.slot, None, contribution.text)
+            paragraphs.setdefault(contribution.slot, []).append(block)
+        return paragraphs
+
+    def _paragraph(self, section: Section, object_id: str | None, text: str) -> CountedBlock:
+        key = (section, object_id, ended(text))
+        if key not in self._paragraphs:
+            hashed = sha256(key[2].encode())
+            self._paragraphs[key] = CountedBlock.of(*key, count=self._count, hashed=hashed)
+        return self._paragraphs[key]
+
+    def _prompt_hash(self, paragraphs: Mapping[Section, Sequence[CountedBlock]]) -> str:
+        hashes = {section: _hashes(blocks) for section, blocks in paragraphs.items()}
+        hashes[Section.ACTIVE] = _hashes(self._rows[Section.ACTIVE].blocks)
+        for section in JOINED:
+            hashes[section] = [self._hashes[section].of(self._rows[section])]
+        return hash_sections(hashes)
+
+
+class PlainWalk:
+    """Builds the pool, chat and active content of plain prompts."""
+
+    def __init__(self, turns: Sequence[Turn], versions: Versions, *, count: Count) -> None:
+        self._turns = turns
+        self._versions = versions
+        self._count = count
+        self._lines: dict[str, tuple[ShownVersion, CountedBlock]] = {}
+        """Object → the version that was shown last, and its line."""
+        self._active: dict[ShownVersion, CountedBlock] = {}
+        self._pool: dict[str, CountedBlock] = {}
+        self._shown_turns: list[ShownTurn] = []
+        self._chat: list[CountedBlock] = []
+        """Of the shown turns, without empty ones."""
+        self._session = ""
+
+    def rows(
+        self, record: TurnRecord, shown: Mapping[str, ShownVersion], *, whole: bool
+    ) -> dict[Section, Sequence[CountedBlock]]:
+        """Return the blocks of a prompt.
+
+        With ``whole``, everything that is shown is compared, not only what the record lists: the
+        prompt built before was not a plain one, or belongs to another chain of records.
+        """
+        return {
+            Section.POOL: self._pool_blocks(record, shown, whole=whole),
+            Section.CHAT: self._chat_blocks(record, shown),
+            Section.ACTIVE: [self._active_block(object_id, shown) for object_id in record.active],
+        }
+
+    def layout(self, record: TurnRecord, shown: Mapping[str, ShownVersion]) -> _Layout:
+        """Return the parts of the context whose rows were built last."""
+        return _Layout(
+            pool=Pool(
+                PoolEntry(object_id=object_id, line=block.text)
+                for object_id, block in self._pool.items()
+            ),
+            transcript=Transcript(self._shown_turns),
+            user=self._turns[record.n - 1].user,
+            active=tuple(
+                _active_block(require_version(self._versions, shown[object_id]), shown[object_id])
+                for object_id in record.active
+            ),
+        )
+
+    def _pool_blocks(
+        self, record: TurnRecord, shown: Mapping[str, ShownVersion], *, whole: bool
+    ) -> tuple[CountedBlock, ...]:
+        not_pooled = (chat_id(record.session), system_prompt_id(record.session))
+        lines = {
+            version.object_id: self._line(version)
+            for version in (shown.values() if whole else record.shown)
+            if version.object_id not in not_pooled
+        }
+        if whole:
+            self._pool = lines
+        else:
+            self._pool.update(lines)
+        return tuple(self._pool.values())
+
+    def _chat_blocks(
+        self, record: TurnRecord, shown: Mapping[str, ShownVersion]
+    ) -> list[CountedBlock]:
+        if record.session != self._session:  # the chat of a fork has another id
+            self._chat, self._shown_turns, self._session = [], [], record.session
+        for turn in self._turns[len(self._shown_turns) : record.n - 1]:
+            shown_turn = ShownTurn.of(turn, calls=self._calls(turn, shown))
+            self._shown_turns.append(shown_turn)
+            if shown_turn.text:
+                chat = chat_id(record.session)
+                self._chat.append(self._counted(Section.CHAT, chat, shown_turn.text))
+        user = user_message(self._turns[record.n - 1].user)
+        return [*self._chat, self._counted(Section.CHAT, None, user)] if user else self._chat
+
+    def _calls(self, turn: Turn, shown: Mapping[str, ShownVersion]) -> dict[str, CallRef]:
+        versions = (
+            require_version(self._versions, shown[object_id])
+            for object_id in turn.toolcall_ids
+            if object_id in shown
+        )
+        return {version.object_id: version.call for version in versions if version.call is not None}
+
+    def _line(self, shown: ShownVersion) -> CountedBlock:
+        previous = self._lines.get(shown.object_id)
+        if previous is not None and previous[0] is shown:
+            return previous[1]
+        line = _pool_line(require_version(self._versions, shown), shown)
+        if previous is not None and previous[1].text == line:
+            block = previous[1]  # another version with the same line
+        else:
+            block = self._counted(Section.POOL, shown.object_id, line)
+        self._lines[shown.object_id] = (shown, block)
+        return block
+
+    def _active_block(self, object_id: str, shown: Mapping[str, ShownVersion]) -> CountedBlock:
+        if object_id not in shown:
+            raise Corrupt(f"{object_id}: the record does not say which version was active")
+        version = shown[object_id]
+        counted = self._active.get(version)
+        if counted is None:
+            block = _active_block(require_version(self._versions, version), version)
+            counted = self._active[version] = CountedBlock.of(
+                Section.ACTIVE, object_id, block.text, count=self._count, hashed=block.hash
+            )
+        return counted
+
+    def _counted(self, section: Section, object_id: str | None, text: str) -> CountedBlock:
+        return CountedBlock.of(section, object_id, text, count=self._count)
+
+
+class EconomyWalk:
+    """Builds the pool and the stream of economy prompts.
+
+    Only turns of which something changed are rendered again. A record that begins a chain repeats
+    everything; what it repeats unchanged is not rendered again either.
+    """
+
+    def __init__(self, turns: Sequence[Turn], versions: Versions, *, count: Count) -> None:
+        self._turns = turns
+        self._versions = versions
+        self._count = count
+        self._values: dict[str, dict[str, Any]] = {"views": {}, "notices": {}, "masks": {}}
+        """As the records store them; the three fields below hold what was read from them."""
+        self._views: dict[str, TextView] = {}
+        self._notices: dict[int, tuple[Notice, ...]] = {}
+        self._masks: dict[str, Masks] = {}
+        self._pool: tuple[str, ...] = ()
+        self._pool_blocks: list[CountedBlock] = []
+        self._session = ""
+        self._held: list[HeldTurn] = []
+        self._handles: set[str] = set()
+        self._turn_of_call: dict[str, int] = {}
+        """Tool call → its turn, of the held turns."""
+        self._turn_blocks: list[list[CountedBlock]] = []
+        """The blocks of each held turn."""
+
+    def join(self, policy: Mapping[str, Any], *, whole: bool) -> None:
+        """Read what a record says of its policy; with ``whole``, nothing before it counts."""
+        try:
+            views, notices, masks = (
+                self._changed(name, policy, whole=whole) for name in ("views", "notices", "masks")
+            )
+            if whole or policy["pool"] is not None:
+                self._pool, self._pool_blocks = tuple(policy["pool"] or ()), []
+            self._read(views, notices, masks)
+            folded = {int(_AFTER_NUMBER.split(key)[0]) for key in views}
+            masked_calls = masks & self._turn_of_call.keys()
+            stale = {*map(int, notices), *(self._turn_of_call[call] for call in masked_calls)}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Corrupt(f"a turn record does not say how its prompt was made: {error}") from error
+        self._release_from(min(stale, default=len(self._held) + 1))
+        for number in folded:
+            if number <= len(self._turn_blocks):
+                self._turn_blocks[number - 1] = self._blocks(self._held[number - 1])
+
+    def rows(
+        self, record: TurnRecord, shown: Mapping[str, ShownVersion]
+    ) -> dict[Section, Sequence[CountedBlock]]:
+        """Return the blocks of the prompt whose record was joined last."""
+        if record.session != self._session:  # the chat of a fork has another id
+            self._session, self._turn_blocks = record.session, []
+        if not self._pool_blocks:
+            self._pool_blocks = [
+                self._counted(Section.POOL, line_id(line), line) for line in self._pool
+            ]
+        for number in range(len(self._held) + 1, record.n):
+            turn = self._turns[number - 1]
+            self._held.append(self._hold(turn, number, shown))
+            self._turn_of_call.update(dict.fromkeys(turn.toolcall_ids, number))
+        for held in self._held[len(self._turn_blocks) :]:
+            self._turn_blocks.append(self._blocks(held))
+        chat = list(chain.from_iterable(self._turn_blocks))
+        user = user_message(self._user(record))
+        if user:
+            chat.append(self._counted(Section.CHAT, None, user))
+        return {Section.POOL: self._pool_blocks, Section.CHAT: chat}
+
+    def layout(self, record: TurnRecord) -> _Layout:
+        """Return the parts of the context whose rows were built last."""
+        return _Layout(
+            pool=Pool(PoolEntry(object_id=line_id(line), line=line) for line in self._pool),
+            transcript=Transcript(turn.shown(self._views) for turn in self._held),
+            user=self._user(record),
+        )
+
+    def _changed(self, name: str, policy: Mapping[str, Any], *, whole: bool) -> set[str]:
+        """Update one of the maps; return the keys whose values changed."""
+        current, listed = self._values[name], policy[name]
+        changed = {key for key, value in listed.items() if current.get(key) != value}
+        if whole:
+            changed |= current.keys() - listed.keys()
+            self._values[name] = dict(listed)
+        else:
+            current.update(listed)
+        return changed
+
+    def _read(self, views: Iterable[str], notices: Iterable[str], masks: Iterable[str]) -> None:
+        """Read the values of the changed keys, and drop those that are gone."""
+        for key in views:
+            value = self._values["views"].get(key)
+            if value is None:
+                del self._views[key]
+            else:
+                self._views[key] = TextView.from_value(value)
+        for turn in notices:
+            values = self._values["notices"].get(turn, ())
+            self._notices[int(turn)] = tuple(map(Notice.from_value, values))
+        for object_id in masks:
+            values = self._values["masks"].get(object_id, ())
+            self._masks[object_id] = tuple((start, end, text) for start, end, text in values)
+
+    def _release_from(self, number: int) -> None:
+        """Forget the turns from this one on: their notices or masks have changed."""
+        if number > len(self._held):
+            return
+        del self._held[number - 1 :]
+        del self._turn_blocks[number - 1 :]
+        self._turn_of_call = {
+            call: turn for call, turn in self._turn_of_call.items() if turn < number
+        }
+        notices = (notice.handle for turn in self._held for notice in turn.notices)
+        calls = (part for turn in self._held for part in turn.parts if isinstance(part, AnswerCall))
+        self._handles = {*notices, *(call.handle for call in calls)}
+
+    def _hold(self, turn: Turn, number: int, shown: Mapping[str, ShownVersion]) -> HeldTurn:
+        refs: dict[str, CallRef] = {}
+        outputs: dict[str, str] = {}
+        for object_id in turn.toolcall_ids:
+            version = require_version(self._versions, _require_shown(shown, object_id))
+            if version.call is None:
+                raise Corrupt(f"{object_id} is a {version.kind}, not a {TOOLCALL}")
+            refs[object_id] = version.call
+            outputs[object_id] = masked(version.content or "", self._masks.get(object_id, ()))
+        return held_turn(
+            turn,
+            number=number,
+            calls=refs,
+            outputs=outputs,
+            notices=self._notices.get(number, ()),
+            handles=self._handles,
+        )
+
+    def _user(self, record: TurnRecord) -> str:
+        """Return the new message of the user, after the notices of its turn."""
+        notices, user = self._notices.get(record.n, ()), self._turns[record.n - 1].user
+        return HeldTurn(number=record.n, notices=notices, user=user).shown_user(self._views)
+
+    def _blocks(self, turn: HeldTurn) -> list[CountedBlock]:
+        pieces = turn.shown(self._views).pieces(chat_id(self._session))
+        return [self._counted(Section.CHAT, object_id, text) for object_id, text in pieces if text]
+
+    def _counted(self, section: Section, object_id: str | None, text: str) -> CountedBlock:
+        return CountedBlock.of(section, object_id, text, count=self._count)
+
+
+class RowHash:
+    """SHA-256 of a row's text, for rows that mostly grow at their end."""
+
+    def __init__(self, section: Section) -> None:
+        self._row = PromptRow(section)
+        self._states: list[TextHash] = [TextHash()]
+        """After every ``HASHED_BLOCKS`` blocks."""
+
+    def of(self, row: PromptRow) -> str:
+        """Return the hash of the row; blocks shared with the last row are not hashed again."""
+        kept, blocks = row.shared(self._row) // HASHED_BLOCKS, row.blocks
+        del self._states[kept + 1 :]
+        self._row = row
+        for start in range(kept * HASHED_BLOCKS, len(blocks), HASHED_BLOCKS):
+            text = "".join([block.text for block in blocks[start : start + HASHED_BLOCKS]])
+            self._states.append(self._states[-1].append(text))
+        last = self._states[-1].hexdigest()
+        if len(blocks) % HASHED_BLOCKS:
+            del self._states[-1]
+        return last
+
+
+def _pool_line(version: PromptVersion, shown: ShownVersion) -> str:
+    if version.call is not None:
+        return toolcall_line(version.call)
+    if shown.display_path is None:
+        raise Corrupt(f"{shown.object_id}: the record has no display path for it")
+    return file_line(version, display_path=shown.display_path, state=version.state(shown))
+
+
+def _active_block(version: PromptVersion, shown: ShownVersion) -> ActiveBlock:
+    if version.kind == TOOLCALL:
+        return ActiveBlock(version.object_id, version.content or "")
+    return ActiveBlock(version.object_id, file_content(version, state=version.state(shown)))
+
+
+def _require_shown(shown: Mapping[str, ShownVersion], object_id: str) -> ShownVersion:
+    if object_id not in shown:
+        raise Corrupt(f"{object_id}: the record does not say which version was shown")
+    return shown[object_id]
+
+
+def _hashes(blocks: Iterable[CountedBlock]) -> list[str]:
+    return [block.hash for block in blocks if block.hash is not None]
+
+
+def _follows(record: TurnRecord, previous: TurnRecord) -> bool:
+    """Whether a record continues the previous one: same chain, next turn."""
+    same = (record.session, record.snapshot) == (previous.session, previous.snapshot)
+    return same and record.n == previous.n + 1

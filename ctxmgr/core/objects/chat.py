@@ -1,0 +1,181 @@
+"""Chats: the turns of a session. Pure.
+
+    Chat       one per session; every turn is a new version
+    └─ Turn    one model call: the new user message, the answer, and the tool calls it made
+
+A chat refers to tool calls by id and does not hold their output. Every version hashes all turns, so
+a turn keeps its canonical bytes, and a new version only joins and hashes them.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from itertools import chain
+from typing import Any, ClassVar, Final, Self
+
+from ctxmgr.core.objects.envelope import (
+    CHAT,
+    Sealed,
+    chat_id,
+    check_ids,
+    check_session_id,
+    check_text,
+    copy_nested,
+    read_list,
+    seal_unsourced,
+    session_object_id,
+)
+from ctxmgr.core.objects.hashes import sha256
+from ctxmgr.core.store.canonical import canonical
+from ctxmgr.core.store.documents import Document, check_value
+from ctxmgr.errors import Incorrect
+
+_TURN_FIELDS: Final = frozenset({"user", "assistant", "toolcall_ids", "assistant_meta"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantMeta:
+    """How an answer was made, as far as the harness knows. Fields have their stored names."""
+
+    api: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    usage: Mapping[str, Any] | None = None
+    stopReason: str | None = None  # noqa: N815
+    timestamp: int | None = None
+    """When the answer was complete, in milliseconds since 1970, UTC."""
+
+    def to_value(self) -> Document:
+        """Return the stored form, without fields that are None."""
+        values = ((spec.name, getattr(self, spec.name)) for spec in fields(self))
+        return {name: value for name, value in values if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn: the user's message, the model's answer and its tool calls."""
+
+    user: str = field(repr=False)
+    """The user's message; may be empty."""
+    assistant: tuple[Mapping[str, Any], ...] = field(repr=False)
+    """The parts of the answer, in order. Each is a dict with a ``type``."""
+    toolcall_ids: tuple[str, ...] = ()
+    assistant_meta: AssistantMeta = AssistantMeta()
+
+    value: Document = field(init=False, repr=False, compare=False)
+    """The stored form. It is shared between documents and must not be changed."""
+    canonical: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_text("turn user", self.user)
+        check_ids("turn toolcall_ids", self.toolcall_ids)
+        _check_parts(self.assistant)
+        _check_meta(self.assistant_meta)
+        uncopied = {
+            "user": self.user,
+            "assistant": list(self.assistant),
+            "toolcall_ids": list(self.toolcall_ids),
+            "assistant_meta": self.assistant_meta.to_value(),
+        }
+        check_value(uncopied, where="turn", depth=1)  # a turn is nested in the list of turns
+        value = copy_nested(uncopied)
+        object.__setattr__(self, "assistant", tuple(value["assistant"]))
+        object.__setattr__(self, "assistant_meta", AssistantMeta(**value["assistant_meta"]))
+        object.__setattr__(self, "value", value)
+        # Copied: orjson's bytes may occupy a buffer of several KB, and a chat keeps them all.
+        object.__setattr__(self, "canonical", bytes(memoryview(canonical(value))))
+
+    @classmethod
+    def from_value(cls, value: object) -> Self:
+        """Read a turn from its stored form; ``Incorrect`` if a field is missing or unknown."""
+        if not isinstance(value, dict) or value.keys() != _TURN_FIELDS:
+            raise Incorrect(
+                f"a turn must have the fields {', '.join(sorted(_TURN_FIELDS))}, not {value!r:.80}"
+            )
+        return cls(
+            user=value["user"],
+            assistant=read_list("turn assistant", value["assistant"]),
+            toolcall_ids=read_list("turn toolcall_ids", value["toolcall_ids"]),
+            assistant_meta=_read_meta(value["assistant_meta"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chat(Sealed):
+    """All turns of a session. Each turn is a new version."""
+
+    kind: ClassVar[str] = CHAT
+    source: ClassVar[None] = None
+    content: ClassVar[None] = None
+
+    session_id: str
+    turns: tuple[Turn, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        check_session_id(self.session_id)
+        assert isinstance(self.turns, tuple)
+        metadata = self._metadata_hash()
+        seal_unsourced(self, chat_id(self.session_id), content=None, metadata=metadata)
+
+    @property
+    def session_ref(self) -> str:
+        return session_object_id(self.session_id)
+
+    @property
+    def turn_count(self) -> int:
+        return len(self.turns)
+
+    @property
+    def toolcall_refs(self) -> tuple[str, ...]:
+        """The ids of all tool calls of all turns, in order."""
+        return tuple(dict.fromkeys(chain.from_iterable(turn.toolcall_ids for turn in self.turns)))
+
+    def append(self, turn: Turn) -> Self:
+        """Return the next version, with one more turn."""
+        return type(self)(session_id=self.session_id, turns=(*self.turns, turn))
+
+    def metadata(self) -> Document:
+        return {**self._small_fields(), "turns": [turn.value for turn in self.turns]}
+
+    def _small_fields(self) -> Document:
+        return {
+            "session_ref": self.session_ref,
+            "toolcall_refs": list(self.toolcall_refs),
+            "turn_count": self.turn_count,
+        }
+
+    def _metadata_hash(self) -> str:
+        """Return ``metadata_hash(self.metadata())``, joining the canonical bytes of the turns."""
+        # ``turns`` sorts after the other keys.
+        small = canonical(self._small_fields()).removesuffix(b"}")
+        turns = b",".join([turn.canonical for turn in self.turns])
+        return sha256(small, b',"turns":[', turns, b"]}")
+
+
+def read_turns(values: object) -> tuple[Turn, ...]:
+    """Read turns from their stored form."""
+    return tuple(map(Turn.from_value, read_list("turns", values)))
+
+
+def _check_parts(parts: Iterable[Mapping[str, Any]]) -> None:
+    if not isinstance(parts, tuple):
+        raise Incorrect(f"turn assistant must be a tuple of parts, not {parts!r:.80}")
+    for part in parts:
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            raise Incorrect(f"a part of an answer must be a map with a type, not {part!r:.80}")
+
+
+def _check_meta(meta: AssistantMeta) -> None:
+    for name in ("api", "provider", "model", "stopReason"):
+        if getattr(meta, name) is not None:
+            check_text(f"assistant_meta {name}", getattr(meta, name))
+    if meta.usage is not None and not isinstance(meta.usage, dict):
+        raise Incorrect(f"assistant_meta usage must be a map, not {meta.usage!r:.80}")
+    if meta.timestamp is not None and type(meta.timestamp) is not int:
+        raise Incorrect(f"assistant_meta timestamp must be an integer, not {meta.timestamp!r:.80}")
+
+
+def _read_meta(value: object) -> AssistantMeta:
+    names = {spec.name for spec in fields(AssistantMeta)}
+    if not isinstance(value, dict) or not value.keys() <= names or None in value.values():
+        raise Incorrect(f"assistant_meta may have {', '.join(sorted(names))}, not {value!r:.80}")
+    return AssistantMeta(**value)

@@ -1,0 +1,128 @@
+"""Files: the content of a source when it was last read, or that it exists. Pure.
+
+Values are frozen and sealed: a change is a new value with its own hashes.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import ClassVar, Self
+
+from ctxmgr.core.objects.envelope import FILE, Sealed, check_text, seal_sourced
+from ctxmgr.core.objects.hashes import content_hash, file_hash, file_metadata_hash, is_hash
+from ctxmgr.core.objects.sources import Source, file_type
+from ctxmgr.core.store.documents import Document
+from ctxmgr.errors import Incorrect
+
+
+class FileState(StrEnum):
+    """What can be shown of a file. Derived, never stored."""
+
+    STUB = "stub"
+    """Mentioned in some output, never read."""
+    LIVE = "live"
+    DELETED = "deleted"
+    NONTEXT = "nontext"
+    """Read, and not UTF-8 text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File(Sealed):
+    """One version of a file."""
+
+    kind: ClassVar[str] = FILE
+
+    source: Source
+    content: str | None = field(repr=False)
+    file_hash: str | None
+    """The hash of the bytes; None if the file was never read. A deletion keeps the last one."""
+
+    def __post_init__(self) -> None:
+        if self.content is not None:
+            check_text("content", self.content)
+        if self.file_hash is not None and not is_hash(self.file_hash):
+            raise Incorrect(f"file_hash must be a SHA-256 in hex, not {self.file_hash!r:.80}")
+        if self.file_hash is None and self.content is not None:
+            raise Incorrect("a file with content must have a file_hash")
+        self._seal(content_hash(self.content))
+
+    @classmethod
+    def stub(cls, source: Source) -> Self:
+        """Return the version of a file that was discovered and not read."""
+        return cls(source=source, content=None, file_hash=None)
+
+    @classmethod
+    def read(cls, source: Source, *, data: bytes, kept: Callable[[str], str] | None = None) -> Self:
+        """Return the version of a file with these bytes; content that is not UTF-8 is not kept.
+
+        ``kept`` returns what is stored of the text; ``file_hash`` is that of the bytes.
+        """
+        hashed = file_hash(data)
+        try:
+            content = data.decode()
+        except UnicodeDecodeError:
+            return cls(source=source, content=None, file_hash=hashed)
+        text = content if kept is None else kept(content)
+        if text is not content:
+            return cls(source=source, content=text, file_hash=hashed)
+        return cls._of_text(source, content, hashed)
+
+    @classmethod
+    def _of_text(cls, source: Source, content: str, hashed: str) -> Self:
+        """Return a file whose bytes are this text: one hash serves for both, and it is valid."""
+        file = object.__new__(cls)
+        object.__setattr__(file, "source", source)
+        object.__setattr__(file, "content", content)
+        object.__setattr__(file, "file_hash", hashed)
+        file._seal(hashed)
+        return file
+
+    def _seal(self, content: str | None) -> None:
+        metadata = file_metadata_hash(file_type=self.file_type, char_count=self.char_count)
+        seal_sourced(
+            self,
+            source=self.source,
+            file_hash=self.file_hash,
+            content=content,
+            metadata=metadata,
+        )
+
+    def deleted(self) -> Self:
+        """Return the version that says that the file was deleted."""
+        return replace(self, content=None)
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether the file was discovered and never read."""
+        return self.file_hash is None
+
+    @property
+    def file_type(self) -> str:
+        """The extension of its name, without the dot; empty if there is none."""
+        return file_type(self.source)
+
+    @property
+    def char_count(self) -> int:
+        """The length of the text in Unicode code points."""
+        return len(self.content or "")
+
+    def state(self, *, earlier: Iterable["File"] = ()) -> FileState:
+        """Return what can be shown, given the versions before this one, newest first.
+
+        A deleted file and one that is not text both have no content. Only an earlier version with
+        text and the same ``file_hash`` distinguishes them, so a deleted file that never was text
+        stays ``nontext``.
+        """
+        if self.is_stub:
+            return FileState.STUB
+        if self.content is not None:
+            return FileState.LIVE
+        for before in earlier:
+            if before.file_hash != self.file_hash:
+                break
+            if before.content is not None:
+                return FileState.DELETED
+        return FileState.NONTEXT
+
+    def metadata(self) -> Document:
+        return {"file_type": self.file_type, "char_count": self.char_count}

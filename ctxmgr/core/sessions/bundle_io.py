@@ -1,0 +1,316 @@
+"""Sessions into bundles, which are gzip files, and back. Reads and writes a store.
+
+Exported is all that the session's past needs: its own documents, every version of each object of
+its index, and the same of the sessions it was forked from.
+
+Importing writes what the store does not have yet, transaction by transaction in their order, each
+version with its valid time: it can be repeated after a crash. What the store already holds does not
+change: a session of that name with another past is refused, and a file that other sessions use
+keeps its versions.
+"""
+
+import gzip
+import io
+import time
+import zlib
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Final, Self
+
+from ctxmgr.core.events.events import LIFECYCLE
+from ctxmgr.core.objects.envelope import (
+    CHAT,
+    FILE,
+    SESSION,
+    SYSTEM_PROMPT,
+    TOOLCALL,
+    TURN,
+    chat_id,
+    session_object_id,
+    system_prompt_id,
+    turn_id,
+)
+from ctxmgr.core.sessions.bundle import (
+    NO_BUNDLE,
+    Bundle,
+    BundledWrite,
+    BundleWriter,
+    VersionHashes,
+    Versions,
+)
+from ctxmgr.core.sessions.lineage import ANCESTORS_MAX, FORK, lineage
+from ctxmgr.core.store.contract import Instant, Put, Query, Store
+from ctxmgr.core.store.documents import ID, KIND, Document
+from ctxmgr.errors import BundleDamaged, Incorrect, NotFound
+
+BUNDLE_BYTES_MAX: Final = 1024**3
+"""Of an unpacked bundle: it is read into memory, and a small file could unpack to any size."""
+
+_GZIP: Final = b"\x1f\x8b"
+"""The first bytes of every gzip file."""
+
+SESSIONS_PAGE: Final = 100
+"""Sessions read at once when a file's other users are looked for."""
+
+HISTORY_PAGE: Final = 500
+"""Versions read at once. Those of a long chat share their turns; a store ends a page that is too
+large for memory."""
+
+
+async def export_session(store: Store, session_id: str) -> tuple[bytes, str]:
+    """Return a session's bundle and its root hash; ``NotFound`` if there is none."""
+    packing = BundleWriter()
+    done: set[str] = set()
+    for ancestor in await lineage(store, session_id):
+        for object_id in await _object_ids(store, ancestor.session_id):
+            if object_id not in done:
+                done.add(object_id)
+                await _pack(store, packing, object_id)
+    data, root = packing.to_bytes(session_id)
+    return gzip.compress(data, mtime=0), root
+
+
+async def import_session(store: Store, data: bytes) -> str:
+    """Store what a bundle holds, and return the session's id.
+
+    Only what ``export_session`` writes is accepted: the documents of the session and of the
+    sessions it was forked from, and the objects in their indexes. Nothing else that the store holds
+    changes: a session, a tool call or a file version that is there already keeps its place.
+
+    Everything is checked before the first write. ``Incorrect`` if it is not a bundle or contradicts
+    what the store holds, ``BundleDamaged`` if it is not as it was exported.
+    """
+    bundle = Bundle.from_bytes(_unpacked(data))
+    contents = _Contents.of(bundle)
+    sessions = contents.sessions(bundle.session_id)
+    contents.check_belongs_to(sessions)
+    there = {object_id: await _hashes(store, object_id) for object_id in contents.hashes}
+    kept = _kept_as_they_are(contents, sessions, there)
+    slots = await _slots_of_known_files(store, contents, sessions, there)
+    # An empty store has no time of its own yet; a machine's clock may be behind its store.
+    now = max(time.time_ns() // 1_000_000, (await store.status()).system_time or 0)
+    for transaction in bundle.transactions_again():
+        puts = [
+            _put(write, now=now, slot=slots.get(write.document[ID]))
+            for write in transaction.writes
+            if write.document[ID] not in kept and write.hash not in there[write.document[ID]]
+        ]
+        if puts:
+            await store.commit(puts)
+    return bundle.session_id
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What a bundle holds, each document verified."""
+
+    hashes: dict[str, set[str | None]] = field(default_factory=dict)
+    """The hashes of each object's versions."""
+    newest: dict[str, Document] = field(default_factory=dict)
+    """The last version of each object."""
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> Self:
+        contents = cls()
+        for transaction in bundle.transactions():
+            for write in transaction.writes:
+                object_id = write.document[ID]
+                contents.hashes.setdefault(object_id, set()).add(write.hash)
+                before = contents.newest.setdefault(object_id, write.document)
+                if before[KIND] != write.document[KIND]:
+                    raise BundleDamaged(f"{object_id!r:.80} changes its type")
+                contents.newest[object_id] = write.document
+        return contents
+
+    def sessions(self, session_id: str) -> dict[str, int]:
+        """Return the session and those it was forked from, with the number of turns needed."""
+        found = {session_id: self._require(chat_id(session_id), CHAT)["turn_count"]}
+        while (fork := self.newest.get(f"{FORK}:{session_id}")) is not None:
+            parent, turn = fork.get("parent"), fork.get("turn")
+            if fork[KIND] != FORK or not isinstance(parent, str) or not isinstance(turn, int):
+                raise BundleDamaged(f"{fork[ID]!r:.80} is not the record of a fork")
+            if parent in found or len(found) >= ANCESTORS_MAX:
+                raise BundleDamaged(f"session {parent!r:.80} is its own ancestor")
+            session_id, found[parent] = parent, turn
+        return found
+
+    def check_belongs_to(self, sessions: Collection[str]) -> None:
+        """Refuse whatever an export of these sessions would not hold."""
+        kinds: dict[str, str] = {}
+        index: set[str] = set()
+        for session_id in sessions:
+            turns = self._require(chat_id(session_id), CHAT)["turn_count"]
+            index.update(self._require(session_object_id(session_id), SESSION)["session_index"])
+            self._require(system_prompt_id(session_id), SYSTEM_PROMPT)
+            kinds |= _own_kinds(session_id, turns=turns)
+        chats = {chat_id(session_id) for session_id in sessions}
+        for object_id, document in self.newest.items():
+            kind = document[KIND]
+            if object_id in kinds:
+                belongs = kind == kinds[object_id]
+            elif kind == TOOLCALL:
+                belongs = object_id in index and document["chat_ref"] in chats
+            else:
+                belongs = object_id in index and kind == FILE
+            if not belongs:
+                raise BundleDamaged(f"{object_id!r:.80} ({kind}) belongs to none of its sessions")
+        missing = index - self.newest.keys()
+        if missing:
+            raise BundleDamaged(f"an index lists {min(missing)!r:.80}, which the bundle lacks")
+
+    def _require(self, object_id: str, kind: str) -> Document:
+        document = self.newest.get(object_id)
+        if document is None or document[KIND] != kind:
+            raise BundleDamaged(f"the bundle lacks {object_id!r:.80}")
+        return document
+
+
+def _own_kinds(session_id: str, *, turns: int) -> dict[str, str]:
+    """Return the ids of a session's own documents, with the kind of each."""
+    return {
+        system_prompt_id(session_id): SYSTEM_PROMPT,
+        chat_id(session_id): CHAT,
+        session_object_id(session_id): SESSION,
+        f"{LIFECYCLE}:{session_id}": LIFECYCLE,
+        f"{FORK}:{session_id}": FORK,
+        **{turn_id(session_id, number=number): TURN for number in range(1, turns + 1)},
+    }
+
+
+def _kept_as_they_are(
+    contents: _Contents, sessions: Mapping[str, int], there: Mapping[str, set[str]]
+) -> set[str]:
+    """Return the ids that are not written, because the store has its own; refuse another past."""
+    kept: set[str] = set()
+    for position, (session_id, turns) in enumerate(sessions.items()):
+        lifecycle = f"{LIFECYCLE}:{session_id}"
+        own = set(_own_kinds(session_id, turns=turns)) & contents.hashes.keys() - {lifecycle}
+        is_ancestor = position > 0 and bool(there[session_object_id(session_id)])
+        for object_id in own:
+            held, bundled = there[object_id], contents.hashes[object_id]
+            if not (held <= bundled or (is_ancestor and bundled <= held)):
+                raise Incorrect(f"this store has another {object_id}; it is not overwritten")
+            if is_ancestor and not held:
+                raise Incorrect(f"this store has session {session_id}, but not {object_id}")
+        if is_ancestor:
+            every = _own_kinds(session_id, turns=contents.newest[chat_id(session_id)]["turn_count"])
+            kept |= every.keys()
+        elif not there.get(lifecycle, set()) <= contents.hashes.get(lifecycle, set()):
+            kept.add(lifecycle)
+    for object_id, document in contents.newest.items():
+        different = there[object_id] and there[object_id] != contents.hashes[object_id]
+        if document[KIND] == TOOLCALL and different:
+            raise Incorrect(f"this store has another {object_id}; it is not overwritten")
+    return kept
+
+
+async def _slots_of_known_files(
+    store: Store,
+    contents: _Contents,
+    sessions: Collection[str],
+    there: Mapping[str, set[str]],
+) -> dict[str, Instant]:
+    """Return, for each file that the store knows by itself, the instant before its first version.
+
+    What other sessions see of such a file, now or as of any moment, must not change. Versions that
+    only the bundle has are put before all others, where past prompts find them by their hash.
+    """
+    known = {
+        object_id
+        for object_id, document in contents.newest.items()
+        if document[KIND] == FILE
+        and there[object_id]
+        and not contents.hashes[object_id] <= there[object_id]
+    }
+    # versions that all come from this bundle may be those of an import that was interrupted
+    unclear = {object_id for object_id in known if there[object_id] <= contents.hashes[object_id]}
+    if unclear:
+        known -= unclear - await _objects_of_others(store, unclear, sessions)
+    slots = {}
+    for object_id in known:
+        first = (await store.history(object_id, documents=False, limit=1)).entries[0]
+        slots[object_id] = first.valid_time - 1
+    return slots
+
+
+async def _objects_of_others(
+    store: Store, object_ids: set[str], sessions: Collection[str]
+) -> set[str]:
+    found: set[str] = set()
+    cursor = None
+    while found < object_ids:
+        page = await store.find(Query(SESSION), limit=SESSIONS_PAGE, cursor=cursor)
+        for version in page.versions:
+            # A shared server may hold documents of other programs under this kind.
+            index = version.document.get("session_index")
+            if version.document.get("session_id") not in sessions and isinstance(index, list):
+                found.update(object_ids.intersection(index))
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return found
+
+
+def _put(write: BundledWrite, *, now: Instant, slot: Instant | None) -> Put:
+    if slot is not None and write.valid_from >= slot:
+        return Put(write.document, valid_from=slot, valid_to=slot + 1, checked=True)
+    past = write.valid_from < now  # a clock that ran ahead must not hide what comes next
+    return Put(write.document, valid_from=write.valid_from if past else None, checked=True)
+
+
+async def _pack(store: Store, packing: BundleWriter, object_id: str) -> None:
+    """Pack an object's versions as they are read; where some were backdated, in their order."""
+    versions = Versions()
+    async for sequence, write in _history(store, object_id):
+        if not versions.follows(sequence):
+            entries = [entry async for entry in _history(store, object_id)]
+            packing.add(sorted(entries, key=itemgetter(0)))
+            return
+        versions.add(sequence, write)
+    packing.take(versions)
+
+
+async def _object_ids(store: Store, session_id: str) -> list[str]:
+    session = await store.get(session_object_id(session_id))
+    chat = await store.get(chat_id(session_id))
+    if session is None or chat is None:
+        raise NotFound(f"there is no session {session_id}")
+    turns = range(1, chat.document["turn_count"] + 1)
+    return [
+        *(system_prompt_id(session_id), chat_id(session_id), session_object_id(session_id)),
+        *(f"{LIFECYCLE}:{session_id}", f"{FORK}:{session_id}"),
+        *(turn_id(session_id, number=n) for n in turns),
+        *session.document["session_index"],
+    ]
+
+
+async def _history(store: Store, object_id: str) -> AsyncIterator[tuple[int, BundledWrite]]:
+    cursor = None
+    while True:
+        page = await store.history(object_id, corrections=True, limit=HISTORY_PAGE, cursor=cursor)
+        for entry in page.entries:
+            if entry.document is not None:
+                write = BundledWrite(document=entry.document, valid_from=entry.valid_time)
+                yield entry.sequence, write
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+async def _hashes(store: Store, object_id: str) -> set[str]:
+    hashes = VersionHashes()
+    return {hashes.next(write.document)[0] async for _, write in _history(store, object_id)}
+
+
+def _unpacked(data: bytes) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            unpacked = file.read(BUNDLE_BYTES_MAX + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        if not data.startswith(_GZIP):
+            raise Incorrect(f"{NO_BUNDLE} (it is not a gzip file)") from error
+        raise BundleDamaged(f"the bundle cannot be unpacked: {error}") from error
+    if len(unpacked) > BUNDLE_BYTES_MAX:
+        raise Incorrect(f"the bundle unpacks to more than {BUNDLE_BYTES_MAX:,} bytes")
+    return unpacked

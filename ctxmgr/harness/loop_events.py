@@ -1,0 +1,68 @@
+"""The events of the agent loop, as ``on_event`` receives them. Pure.
+
+RunOpened
+TurnStarted  (TextDelta | ToolUse | AnswerRestarted)*  ToolRan*  TurnEnded
+
+An error may end the sequence anywhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ctxmgr.core.model import Charge, Stop, TextDelta, ToolUse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOpened:
+    """A run has opened its session and stored its task; from now on it can be resumed."""
+
+    session: str
+    turn: int
+    """The next turn; 1 if the session is new or has no answer yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStarted:
+    """A prompt was rendered and is being sent."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRestarted:
+    """The answer broke off and is requested again; its text so far is discarded."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRan:
+    """A tool call was run and stored."""
+
+    tool: str
+    ok: bool
+    message: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded:
+    """A turn was stored."""
+
+    turn: int
+    text: str = field(repr=False)
+    """The text of the answer."""
+    tools: tuple[str, ...]
+    """The tools that it called, in order."""
+    stop: Stop
+    charge: Charge
+    sections: Mapping[str, int]
+    """Tokens of the prompt by section, by our own count, without empty sections. The provider's
+    count, which includes tools and framing, is in ``charge``."""
+    levels: Mapping[str, int]
+    """Objects after the turn: ``active``, ``metadata`` (one line), ``indexed``; also ``pinned``."""
+
+
+LoopEvent: TypeAlias = (
+    RunOpened | TurnStarted | TextDelta | ToolUse | AnswerRestarted | ToolRan | TurnEnded
+)

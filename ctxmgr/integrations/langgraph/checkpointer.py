@@ -1,0 +1,297 @@
+"""A LangGraph checkpointer on a store. Commits.
+
+    checkpoint   without the values of the channels; refers to its parent
+    channel      the value of one channel in one version, which many checkpoints share
+    write        what a task has written, until the next checkpoint includes it
+
+A checkpoint and the values that are new with it are one transaction. The history of a deleted
+thread is kept. A value is stored as its type and the bytes of LangGraph's serializer in Base64.
+
+Versions of channels end with a random number, so that two branches of one thread never share a
+value by accident.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import quote
+from uuid import uuid4
+
+from ctxmgr import Delete, ExtraMissing, Order, Put, Query, Range, Store
+from ctxmgr.core.store.documents import Document
+from ctxmgr.integrations.document_kinds import (
+    LANGGRAPH_CHANNEL,
+    LANGGRAPH_CHECKPOINT,
+    LANGGRAPH_WRITE,
+)
+from ctxmgr.integrations.langgraph.sync import PlainCheckpointer
+
+try:
+    from langchain_core.runnables import RunnableConfig as Config
+    from langgraph.checkpoint import base
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+except ImportError as error:
+    raise ExtraMissing("langgraph", extra="langgraph") from error
+
+PAGE: Final = 200
+"""Documents that are read or deleted at once."""
+
+Serialized = list[str]
+"""A type and Base64 text."""
+
+Metadata = base.CheckpointMetadata
+Writes = Sequence[tuple[str, Any]]
+
+
+class Checkpointer(PlainCheckpointer):
+    """A checkpointer for ``compile(checkpointer=…)``."""
+
+    def __init__(self, store: Store, *, serde: SerializerProtocol | None = None) -> None:
+        super().__init__(serde=serde)
+        self._threads = Threads(store)
+
+    def get_next_version(self, current: str | int | None, _channel: None) -> str:
+        number = int(str(current or 0).partition(".")[0]) + 1
+        return f"{number:032}.{uuid4().hex}"
+
+    async def aput(
+        self,
+        config: Config,
+        checkpoint: base.Checkpoint,
+        metadata: Metadata,
+        new_versions: base.ChannelVersions,
+    ) -> Config:
+        parent, values = _key_of(config), checkpoint["channel_values"]
+        body = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+        fields = {
+            "body": self._serialize(body),
+            "metadata": self._serialize(base.get_checkpoint_metadata(config, metadata)),
+        }
+        channels = {
+            (name, version): self._serialize(values[name])
+            for name, version in new_versions.items()
+            if name in values
+        }
+        key = parent.at(checkpoint["id"])
+        await self._threads.save(key, parent=parent.checkpoint, fields=fields, channels=channels)
+        return _config_of(key)
+
+    async def aput_writes(
+        self, config: Config, writes: Writes, task_id: str, task_path: str = ""
+    ) -> None:
+        numbered = {
+            base.WRITES_IDX_MAP.get(channel, n): (channel, self._serialize(value))
+            for n, (channel, value) in enumerate(writes)
+        }
+        await self._threads.add_writes(
+            _key_of(config), task=task_id, path=task_path, writes=numbered
+        )
+
+    async def aget_tuple(self, config: Config) -> base.CheckpointTuple | None:
+        fields = _key_of(config)._asdict()
+        where = {name: value for name, value in fields.items() if value is not None}
+        async for document in self._threads.checkpoints(where):
+            return await self._tuple(document)
+        return None
+
+    async def alist(
+        self,
+        config: Config | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 (LangGraph's name)
+        before: Config | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[base.CheckpointTuple]:
+        values = (config or {}).get("configurable", {})
+        names = {
+            "thread": "thread_id",
+            "namespace": "checkpoint_ns",
+            "checkpoint": "checkpoint_id",
+        }
+        where = {
+            field: values[name] for field, name in names.items() if values.get(name) is not None
+        }
+        last = base.get_checkpoint_id(before) if before else None
+        remaining = -1 if limit is None else limit
+        async for document in self._threads.checkpoints(where, before=last):
+            metadata = self._deserialize(document["metadata"])
+            if remaining != 0 and all(
+                metadata.get(name) == value for name, value in (filter or {}).items()
+            ):
+                remaining -= 1
+                yield await self._tuple(document)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await self._threads.delete(thread_id)
+
+    async def _tuple(self, document: Document) -> base.CheckpointTuple:
+        key = CheckpointKey(*(document[name] for name in CheckpointKey._fields))
+        parent, body = document["parent"], self._deserialize(document["body"])
+        serialized = await self._threads.values(key, body["channel_versions"])
+        values = {name: self._deserialize(value) for name, value in serialized.items()}
+        writes = await self._threads.writes(key)
+        writes.sort(key=lambda w: base.writes_sort_key(w["path"], w["task"], w["number"]))
+        return base.CheckpointTuple(
+            config=_config_of(key),
+            checkpoint=body | {"channel_values": values},
+            metadata=self._deserialize(document["metadata"]),
+            parent_config=_config_of(key.at(parent)) if parent else None,
+            pending_writes=[
+                (write["task"], write["channel"], self._deserialize(write["value"]))
+                for write in writes
+            ],
+        )
+
+    def _serialize(self, value: Any) -> Serialized:
+        kind, data = self.serde.dumps_typed(value)
+        return [kind, b64encode(data).decode()]
+
+    def _deserialize(self, value: Serialized) -> Any:
+        return self.serde.loads_typed((value[0], b64decode(value[1])))
+
+
+class CheckpointKey(NamedTuple):
+    """Identifies a checkpoint; ``checkpoint`` None is the latest of the thread and namespace."""
+
+    thread: str
+    namespace: str
+    checkpoint: str | None
+
+    def at(self, checkpoint: str | None) -> Self:
+        return self._replace(checkpoint=checkpoint)
+
+
+class Threads:
+    """LangGraph's threads as documents of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def save(
+        self,
+        key: CheckpointKey,
+        *,
+        parent: str | None,
+        fields: Document,
+        channels: Mapping[Any, Serialized],
+    ) -> None:
+        """Store a checkpoint with the values that are new, by channel and version."""
+        checkpoint = _document(
+            LANGGRAPH_CHECKPOINT,
+            key,
+            key.checkpoint,
+            checkpoint=key.checkpoint,
+            parent=parent,
+            **fields,
+        )
+        values = [
+            _document(LANGGRAPH_CHANNEL, key, *channel_version, value=value)
+            for channel_version, value in channels.items()
+        ]
+        await self._store.commit([Put(document) for document in (checkpoint, *values)])
+
+    async def add_writes(
+        self,
+        key: CheckpointKey,
+        *,
+        task: str,
+        path: str,
+        writes: Mapping[int, tuple[str, Serialized]],
+    ) -> None:
+        """Store a task's writes by number. Negative numbers replace; others are stored once."""
+        documents = [
+            _document(
+                LANGGRAPH_WRITE,
+                key,
+                *(key.checkpoint, task, number),
+                checkpoint=key.checkpoint,
+                task=task,
+                path=path,
+                number=number,
+                channel=channel,
+                value=value,
+            )
+            for number, (channel, value) in writes.items()
+        ]
+        stored = await self._store.get_many(document["xt/id"] for document in documents)
+        new = [
+            document
+            for document in documents
+            if document["number"] < 0 or document["xt/id"] not in stored
+        ]
+        if new:
+            await self._store.commit([Put(document) for document in new])
+
+    def checkpoints(
+        self, where: Mapping[str, str], *, before: str | None = None
+    ) -> AsyncIterator[Document]:
+        """Yield the checkpoints with these fields, newest first."""
+        earlier = Range("checkpoint", high=before) if before else None
+        newest = Order("checkpoint", descending=True)
+        return self._find(Query(LANGGRAPH_CHECKPOINT, where, between=earlier, order=newest))
+
+    async def values(
+        self, key: CheckpointKey, versions: Mapping[str, Any]
+    ) -> dict[str, Serialized]:
+        """Return the values of the channels that have one in the given version."""
+        names = {
+            _document_id(LANGGRAPH_CHANNEL, key, name, version): name
+            for name, version in versions.items()
+        }
+        stored = await self._store.get_many(names)
+        return {
+            names[object_id]: version.document["value"] for object_id, version in stored.items()
+        }
+
+    async def writes(self, key: CheckpointKey) -> list[Document]:
+        """Return the writes at a checkpoint, in no particular order."""
+        return [write async for write in self._find(Query(LANGGRAPH_WRITE, key._asdict()))]
+
+    async def delete(self, thread: str) -> None:
+        """Delete all documents of a thread. Their history is kept."""
+        for kind in (LANGGRAPH_WRITE, LANGGRAPH_CHECKPOINT, LANGGRAPH_CHANNEL):
+            query = Query(kind, {"thread": thread})
+            while versions := (await self._store.find(query, limit=PAGE)).versions:
+                await self._store.commit([Delete(version.object_id) for version in versions])
+
+    async def _find(self, query: Query) -> AsyncIterator[Document]:
+        cursor, more = None, True
+        while more:
+            page = await self._store.find(query, limit=PAGE, cursor=cursor)
+            for version in page.versions:
+                yield version.document
+            cursor, more = page.cursor, page.cursor is not None
+
+
+def _key_of(config: Mapping[str, Any]) -> CheckpointKey:
+    values = config["configurable"]
+    return CheckpointKey(
+        str(values["thread_id"]), values.get("checkpoint_ns") or "", values.get("checkpoint_id")
+    )
+
+
+def _config_of(key: CheckpointKey) -> Config:
+    return {
+        "configurable": {
+            "thread_id": key.thread,
+            "checkpoint_ns": key.namespace,
+            "checkpoint_id": key.checkpoint,
+        }
+    }
+
+
+def _document(kind: str, key: CheckpointKey, *parts: object, **fields: Any) -> Document:
+    """Return a document that can be found by its thread and namespace."""
+    return {
+        "xt/id": _document_id(kind, key, *parts),
+        "type": kind,
+        "thread": key.thread,
+        "namespace": key.namespace,
+        **fields,
+    }
+
+
+def _document_id(kind: str, key: CheckpointKey, *parts: object) -> str:
+    """Join the parts of an id; they are quoted, so that different parts give different ids."""
+    quoted = (quote(str(part), safe="") for part in (key.thread, key.namespace, *parts))
+    return ":".join([kind, *quoted])

@@ -1,0 +1,167 @@
+"""Detects the format of a recorded session and reads it. Pure.
+
+    pi, claude-code, codex   one JSON object per line
+    openhands                an array of events, an object with ``history``, or one event per line
+    anthropic, openai        an array of messages, a request with one, or one message per line
+
+A line that is invalid JSON, or invalid in its format, raises ``Incorrect`` with its number; the
+rest of such a file is not read.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ctxmgr.errors import Incorrect
+from ctxmgr.recordings import claude_code, codex, message_arrays, openhands, pi
+from ctxmgr.recordings.recorder import Recorder, Recording
+
+RECORDING_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Bytes of one file, which is read into memory."""
+
+_ENTRIES_FIELDS: Final = ("messages", "history", "trajectory", "events")
+"""Fields that hold the entries if the file is one object."""
+
+_DETECTION_ENTRIES: Final = 50
+"""Entries that are examined to detect the format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The format of one harness."""
+
+    name: str
+    recognises: Callable[[Sequence[Mapping[str, Any]]], bool]
+    wanted: Callable[[Sequence[Mapping[str, Any]]], set[int]]
+    """Returns the positions of the entries that belong to the conversation."""
+    read: Callable[[Mapping[str, Any], Recorder], None]
+
+
+FORMATS: Final = {
+    format_.name: format_
+    for format_ in (
+        *(
+            Format(module.NAME, module.recognises, module.wanted, module.read)
+            for module in (pi, claude_code, codex, openhands)
+        ),
+        Format(
+            message_arrays.ANTHROPIC,
+            message_arrays.recognises_anthropic,
+            message_arrays.wanted,
+            message_arrays.read,
+        ),
+        Format(
+            message_arrays.OPENAI,
+            message_arrays.recognises_openai,
+            message_arrays.wanted,
+            message_arrays.read,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entries:
+    values: tuple[Mapping[str, Any], ...]
+    positions: tuple[str, ...]
+    """The position of each value in the file, for error messages."""
+    envelope: Mapping[str, Any]
+    """The object that holds the entries; empty if there is none."""
+
+
+def read_recording(data: bytes, *, form: str | None = None) -> Recording:
+    """Read a file; ``form`` is one of ``FORMATS``, or None to detect the format."""
+    if len(data) > RECORDING_BYTES_MAX:
+        raise Incorrect(
+            f"the recording has {len(data):,} bytes; at most {RECORDING_BYTES_MAX:,} are read"
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Incorrect(f"line {line}: invalid UTF-8 ({error.reason})") from error
+    entries = _parse(text)
+    format_ = _find_format(entries.values, form)
+    recorder = Recorder()
+    envelope = entries.envelope
+    model, recorded_id = envelope.get("model"), envelope.get("id") or envelope.get("session_id")
+    recorder.model = model if isinstance(model, str) else None
+    recorder.recorded_id = recorded_id if isinstance(recorded_id, str) else None
+    if "system" in envelope:
+        message_arrays.read({"role": "system", "content": envelope["system"]}, recorder)
+    try:
+        wanted = format_.wanted(entries.values)
+    except (KeyError, TypeError) as error:
+        raise Incorrect(f"the entries are not linked as in {format_.name}: {error}") from error
+    for n, (entry, position) in enumerate(zip(entries.values, entries.positions, strict=True)):
+        if n in wanted:
+            _read_entry(format_, entry, position, recorder)
+    return recorder.finished(format_.name)
+
+
+def _find_format(entries: Sequence[Mapping[str, Any]], form: str | None) -> Format:
+    names = ", ".join(FORMATS)
+    if form is not None:
+        if form not in FORMATS:
+            raise Incorrect(f"unknown recording format {form!r:.80} (one of: {names})")
+        return FORMATS[form]
+    first = entries[:_DETECTION_ENTRIES]
+    for format_ in FORMATS.values():
+        if format_.recognises(first):
+            return format_
+    raise Incorrect(f"the recording is in none of the known formats ({names})")
+
+
+def _read_entry(
+    format_: Format, entry: Mapping[str, Any], position: str, recorder: Recorder
+) -> None:
+    try:
+        format_.read(entry, recorder)
+    except KeyError as error:
+        raise Incorrect(f"{position}: the field {error} of {format_.name} is missing") from error
+    except (TypeError, AttributeError, ValueError, IndexError) as error:
+        raise Incorrect(f"{position}: invalid in {format_.name}: {error}") from error
+    except Incorrect as error:
+        raise Incorrect(f"{position}: {error}") from error
+
+
+def _parse(text: str) -> _Entries:
+    start = text.lstrip()[:1]
+    if start not in {"[", "{"}:
+        raise Incorrect("line 1: a recording is JSON or JSON lines, and begins with { or [")
+    try:
+        whole = json.loads(text)
+    except ValueError as error:
+        if start == "[":
+            raise Incorrect(f"line {getattr(error, 'lineno', 1)}: invalid JSON: {error}") from error
+        return _parse_lines(text)
+    envelope: Mapping[str, Any] = {}
+    values = whole
+    if isinstance(whole, dict):
+        field = next((name for name in _ENTRIES_FIELDS if isinstance(whole.get(name), list)), None)
+        values, envelope = (whole[field], whole) if field else ([whole], {})
+    positions = tuple(f"entry {number}" for number in range(1, len(values) + 1))
+    checked = tuple(map(_check_entry, values, positions))
+    return _Entries(values=checked, positions=positions, envelope=envelope)
+
+
+def _parse_lines(text: str) -> _Entries:
+    values, positions = [], []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        position = f"line {number}"
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise Incorrect(f"{position}: invalid JSON: {error}") from error
+        values.append(_check_entry(value, position))
+        positions.append(position)
+    return _Entries(values=tuple(values), positions=tuple(positions), envelope={})
+
+
+def _check_entry(value: object, position: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise Incorrect(f"{position}: an entry is an object, not {value!r:.80}")
+    return value

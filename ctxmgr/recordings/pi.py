@@ -1,0 +1,88 @@
+"""Reads sessions of the pi coding agent: a header, then entries, a tree since version 2. Pure.
+
+Of a tree, the branch that ends with the last message of the file is read. Messages that compaction
+removed from later prompts are read as well, because the model saw them before.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ctxmgr.core.model import Usage
+from ctxmgr.recordings.recorder import Recorder, content_text, milliseconds
+
+NAME: Final = "pi"
+
+Entry = Mapping[str, Any]
+
+
+def recognises(entries: Sequence[Entry]) -> bool:
+    return bool(entries) and entries[0].get("type") == "session" and "cwd" in entries[0]
+
+
+def wanted(entries: Sequence[Entry]) -> set[int]:
+    """Return the positions of the header and of the entries on the last branch."""
+    by_id = {entry["id"]: n for n, entry in enumerate(entries) if "parentId" in entry}
+    if not by_id:
+        return set(range(len(entries)))
+    messages = [n for n, entry in enumerate(entries) if entry.get("type") == "message"]
+    branch: set[int] = set()
+    position = messages[-1] if messages else None
+    while position is not None and position not in branch:  # a damaged file may have a cycle
+        branch.add(position)
+        position = by_id.get(entries[position].get("parentId"))
+    return branch | {0}
+
+
+def read(entry: Entry, recorder: Recorder) -> None:
+    match entry["type"]:
+        case "session":
+            recorder.recorded_id = entry["id"]
+            recorder.model = entry.get("modelId")
+        case "model_change":
+            recorder.model = entry.get("modelId")
+        case "custom_message":
+            recorder.user(content_text(entry["content"]))
+        case "message":
+            _message(entry["message"], recorder)
+
+
+def _message(message: Entry, recorder: Recorder) -> None:
+    match message["role"]:
+        case "user" | "custom" | "hookMessage":
+            recorder.user(content_text(message["content"]))
+        case "bashExecution":
+            recorder.user(f"$ {message['command']}\n{message.get('output', '')}")
+        case "assistant":
+            _answer(message, recorder)
+        case "toolResult":
+            recorder.result(
+                message["toolCallId"],
+                output=content_text(message["content"]),
+                failed=bool(message.get("isError")),
+            )
+
+
+def _answer(message: Entry, recorder: Recorder) -> None:
+    usage = _usage(message.get("usage"))
+    if not message["content"] and (usage is None or not usage.prompt_tokens):
+        return  # the request was cancelled before it reached the model
+    recorder.answer(model=message.get("model"), timestamp=milliseconds(message.get("timestamp")))
+    for block in message["content"]:
+        match block["type"]:
+            case "text":
+                recorder.text(block["text"])
+            case "toolCall":
+                recorder.call(block["id"], tool=block["name"], args=block["arguments"])
+    if usage is not None:
+        recorder.usage(usage)
+
+
+def _usage(usage: Entry | None) -> Usage | None:
+    if not usage:
+        return None
+    return Usage(
+        input_tokens=usage.get("input", 0),
+        cache_read_tokens=usage.get("cacheRead", 0),
+        cache_written_tokens=usage.get("cacheWrite", 0),
+        output_tokens=usage.get("output", 0),
+    )

@@ -1,0 +1,80 @@
+"""The exit code, summary and remedy for each error. Pure.
+
+Exit codes are stable: scripts branch on them.
+
+    0    done                       5    denied
+    1    done, check failed         6    unavailable
+    2    invalid request            7    outcome unknown
+    3    not found                  8    the stored data is damaged
+    4    conflict                  70    a bug in ctxmgr
+                                  130    interrupted, 143 terminated
+"""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from ctxmgr.errors import CtxmgrError
+
+UNSATISFIED: Final = 1
+INTERRUPTED: Final = 130
+TERMINATED: Final = 143
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    exit_code: int
+    fault: str
+    """A summary of what went wrong, printed before the message."""
+    next: str
+    """What to do about it, printed after the message; empty if the message says it."""
+
+
+INTERNAL: Final = ErrorAnswer(70, "a bug in ctxmgr", "run it again with -v and report the output")
+
+ANSWERS: Final = MappingProxyType(
+    {
+        "error": INTERNAL,
+        "incorrect": ErrorAnswer(2, "invalid request", "`--help` shows an example"),
+        "not_content": ErrorAnswer(2, "invalid request", "name a file or a tool call"),
+        "extra_missing": ErrorAnswer(2, "a package is missing", ""),
+        "newer_format": ErrorAnswer(2, "this ctxmgr is too old", ""),
+        "window_exceeded": ErrorAnswer(2, "the prompt does not fit the window", ""),
+        "not_found": ErrorAnswer(3, "not found", "check the id and the requested times"),
+        "conflict": ErrorAnswer(4, "another writer was first", ""),
+        "denied": ErrorAnswer(5, "not allowed", "check the credentials and the file permissions"),
+        "unavailable": ErrorAnswer(
+            6, "unavailable", "nothing was written; check that it is running and retry"
+        ),
+        "model_unavailable": ErrorAnswer(
+            6, "the model is unavailable", "check its URL and that it is running, and retry"
+        ),
+        "answer_lost": ErrorAnswer(
+            6, "the model's answer was lost", "none of it was stored; retry"
+        ),
+        "outcome_unknown": ErrorAnswer(7, "the reply was lost", ""),
+        "corrupt": ErrorAnswer(
+            8, "the stored data is damaged", "keep the file unchanged and restore a backup"
+        ),
+        "hash_mismatch": ErrorAnswer(
+            8, "the stored data is damaged", "keep the file unchanged and restore a backup"
+        ),
+        "bundle_damaged": ErrorAnswer(
+            8, "the bundle is damaged", "nothing was imported; export it again"
+        ),
+    }
+)
+"""One entry for every ``code`` in ``ctxmgr.errors``."""
+
+
+def answer(error: BaseException) -> ErrorAnswer:
+    """Look an error up; any other exception is a bug in ctxmgr."""
+    return ANSWERS[error.code] if isinstance(error, CtxmgrError) else INTERNAL
+
+
+def line(error: BaseException) -> str:
+    """Describe an error in one line."""
+    reply = answer(error)
+    message = str(error) if isinstance(error, CtxmgrError) else f"{type(error).__name__}: {error}"
+    remedy = f" ({reply.next})" if reply.next else ""
+    return f"ctxmgr: {reply.fault}: {' '.join(message.split())}{remedy}"

@@ -1,0 +1,243 @@
+"""The HTTP API, derived from the catalogue. An ASGI application.
+
+    POST /NAME    parameters in a JSON body
+    GET /NAME     parameters in the query, for operations that only read
+    GET /events   changes to the store as server-sent events
+    GET /         the inspector's files
+
+The result is the JSON that ``ctxmgr NAME --json`` prints.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from ctxmgr.app import App
+from ctxmgr.errors import Denied, Incorrect
+from ctxmgr.surfaces.arguments import from_json, from_query
+from ctxmgr.surfaces.http.answers import (
+    JSON,
+    Endpoint,
+    HttpRefusal,
+    error_response,
+    result_response,
+)
+from ctxmgr.surfaces.http.event_hub import EventHub
+from ctxmgr.surfaces.http.events import EventsEndpoint
+from ctxmgr.surfaces.http.guard import GuardRules, RequestGuard, require_grant
+from ctxmgr.surfaces.http.openapi import EVENTS_PATH, OPENAPI_PATH, openapi_document, path_of
+from ctxmgr.surfaces.operation import Operation
+from ctxmgr.surfaces.scopes import confine
+
+if TYPE_CHECKING:
+    from ctxmgr.surfaces.access_tokens import Keys
+
+
+LEFT_OUT: Final = MappingProxyType(
+    {
+        "export": "writes a file on the server's machine",
+        "import": "reads a file on the server's machine",
+        "import-recorded": "reads a file on the server's machine",
+        "backup": "writes a file on the server's machine",
+        "verify": "reads the whole file; for the store's administrator",
+        "vacuum": "rewrites the whole file; for the store's administrator",
+        "run": "starts processes on the server's machine",
+        "hook": "reads standard input",
+        "demo": "starts processes on the server's machine",
+        "bench": "starts processes on the server's machine",
+        "doctor": "describes the server's machine and its settings",
+        "xtdb up": "starts processes on the server's machine",
+        "xtdb down": "ends processes on the server's machine",
+        "xtdb status": "describes processes on the server's machine",
+        "completion": "is for a shell",
+        "mcp": "is another server",
+        "trust": "confirms a file of the server's machine",
+        "serve": "is this server",
+        "token": "creates this server's credentials",
+    }
+)
+"""Operations that are not offered, and why."""
+
+BODY_BYTES_MAX: Final = 1024 * 1024
+"""Requests hold ids, names and cursors, never content."""
+
+BODY_SECONDS_MAX: Final = 30.0
+"""Time in which a body must arrive."""
+
+INSPECTOR: Final = Path(__file__).parent / "inspector"
+
+_FIRST_FILE: Final = "."
+"""The path that StaticFiles gives to the root."""
+
+_PAGE_HEADERS: Final = {
+    "cache-control": "no-cache",  # scripts of two versions must not be mixed
+    "content-security-policy": "default-src 'self'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+}
+
+
+def offered_operations(operations: Iterable[Operation]) -> tuple[Operation, ...]:
+    """Return the operations that have a path."""
+    return tuple(operation for operation in operations if operation.name not in LEFT_OUT)
+
+
+def build(
+    app: App,
+    hub: EventHub,
+    *,
+    operations: Iterable[Operation],
+    loopback: bool,
+    keys: "Keys | None",
+    token_required: bool,
+    read_only: bool,
+    rate_per_second: int,
+) -> Starlette:
+    """Build the application for one store."""
+    available = offered_operations(operations)
+    usable = [operation for operation in available if not (read_only and operation.writes)]
+    paths = {path_of(operation): _OperationEndpoint(app, operation) for operation in usable}
+    refused = {
+        path_of(operation): _ReadOnlyEndpoint()
+        for operation in available
+        if operation not in usable
+    }
+    rules = GuardRules(
+        loopback=loopback,
+        keys=keys,
+        token_required=token_required,
+        public=_public_paths(),
+        rate_per_second=rate_per_second,
+    )
+    return Starlette(
+        routes=[
+            *(Route(path, endpoint) for path, endpoint in {**paths, **refused}.items()),
+            Route(EVENTS_PATH, EventsEndpoint(hub, keys)),
+            Route(OPENAPI_PATH, _OpenApiEndpoint(openapi_document(usable))),
+            Mount("/", _InspectorFiles(directory=INSPECTOR, html=True)),
+        ],
+        middleware=[Middleware(RequestGuard, rules=rules)],
+        exception_handlers={HTTPException: _protocol_error},
+    )
+
+
+def _public_paths() -> frozenset[str]:
+    files = (path.relative_to(INSPECTOR).as_posix() for path in INSPECTOR.rglob("*"))
+    return frozenset({"/", OPENAPI_PATH, *(f"/{name}" for name in files)})
+
+
+class _OperationEndpoint(Endpoint):
+    """One operation."""
+
+    def __init__(self, app: App, operation: Operation) -> None:
+        self._app = app
+        self._operation = operation
+        self.methods = ("POST",) if operation.writes else ("POST", "GET")
+
+    async def answer(self, request: Request) -> Response:
+        arguments = await self._given(request)
+        grant = require_grant(request.scope)
+        if self._operation.writes and not grant.writes:
+            raise Denied("this token is read-only")
+        if grant.session_id is not None:
+            store = await self._app.store()
+            name = self._operation.name
+            arguments = await confine(store, name, arguments, session_id=grant.session_id)
+        await self._check_reached(arguments.get("sequence"))
+        return result_response(await self._operation.run(self._app, **arguments))
+
+    async def _check_reached(self, sequence: int | None) -> None:
+        """Reject a sequence beyond the last one; the store would report itself unavailable."""
+        if sequence is None:
+            return
+        last = (await (await self._app.store()).status()).sequence
+        if last is None or sequence > last:
+            raise Incorrect(f"sequence {sequence} does not exist yet: the last one is {last}")
+
+    async def _given(self, request: Request) -> dict[str, Any]:
+        if request.method == "GET":
+            return from_query(self._operation, request.query_params.multi_items())
+        if request.query_params:
+            raise Incorrect("a POST request takes its parameters in the body, not in the query")
+        return from_json(self._operation, _json(await _body(request)))
+
+
+class _ReadOnlyEndpoint(Endpoint):
+    methods = ("POST",)
+
+    async def answer(self, request: Request) -> Response:  # noqa: ARG002 (whatever it is)
+        raise Denied("this server is read-only: it was started with --read-only")
+
+
+class _OpenApiEndpoint(Endpoint):
+    """The description of the API."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._body = json.dumps(document, indent=2, ensure_ascii=False).encode()
+
+    async def answer(self, request: Request) -> Response:  # noqa: ARG002 (it is always the same)
+        return Response(self._body, media_type=JSON)
+
+
+class _InspectorFiles(StaticFiles):
+    """The inspector's files. Their pages may contact only this server."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        if path == _FIRST_FILE:
+            asyncio.get_running_loop().run_in_executor(None, _warm_up)
+        response.headers.update(_PAGE_HEADERS)
+        return response
+
+
+@cache
+def _warm_up() -> None:
+    """Import what the page's first request needs, while the browser loads its scripts."""
+    from ctxmgr.core.context.tokens import CL100K, named_vocabulary
+
+    import_module("ctxmgr.surfaces.views.timeline")
+    named_vocabulary(CL100K)
+
+
+async def _protocol_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    refused = HttpRefusal(error.status_code, error.detail, headers=error.headers or {})
+    return error_response(refused)
+
+
+async def _body(request: Request) -> bytes:
+    """Read a body, within the limits of size and time."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != JSON:
+        # Pages of other sites can send other types without a CORS preflight request.
+        raise HttpRefusal(415, f"the content type must be {JSON}, not {kind or 'empty'}")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS_MAX):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > BODY_BYTES_MAX:
+                    raise HttpRefusal(413, f"the body is larger than {BODY_BYTES_MAX:,} bytes")
+    except TimeoutError as error:
+        raise HttpRefusal(408, f"the body did not arrive in {BODY_SECONDS_MAX:g} s") from error
+    return bytes(body)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Incorrect(f"the body is not valid JSON: {error}") from error

@@ -1,0 +1,203 @@
+"""Check every request before any endpoint: host, origin, token, rate. An ASGI middleware.
+
+    Host      on loopback it must name this machine, against DNS rebinding
+    Origin    pages of other sites are rejected; there is no CORS
+    token     required on other addresses, or if configured; one that is sent is always checked
+    rate      per session token, otherwise per address: a token bucket for each
+
+The inspector's files and the API's description hold no data and need no token.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+from ipaddress import ip_address
+from math import ceil
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ctxmgr.errors import CtxmgrError, Denied
+from ctxmgr.surfaces.access_tokens import EVERYTHING, Grant, Keys
+from ctxmgr.surfaces.http.answers import HttpRefusal, error_response
+
+CLIENTS_MAX: Final = 10_000
+"""Buckets kept; beyond that, the least recently used are dropped and start full again."""
+
+BURST_SECONDS: Final = 2
+"""A burst may have as many requests as this many seconds allow."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    filled: float
+
+
+class Rates:
+    """Token buckets by client. ``now`` is in seconds of any monotonic clock."""
+
+    def __init__(self, *, per_second: int) -> None:
+        self._per_second = per_second
+        self._burst = float(per_second * BURST_SECONDS)
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def wait(self, client: str, *, now: float) -> float:
+        """Count a request; return 0 if it is allowed, otherwise the seconds to wait."""
+        bucket = self._buckets.setdefault(client, _Bucket(self._burst, now))
+        self._buckets.move_to_end(client)
+        if len(self._buckets) > CLIENTS_MAX:
+            self._buckets.popitem(last=False)
+        gained = (now - bucket.filled) * self._per_second
+        bucket.left = min(self._burst, bucket.left + gained)
+        bucket.filled = now
+        if bucket.left < 1:
+            return (1 - bucket.left) / self._per_second
+        bucket.left -= 1
+        return 0.0
+
+
+GRANT: Final = "ctxmgr.grant"
+"""The key of the ``Grant`` in a request's scope; None there: only public paths are allowed."""
+
+_CHALLENGE: Final = {"www-authenticate": "Bearer"}
+
+_EVERY_RESPONSE: Final = {
+    "cross-origin-resource-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardRules:
+    """The configuration of a ``RequestGuard``."""
+
+    loopback: bool
+    """It listens on loopback only."""
+    keys: Keys | None
+    """None: no token has been created, so none is valid."""
+    token_required: bool
+    public: Collection[str]
+    """Paths without data. Every other path needs a grant, even one that no router matches."""
+    rate_per_second: int
+
+
+class RequestGuard:
+    def __init__(self, app: ASGIApp, *, rules: GuardRules) -> None:
+        self._app = app
+        self._rules = rules
+        self._rates = Rates(per_second=rules.rate_per_second)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        send = _with_headers(send)
+        try:
+            scope[GRANT] = self._admit(scope)
+        except (HttpRefusal, CtxmgrError) as error:
+            return await error_response(error)(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+    def _admit(self, scope: Scope) -> Grant | None:
+        headers = Headers(scope=scope)
+        address = scope["client"][0] if scope["client"] else ""
+        host = headers.get("host", "")
+        if self._rules.loopback and not names_loopback(host):
+            raise HttpRefusal(421, f"wrong host {host!r:.80}: use 127.0.0.1")
+        public = scope["path"] in self._rules.public
+        _check_origin(headers.get("origin"), host)
+        _check_fetch_site(headers, public=public)
+        try:
+            grant = self._grant(headers, public=public)
+        except HttpRefusal:
+            self._check_rate(address)
+            raise
+        session_id = None if grant is None else grant.session_id
+        self._check_rate(address if session_id is None else f"session {session_id}")
+        return grant
+
+    def _grant(self, headers: Headers, *, public: bool) -> Grant | None:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if token and scheme.lower() == "bearer":
+            return self._grant_of(token.strip())
+        if not self._rules.token_required:
+            return EVERYTHING
+        if public:
+            return None
+        raise _token_required()
+
+    def _grant_of(self, token: str) -> Grant:
+        if self._rules.keys is None:
+            raise HttpRefusal(401, "this server has issued no tokens", headers=_CHALLENGE)
+        try:
+            return self._rules.keys.read(token, now=time.time())
+        except Denied as error:
+            raise HttpRefusal(401, str(error), headers=_CHALLENGE) from error
+
+    def _check_rate(self, client: str) -> None:
+        seconds = self._rates.wait(client, now=time.monotonic())
+        if seconds:
+            limit = self._rules.rate_per_second
+            raise HttpRefusal(
+                429,
+                f"more than {limit} requests per second: wait",
+                headers={"retry-after": str(ceil(seconds))},
+            )
+
+
+def require_grant(scope: Scope) -> Grant:
+    """Return the grant of a request. Endpoints with data check it again here."""
+    grant: Grant | None = scope.get(GRANT)
+    if grant is None:
+        raise _token_required()
+    return grant
+
+
+def names_loopback(host: str) -> bool:
+    """Return whether a Host header, or an address to listen on, is this machine's loopback."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return name == "localhost" or _is_loopback(name)
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_origin(origin: str | None, host: str) -> None:
+    """Reject requests from pages of other sites; the inspector's origin is the server itself."""
+    if origin is not None and origin not in {f"http://{host}", f"https://{host}"}:
+        raise HttpRefusal(421, f"pages of {origin!r:.80} may not use this server")
+
+
+def _token_required() -> HttpRefusal:
+    return HttpRefusal(401, "a token is required: Authorization: Bearer …", headers=_CHALLENGE)
+
+
+def _check_fetch_site(headers: Headers, *, public: bool) -> None:
+    """Reject what another site's page loads without an Origin header, such as an image.
+
+    Another port of this machine counts as another site. A link to the inspector may be followed.
+    """
+    if headers.get("sec-fetch-site", "none") in {"same-origin", "none"}:
+        return
+    if public and headers.get("sec-fetch-mode") == "navigate":
+        return
+    raise HttpRefusal(421, "pages of other sites may not use this server")
+
+
+def _with_headers(send: Send) -> Send:
+    async def send_guarded(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update(_EVERY_RESPONSE)
+        await send(message)
+
+    return send_guarded

@@ -1,0 +1,154 @@
+"""The MCP server: tools and resources of one store, for any transport. Runs operations.
+
+Errors of a tool are returned to the agent as tool errors; errors of a resource, which has none, as
+protocol errors. Only bugs in ctxmgr are logged.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextContent,
+    ToolAnnotations,
+)
+from mcp_types import Tool as OfferedTool
+
+from ctxmgr import __version__
+from ctxmgr.app import App
+from ctxmgr.core.secrets.masking import Masker
+from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound
+from ctxmgr.surfaces.mcp.resources import TEMPLATES, Resources
+from ctxmgr.surfaces.mcp.results import error_body, json_line, result_texts
+from ctxmgr.surfaces.mcp.tools import ABOUT_NO_SESSION, Tool
+from ctxmgr.surfaces.scopes import confine
+
+logger = logging.getLogger(__name__)
+
+INSTRUCTIONS: Final = (
+    "ctxmgr keeps every file and tool output of a session. recall finds what is no longer shown, "
+    "show reads it, activate brings it back into the next prompts, deactivate folds it."
+)
+
+Context = ServerRequestContext[Any]
+
+
+def build_server(app: App, tools: Sequence[Tool], resources: Resources) -> Server[Any]:
+    """Build a server with these tools and resources."""
+    handlers = _Handlers(
+        app=app,
+        tools={tool.name: tool for tool in tools},
+        resources=resources,
+        masker=resources.masker,
+    )
+    return Server(
+        "ctxmgr",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Handlers:
+    app: App
+    tools: dict[str, Tool]
+    resources: Resources
+    masker: Masker
+
+    async def list_tools(
+        self, _context: Context, _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=[tool_definition(tool) for tool in self.tools.values()])
+
+    async def call_tool(self, _context: Context, params: CallToolRequestParams) -> CallToolResult:
+        tool = self.tools.get(params.name)
+        if tool is None:
+            names = ", ".join(self.tools)
+            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r:.80} (one of: {names})")
+        try:
+            result = await self._run(tool, params.arguments or {})
+        except Exception as error:  # noqa: BLE001 (every error is returned to the agent)
+            return _tool_result([json_line({"error": _logged_error_body(error)})], is_error=True)
+        return _tool_result(result_texts(result, self.masker), is_error=False)
+
+    async def list_resources(
+        self, _context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        try:
+            return await self.resources.page(params.cursor if params else None)
+        except Exception as error:
+            raise _protocol_error(error) from error
+
+    async def list_templates(
+        self, _context: Context, _params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
+
+    async def read_resource(
+        self, _context: Context, params: ReadResourceRequestParams
+    ) -> ReadResourceResult:
+        try:
+            return await self.resources.read(str(params.uri))
+        except Exception as error:
+            raise _protocol_error(error) from error
+
+    async def _run(self, tool: Tool, given: dict[str, Any]) -> Any:
+        arguments = tool.arguments(given)
+        name, session_id = tool.operation.name, tool.session_id
+        if session_id is not None and name not in ABOUT_NO_SESSION:
+            store = await self.app.store()
+            arguments = await confine(store, name, arguments, session_id=session_id)
+        return await tool.operation.run(self.app, **arguments)
+
+
+def tool_definition(tool: Tool) -> OfferedTool:
+    """Describe a tool for a client. No tool is destructive."""
+    return OfferedTool(
+        name=tool.name,
+        description=tool.operation.help,
+        input_schema=tool.schema,
+        annotations=ToolAnnotations(
+            read_only_hint=not tool.operation.writes,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
+        ),
+    )
+
+
+def _tool_result(parts: Sequence[str], *, is_error: bool) -> CallToolResult:
+    content = [TextContent(type="text", text=text) for text in parts]
+    return CallToolResult(content=[*content], is_error=is_error)
+
+
+def _logged_error_body(error: Exception) -> dict[str, str]:
+    if not isinstance(error, CtxmgrError):
+        logger.error("a request failed", exc_info=error)
+    return error_body(error)
+
+
+def _protocol_error(error: Exception) -> MCPError:
+    body = _logged_error_body(error)
+    is_callers_mistake = isinstance(error, Incorrect | NotFound | Denied)
+    code = INVALID_PARAMS if is_callers_mistake else INTERNAL_ERROR
+    remedy = f" ({body['next']})" if body["next"] else ""
+    return MCPError(code, f"{body['message']}{remedy}", data=body)

@@ -1,0 +1,131 @@
+"""An operation and its parameters, as every surface reads them. No I/O.
+
+    name        -> `ctxmgr NAME`; two words are a group and its command
+    parameters  -> arguments (positional) and flags (keyword-only), from run's signature
+    docstring   -> help: the first line says what it does
+    writes      -> for surfaces that must refuse to write
+
+A parameter is annotated ``Annotated[TYPE, Param("help")]``. The types are ``str``, ``int``,
+``bool``, ``Path``, ``Literal`` of some words, or ``tuple[str, ...]`` for any number of values.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+
+from ctxmgr.errors import ExtraMissing
+
+STREAMED: Final = MappingProxyType({"streamed": True})
+"""Metadata of a result field that was already printed while the operation ran; JSON has it."""
+
+ParameterType: TypeAlias = type[str] | type[int] | type[bool] | type[Path] | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One thing that ctxmgr can do."""
+
+    run: Callable[..., Awaitable[Any]]
+    """Takes the ``App`` first; returns a value that surfaces print or encode."""
+    name: str
+    writes: bool
+    example: str
+    """A command line to copy."""
+    uses_store: bool = True
+    """Takes ``--store``."""
+    streams: bool = False
+    """Prints its own output while it runs, in place of a progress line."""
+    succeeded: Callable[[Any], bool] = lambda _: True
+    """Whether a result is a success; some operations fail without an error."""
+    failure: int | None = None
+    """The exit code of every failure, for callers that give the usual codes another meaning."""
+    interrupted: Callable[[Any], bool] = lambda _: False
+    """Whether the result is of an operation that was interrupted and ended cleanly."""
+
+    @property
+    def help(self) -> str:
+        return inspect.getdoc(self.run) or ""
+
+    @property
+    def parameters(self) -> tuple["Parameter", ...]:
+        """The caller's parameters, in the order of the signature."""
+        return _parameters(self.run)
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """What the signature does not say about a parameter."""
+
+    help: str
+    metavar: str | None = None
+    instant: bool = False
+    """An instant: UTC milliseconds, or ISO 8601."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    name: str
+    """The name in the signature of ``run``."""
+    type: ParameterType
+    """A tuple lists the allowed words."""
+    many: bool
+    positional: bool
+    required: bool
+    default: Any
+    param: Param
+
+    @property
+    def public_name(self) -> str:
+        """The name on every surface: a Python keyword ends with ``_`` in ``run``."""
+        return self.name.rstrip("_")
+
+
+@cache
+def _parameters(run: Callable[..., Awaitable[Any]]) -> tuple[Parameter, ...]:
+    """Read a signature, once: a server needs it several times in every call."""
+    parameters = list(inspect.signature(run).parameters.values())[1:]
+    return tuple(_parameter(parameter) for parameter in parameters)
+
+
+def _parameter(parameter: inspect.Parameter) -> Parameter:
+    annotated, param = get_args(parameter.annotation)
+    kind, many = _type(annotated)
+    required = parameter.default is inspect.Parameter.empty
+    return Parameter(
+        name=parameter.name,
+        type=kind,
+        many=many,
+        positional=parameter.kind is not inspect.Parameter.KEYWORD_ONLY,
+        required=required,
+        default=None if required else parameter.default,
+        param=param,
+    )
+
+
+def _type(annotation: Any) -> tuple[ParameterType, bool]:
+    if get_origin(annotation) in (UnionType, Union):
+        (annotation,) = (member for member in get_args(annotation) if member is not NoneType)
+    if get_origin(annotation) is Literal:
+        return get_args(annotation), False
+    if get_origin(annotation) is tuple:
+        return str, True
+    assert annotation in (str, int, bool, Path), annotation
+    kind: ParameterType = annotation
+    return kind, False
+
+
+@contextmanager
+def requires_extra(extra: str, *packages: str) -> Iterator[None]:
+    """Guard imports of an extra's packages; ``ExtraMissing`` if one of them is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in packages:
+            raise
+        raise ExtraMissing(package, extra=extra) from error

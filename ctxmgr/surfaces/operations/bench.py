@@ -1,0 +1,37 @@
+"""``ctxmgr bench``: run one of the benchmarks. Imports it when it runs."""
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ctxmgr.errors import Incorrect
+from ctxmgr.surfaces.operation import Param
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+    from ctxmgr.bench.report import Report
+
+
+async def bench(
+    app: "App",
+    name: Annotated[Literal["stores", "core", "economy", "surfaces"], Param("Which benchmark.")],
+    folder: Annotated[Path | None, Param("Of economy: a folder of recorded sessions.")] = None,
+    *,
+    quick: Annotated[bool, Param("A short run with rough figures.")] = False,
+    report_only: Annotated[bool, Param("Exit with 0 even if a target is missed.")] = False,
+    histories: Annotated[
+        int | None, Param("Of stores: number of random histories to compare the stores on.")
+    ] = None,
+    picture: Annotated[
+        Path | None, Param("Of economy: write a picture of the longest session here.")
+    ] = None,
+) -> "Report":
+    """Measure ctxmgr against the simplest way to do the same, in one run."""
+    module = import_module(f"ctxmgr.bench.{name}.run")
+    economy_options = {"folder": folder, "picture_file": picture}
+    options = {option: value for option, value in economy_options.items() if value is not None}
+    if options and name != "economy":
+        raise Incorrect(f"the {name} benchmark takes neither a folder nor --picture")
+    report: Report = await module.run(quick=quick, histories=histories, say=app.say, **options)
+    return replace(report, report_only=report_only)

@@ -1,0 +1,29 @@
+"""``ctxmgr completion``: the completion script of a shell. Writes to standard output."""
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from ctxmgr.surfaces.operation import Param
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+
+
+PROGRAM: Final = "ctxmgr"
+VARIABLE: Final = "_CTXMGR_COMPLETE"
+"""The environment variable with which the script requests completions."""
+
+
+async def completion(
+    app: "App", shell: Annotated[Literal["bash", "zsh", "fish"], Param("Which shell.")]
+) -> None:
+    """Print the completion script for a shell.
+
+    bash reads it from ~/.bash_completion, fish from ~/.config/fish/completions/ctxmgr.fish, and zsh
+    from `eval "$(ctxmgr completion zsh)"` in ~/.zshrc.
+    """
+    from click import Command
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None, "click completes for all three"
+    app.write(kind(Command(PROGRAM), {}, PROGRAM, VARIABLE).source())

@@ -1,0 +1,14 @@
+"""``ctxmgr doctor``: the installation and its settings. Imports the checks when it runs."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+    from ctxmgr.surfaces.operations.doctor_checks import Finding
+
+
+async def doctor(app: "App") -> "list[Finding]":
+    """Check what is installed and works, and show where each setting comes from."""
+    from ctxmgr.surfaces.operations.doctor_checks import examine
+
+    return await examine(app.loaded)

@@ -1,0 +1,173 @@
+"""The checks of ``ctxmgr doctor``: programs, limits, folders, settings. Changes nothing.
+
+An installed sandbox may not work: bubblewrap needs namespaces, Docker a running engine. So both are
+tried, with a time limit.
+"""
+
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ctxmgr import __version__, open_store
+from ctxmgr.core.files.filesystem_ids import host_filesystem_id
+from ctxmgr.errors import CtxmgrError
+from ctxmgr.sandboxes.bubblewrap import Bubblewrap
+from ctxmgr.sandboxes.processes import kill, run_program
+from ctxmgr.settings import cache_dir, data_dir, settings_files, state_dir
+
+if TYPE_CHECKING:
+    from ctxmgr.settings import LoadedSettings
+
+
+ENGINE_SECONDS: Final = 10
+"""How long the Docker engine may take to answer."""
+
+ANSWER_BYTES: Final = 4 * 1024
+"""Read of its answer."""
+
+INOTIFY: Final = {
+    "max_user_watches": "folders that trackers can watch; files in more folders are polled",
+    "max_user_instances": "clients of one user that can watch folders at once",
+}
+"""Kernel limits, and what they limit here."""
+
+LIMITS: Final = Path("/proc/sys/fs/inotify")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    what: str
+    found: str | None
+    """None: not found, or not working."""
+    note: str = ""
+
+
+async def examine(loaded: "LoadedSettings") -> list[Finding]:
+    """Check programs, folders and settings."""
+    return [
+        *_programs(),
+        await _sqlite(),
+        await _bubblewrap(),
+        await _docker(),
+        *_inotify(),
+        _filesystem(),
+        *_folders(),
+        *_settings(loaded),
+    ]
+
+
+def _programs() -> list[Finding]:
+    return [
+        Finding(what="ctxmgr", found=__version__, note=str(Path(__file__).parent.parent.parent)),
+        Finding(what="python", found=platform.python_version(), note=sys.executable),
+        Finding(what="system", found=platform.platform(), note="Linux; macOS for SQLite only"),
+        _program("java", note="runs the XTDB server; 17 or newer"),
+        _program("mvn", note="downloads the XTDB server's jars"),
+        _program("docker", note="runs the XTDB server, and sandboxes, in containers"),
+        _program("bwrap", note="bubblewrap: the default sandbox where it works"),
+        _program("rg", note="ripgrep; files are discovered in its output"),
+        _program("git", note="files are discovered in its output"),
+    ]
+
+
+def _program(name: str, *, note: str) -> Finding:
+    return Finding(what=name, found=shutil.which(name), note=note)
+
+
+async def _sqlite() -> Finding:
+    """Open a store in memory."""
+    try:
+        async with await open_store("sqlite://:memory:") as store:
+            return Finding(
+                what="sqlite", found=(await store.status()).engine, note="the embedded store"
+            )
+    except CtxmgrError as error:
+        return Finding(what="sqlite", found=None, note=str(error))
+
+
+async def _bubblewrap() -> Finding:
+    """Start a sandbox, run `true` in it, and close it."""
+    what = "sandbox bubblewrap"
+    try:
+        sandbox = await Bubblewrap.start(())
+    except CtxmgrError as error:
+        return Finding(what=what, found=None, note=str(error))
+    try:
+        description = sandbox.describe()
+    finally:
+        await sandbox.close()
+    return Finding(
+        what=what,
+        found="works",
+        note=f"limits: memory {description.memory}, processes {description.processes}",
+    )
+
+
+async def _docker() -> Finding:
+    """Ask the engine for its version: the program alone cannot run containers."""
+    what = "sandbox docker"
+    words = ("docker", "info", "--format", "{{.ServerVersion}}")
+    try:
+        ran = await run_program(
+            words, timeout_s=ENGINE_SECONDS, output_bytes=ANSWER_BYTES, end=kill
+        )
+    except CtxmgrError as error:
+        return Finding(what=what, found=None, note=str(error))
+    output = " ".join(ran.text.split())
+    if ran.timed_out:
+        return Finding(what=what, found=None, note=f"no answer in {ENGINE_SECONDS} s")
+    if ran.exit_code:
+        return Finding(what=what, found=None, note=output)
+    return Finding(what=what, found=f"engine {output}", note="the engine answers")
+
+
+def _inotify() -> list[Finding]:
+    return [
+        Finding(what=f"inotify {name}", found=_limit(LIMITS / name), note=note)
+        for name, note in INOTIFY.items()
+    ]
+
+
+def _limit(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:  # another system than Linux has no such limit
+        return None
+
+
+def _filesystem() -> Finding:
+    what = "filesystem id"
+    try:
+        return Finding(
+            what=what, found=host_filesystem_id(), note="identifies this machine's files"
+        )
+    except CtxmgrError as error:
+        return Finding(what=what, found=None, note=str(error))
+
+
+def _folders() -> list[Finding]:
+    folders = {"data": data_dir(), "state": state_dir(), "cache": cache_dir()}
+    return [
+        Finding(
+            what=f"{name} folder", found=str(path), note="" if path.exists() else "not created yet"
+        )
+        for name, path in folders.items()
+    ] + [
+        Finding(what="settings file", found=str(path), note="" if path.exists() else "not present")
+        for path in settings_files()
+    ]
+
+
+def _settings(loaded: "LoadedSettings") -> list[Finding]:
+    # pydantic's SecretStr prints secrets as asterisks.
+    return [
+        Finding(
+            what=f"setting {name}",
+            found=None if value is None else str(value),
+            note=f"from: {loaded.origins[name]}",
+        )
+        for name, value in loaded.settings
+    ]

@@ -1,0 +1,70 @@
+"""``ctxmgr recall``: search the objects a session has seen. Keeps a search index beside the store.
+
+The index of an SQLite store is the file of the same name plus ``.search``; that of any other store
+is in the cache folder, named by the hash of its URL. Both can be rebuilt, and may be deleted.
+"""
+
+import hashlib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from ctxmgr.errors import Incorrect
+from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.sessions import SessionName
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+
+
+QUERY_CHARS_MAX: Final = 1_000
+"""A query is some words, not a text."""
+
+RECALL_LIMIT_MAX: Final = 20
+"""The largest ``--limit``."""
+
+
+async def recall(
+    app: "App",
+    session: SessionName,
+    query: Annotated[str, Param("Words to search for.", metavar="QUERY")],
+    *,
+    limit: Annotated[int, Param(f"How many objects at most; {RECALL_LIMIT_MAX} is the most.")] = 5,
+) -> str:
+    """Search the objects a session has seen, including those no longer shown.
+
+    Files are matched by path and text, tool calls by tool, arguments and output. The result has the
+    best lines of each object, and its id to activate. Secrets are masked.
+    """
+    from ctxmgr.core.client.recall import describe, recalled
+    from ctxmgr.core.client.runtime import display_path
+    from ctxmgr.core.objects.envelope import FILE
+    from ctxmgr.core.store.documents import KIND
+    from ctxmgr.surfaces.views.last_turn import last_record, mounts_of
+    from ctxmgr.surfaces.views.lookup import require_session
+
+    if not query.strip() or len(query) > QUERY_CHARS_MAX:
+        raise Incorrect(f"the query must have 1 to {QUERY_CHARS_MAX} characters")
+    if not 1 <= limit <= RECALL_LIMIT_MAX:
+        raise Incorrect(f"the limit must be 1 to {RECALL_LIMIT_MAX}, not {limit}")
+    store = await app.store()
+    asking = await require_session(store, session)
+    path = index_file(app.loaded.settings.store)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    index = await app.search_index(path)
+    versions = await recalled(store, index, query, session=asking, limit=limit)
+    has_file = any(version.document[KIND] == FILE for version in versions)  # only those have a path
+    mounts = mounts_of(await last_record(store, asking.session_id) if has_file else None)
+    path_of = partial(display_path, mounts=mounts)
+    return describe(query, versions, masker=app.masker, display_path=path_of)
+
+
+def index_file(url: str) -> Path:
+    """Return the path of a store's search index."""
+    from ctxmgr.settings import cache_dir
+    from ctxmgr.stores.sqlite.connection import parse_url
+
+    path = parse_url(url).path if url.startswith("sqlite:") else None
+    if path is not None:
+        return path.with_name(f"{path.name}.search")
+    return cache_dir() / "search" / f"{hashlib.sha256(url.encode()).hexdigest()}.search"

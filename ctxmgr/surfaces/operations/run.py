@@ -1,0 +1,129 @@
+"""``ctxmgr run``: a small agent on any model. Prints what it does as it runs."""
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ctxmgr.core.model import OUTPUT_TOKENS_MAX
+from ctxmgr.errors import CtxmgrError
+from ctxmgr.surfaces.operation import Param
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ctxmgr.app import App
+    from ctxmgr.harness.loop_events import LoopEvent
+    from ctxmgr.harness.narrator import Narrator
+    from ctxmgr.surfaces.views.run_report import RunReport
+
+
+async def run(
+    app: "App",
+    task: Annotated[
+        str | None, Param("What to do; not needed to continue an unfinished session.")
+    ] = None,
+    *,
+    workspace: Annotated[
+        Path | None, Param("The folder to work in; default: the current one.", metavar="DIR")
+    ] = None,
+    model: Annotated[
+        str | None, Param("The model, by its provider's name; default: the setting.")
+    ] = None,
+    api: Annotated[
+        Literal["anthropic", "openai"] | None, Param("The API of the model's server.")
+    ] = None,
+    base_url: Annotated[
+        str | None, Param("The server's address; default: the provider's own.", metavar="URL")
+    ] = None,
+    sandbox: Annotated[
+        Literal["bubblewrap", "docker", "host"] | None,
+        Param("Where commands run; default: the best available. host isolates nothing."),
+    ] = None,
+    network: Annotated[bool, Param("Let commands in the sandbox use the network.")] = False,
+    policy: Annotated[
+        Literal["plain", "economy"] | None,
+        Param("How prompts are rendered; default: as the session was, or plain."),
+    ] = None,
+    session: Annotated[
+        str | None, Param("Continue this session; it keeps its workspace and model.")
+    ] = None,
+    turns_max: Annotated[int | None, Param("Stop after this many turns; default: 50.")] = None,
+    output_tokens_max: Annotated[
+        int, Param("Tokens of one answer; a model that writes long files needs more.")
+    ] = OUTPUT_TOKENS_MAX,
+) -> "RunReport":
+    """Let a model work on a task in a sandbox, with its context managed by ctxmgr.
+
+    The model's words and tool calls are printed as they come. Interrupt it (Ctrl-C) and continue
+    later with --session: every finished turn is stored. API keys come from the settings, or from
+    ANTHROPIC_API_KEY and OPENAI_API_KEY.
+    """
+    from ctxmgr.harness import run as running
+    from ctxmgr.harness.loop import TURNS_MAX
+    from ctxmgr.harness.narrator import Narrator
+    from ctxmgr.settings import state_dir
+    from ctxmgr.surfaces.operations.recall import index_file
+    from ctxmgr.surfaces.operations.run_flags import RunFlags, choices_of, model_of
+    from ctxmgr.surfaces.views.run_report import report, resume_command
+    from ctxmgr.trust import RunChoices
+
+    store = await app.store()
+    flags = RunFlags(
+        session=session,
+        task=task,
+        workspace=workspace,
+        model=model,
+        api=api,
+        base_url=base_url,
+        sandbox=sandbox,
+        network=network,
+        policy=policy,
+    )
+    previous = None if session is None else await running.load_assignment(store, session)
+    search = index_file(app.loaded.settings.store)
+    # Absolute: a store of the same relative name in another folder is another store.
+    where = str(search.absolute())
+    confirmed = RunChoices.load(state_dir(), store=where, session=session) if session else None
+    assignment = flags.assignment(app.loaded, previous, confirmed=confirmed)
+    choices_of(assignment).save(state_dir(), store=where, session=assignment.session)
+    search.parent.mkdir(parents=True, exist_ok=True)
+    narrator = Narrator(app.write)
+    resume = resume_command(app.loaded, assignment)
+    async with model_of(app.loaded, assignment) as asked:
+        try:
+            with _event_handler(app, assignment.api, narrator) as on_event:
+                ran = await running.run(
+                    store,
+                    assignment,
+                    model=asked,
+                    task=task,
+                    turns_max=TURNS_MAX if turns_max is None else turns_max,
+                    output_tokens_max=output_tokens_max,
+                    on_event=on_event,
+                    search=search,
+                )
+        except CtxmgrError:
+            if narrator.opened:
+                narrator.line(f"every finished turn is stored; continue with: {resume}")
+            raise
+    narrator.line("")
+    return report(ran, resume=resume)
+
+
+@contextmanager
+def _event_handler(
+    app: "App", provider: str, narrator: "Narrator"
+) -> "Iterator[Callable[[LoopEvent], None]]":
+    """Show events to the person, and send them to OpenTelemetry if that is enabled."""
+    if not app.loaded.settings.telemetry:
+        yield narrator.on_event
+        return
+    from ctxmgr.integrations.telemetry import Telemetry
+
+    with Telemetry(provider=provider) as telemetry:
+
+        def on_event(event: "LoopEvent") -> None:
+            telemetry.on_event(event)
+            narrator.on_event(event)
+
+        yield on_event

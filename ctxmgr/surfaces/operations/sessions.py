@@ -1,0 +1,242 @@
+"""Operations on sessions: list, read, show prompts, change sets, fork, export and import.
+
+They import what they need when they run, so that ``--help`` answers at once.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.store import Cursor, Limit
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+    from ctxmgr.surfaces.views.bundles import ExportedBundle, ImportedBundle
+    from ctxmgr.surfaces.views.changes import Fork, Membership
+    from ctxmgr.surfaces.views.log import Log
+    from ctxmgr.surfaces.views.objects import ObjectPage
+    from ctxmgr.surfaces.views.prompts import PromptView, TurnView
+    from ctxmgr.surfaces.views.sessions import SessionPage
+    from ctxmgr.surfaces.views.timeline import Timeline
+
+
+SessionName = Annotated[
+    str, Param("The session's id, with or without the prefix session:.", metavar="SESSION")
+]
+MemberName = Annotated[
+    str,
+    Param(
+        "An object of the session: its id, an id prefix, or a file's path as the agent sees it.",
+        metavar="ID",
+    ),
+]
+
+
+async def sessions(app: "App", *, limit: Limit = 20, cursor: Cursor = None) -> "SessionPage":
+    """List the sessions of a store, by id, with their turns and objects.
+
+    Objects are counted by level: active (in full), metadata (one line), indexed (not shown). A
+    session is active until a client pauses it.
+    """
+    from ctxmgr.surfaces.views.sessions import list_sessions
+
+    return await list_sessions(await app.store(), limit=limit, cursor=cursor)
+
+
+async def objects(
+    app: "App",
+    session: SessionName,
+    *,
+    level: Annotated[
+        Literal["active", "metadata", "indexed"] | None, Param("Only objects of this level.")
+    ] = None,
+    kind: Annotated[Literal["file", "toolcall"] | None, Param("Only objects of this kind.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> "ObjectPage":
+    """List the objects a session has seen, by level.
+
+    Objects shown in full come first, then those shown in one line, then the rest. Files are listed
+    by the path the agent sees. All pages show the same point in time.
+    """
+    from ctxmgr.core.sessions.sets import Level
+    from ctxmgr.surfaces.views.objects import list_objects
+
+    return await list_objects(
+        await app.store(),
+        session,
+        kind=kind,
+        level=None if level is None else Level(level),
+        limit=limit,
+        cursor=cursor,
+    )
+
+
+async def log(
+    app: "App",
+    session: SessionName,
+    *,
+    before: Annotated[int | None, Param("Only turns before this one.", metavar="TURN")] = None,
+    full: Annotated[bool, Param("Show texts in full.")] = False,
+    limit: Limit = 20,
+) -> "Log":
+    """Show a session turn by turn.
+
+    What was asked, answered and run, and what changed in the sets. Shows the last turns, oldest
+    first; changes to the sets after the last turn follow it.
+    """
+    from ctxmgr.surfaces.views.log import read_log
+    from ctxmgr.surfaces.views.lookup import require_session
+
+    store = await app.store()
+    stored = await require_session(store, session)
+    return await read_log(store, stored, before=before, limit=limit, full=full)
+
+
+async def timeline(
+    app: "App",
+    session: SessionName,
+    *,
+    before: Annotated[int | None, Param("Only turns before this one.", metavar="TURN")] = None,
+    limit: Limit = 50,
+) -> "Timeline":
+    """Show what every prompt consisted of, and how much of it was cached.
+
+    Tokens by section, counted with the model's tokenizer where that is public, and how much of the
+    prompt is the same as the start of the previous one, which a provider's cache can serve. Where
+    the prefix broke, the reason is shown. Shows the last turns, oldest first; at most 10,000.
+    """
+    from ctxmgr.surfaces.views.lookup import require_session_id
+    from ctxmgr.surfaces.views.timeline import read_timeline
+
+    store = await app.store()
+    session_id = await require_session_id(store, session)
+    return await read_timeline(store, session_id, before=before, limit=limit)
+
+
+async def turn(
+    app: "App",
+    session: SessionName,
+    turn: Annotated[int | None, Param("Which turn; default: the last.", metavar="TURN")] = None,
+    *,
+    full: Annotated[bool, Param("Show the texts too.")] = False,
+) -> "TurnView":
+    """Show the blocks of a turn's prompt, their tokens, and what changed.
+
+    Blocks are compared with the previous prompt: same, new, changed or moved; those that are gone
+    are listed. On a terminal, a run of unchanged blocks is one line.
+    """
+    from ctxmgr.surfaces.views.lookup import require_session_id
+    from ctxmgr.surfaces.views.prompts import view_turn
+
+    store = await app.store()
+    session_id = await require_session_id(store, session)
+    return await view_turn(store, session_id, turn=turn, full=full)
+
+
+async def context(
+    app: "App",
+    session: SessionName,
+    *,
+    turn: Annotated[int | None, Param("The prompt sent in this turn; default: the next.")] = None,
+    form: Annotated[
+        Literal["text", "anthropic", "openai"], Param("As plain text, or as an API request.")
+    ] = "text",
+    tokens: Annotated[
+        str | None, Param("Also count tokens with this model's tokenizer.", metavar="MODEL")
+    ] = None,
+) -> "PromptView":
+    """Print a prompt exactly as the model receives it.
+
+    The prompt of an earlier turn, or the start of the next one. An earlier prompt is rebuilt from
+    its record, on any machine, and verified by the hash of what was sent. Standard output is the
+    prompt alone; its sizes by section go to standard error.
+    """
+    from ctxmgr.surfaces.views.lookup import require_session
+    from ctxmgr.surfaces.views.prompts import view_prompt
+
+    store = await app.store()
+    stored = await require_session(store, session)
+    return await view_prompt(store, stored.session_id, turn=turn, form=form, model=tokens)
+
+
+async def activate(app: "App", session: SessionName, object_id: MemberName) -> "Membership":
+    """Show an object in full from the next prompt on.
+
+    A file that was discovered but never read is read first, which needs its source on this machine.
+    """
+    from ctxmgr.surfaces.views.changes import change_sets
+
+    return await change_sets(await app.store(), session, object_id, change="activate")
+
+
+async def deactivate(app: "App", session: SessionName, object_id: MemberName) -> "Membership":
+    """Show an object in one line again; nothing is lost."""
+    from ctxmgr.surfaces.views.changes import change_sets
+
+    return await change_sets(await app.store(), session, object_id, change="deactivate")
+
+
+async def pin(app: "App", session: SessionName, object_id: MemberName) -> "Membership":
+    """Exempt an object from automatic collapse. This does not activate it."""
+    from ctxmgr.surfaces.views.changes import change_sets
+
+    return await change_sets(await app.store(), session, object_id, change="pin")
+
+
+async def unpin(app: "App", session: SessionName, object_id: MemberName) -> "Membership":
+    """Let automatic collapse apply to an object again."""
+    from ctxmgr.surfaces.views.changes import change_sets
+
+    return await change_sets(await app.store(), session, object_id, change="unpin")
+
+
+async def fork(
+    app: "App",
+    session: SessionName,
+    new_session: Annotated[str, Param("The new session's id.", metavar="NEW")],
+    *,
+    turn: Annotated[
+        int | None, Param("The last turn it keeps; default: the session's last.")
+    ] = None,
+) -> "Fork":
+    """Start a new session from an earlier turn of another.
+
+    It has the turns up to that one, the sets as they were then, and the same objects; the other
+    session is unchanged. The new session is paused until it is resumed.
+    """
+    from ctxmgr.surfaces.views.changes import fork_session
+    from ctxmgr.surfaces.views.lookup import require_session
+
+    store = await app.store()
+    stored = await require_session(store, session)
+    return await fork_session(store, stored.session_id, new_session, turn=turn)
+
+
+async def export_bundle(
+    app: "App",
+    session: SessionName,
+    path: Annotated[Path, Param("The bundle; must not exist yet.", metavar="FILE")],
+) -> "ExportedBundle":
+    """Write a session with its whole history to one file that can be verified."""
+    from ctxmgr.surfaces.views.bundles import export_to
+    from ctxmgr.surfaces.views.lookup import require_session
+
+    store = await app.store()
+    stored = await require_session(store, session)
+    app.say("collecting the versions")
+    return await export_to(store, stored.session_id, path)
+
+
+async def import_bundle(
+    app: "App", path: Annotated[Path, Param("A bundle that export wrote.", metavar="FILE")]
+) -> "ImportedBundle":
+    """Import the session of a bundle, to inspect or resume it here.
+
+    The whole bundle is checked before the first write. Importing it again writes nothing; if a
+    session of the same id with another history exists, the bundle is rejected.
+    """
+    from ctxmgr.surfaces.views.bundles import import_from
+
+    app.say("checking and storing the versions")
+    return await import_from(await app.store(), path)

@@ -1,0 +1,187 @@
+"""Resolve the names that people type for sessions, objects and versions. Reads the store.
+
+    session   its id, with or without ``session:``
+    object    its id; inside a session also a unique id prefix, or the path of a file as the agent
+              sees it
+    version   its number in the object's history, from 1; negative ones count from the newest
+
+Id prefixes are not resolved outside a session, since stores cannot search by prefix.
+"""
+
+from typing import Final
+
+from ctxmgr.core.client.runtime import display_path
+from ctxmgr.core.files.mounts import Mounts
+from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.envelope import SESSION, session_object_id
+from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.hashes import is_hash
+from ctxmgr.core.objects.session_record import SETS
+from ctxmgr.core.objects.sources import FilesystemSource
+from ctxmgr.core.sessions.sets import Session
+from ctxmgr.core.sessions.storage import StoredSets, stored_sets, whole_session
+from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, HistoryEntry, Store, Version
+from ctxmgr.core.store.documents import check_object_id
+from ctxmgr.core.store.queries import batched
+from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.surfaces.views.last_turn import last_record, mounts_of
+
+PREFIX_LENGTH_MIN: Final = 4
+"""Characters of an id prefix: a shorter one is more likely a typo."""
+
+NAMED_MAX: Final = 5
+"""Ids that an error message lists."""
+
+PATH_SEARCH_FILES_MAX: Final = 10_000
+"""Files read to find one by its path where no mount determines its id: those seen last."""
+
+VIEW_BATCH: Final = 200
+"""Objects read at once while one is searched for."""
+
+
+async def get_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> Session | None:
+    """Return the session of that name; None: there is none."""
+    sets = await _get_sets(store, name, as_of=as_of)
+    return None if sets is None else sets.session
+
+
+async def require_session(store: Store, name: str, *, as_of: AsOf = LATEST) -> Session:
+    """Return the session of that name; ``NotFound`` if there is none."""
+    return (await require_sets(store, name, as_of=as_of)).session
+
+
+async def require_sets(store: Store, name: str, *, as_of: AsOf = LATEST) -> StoredSets:
+    """Return the session's sets with the token that guards their next version."""
+    sets = await _get_sets(store, name, as_of=as_of)
+    if sets is None:
+        raise _no_session(name, as_of)
+    return sets
+
+
+async def require_session_id(store: Store, name: str) -> str:
+    """Return the id of the session of that name, without reading its sets."""
+    ids = [session_object_id(name)]
+    if name.startswith(f"{SESSION}:"):
+        ids.insert(0, name)
+    versions = await store.get_many(ids, without=SETS)
+    for object_id in ids:
+        if object_id in versions:
+            return object_id.removeprefix(f"{SESSION}:")
+    raise _no_session(name, LATEST)
+
+
+def read_session(version: Version) -> Session:
+    """Read a session's sets from its document."""
+    return whole_session(version.document)
+
+
+async def resolve_member(store: Store, session: Session, text: str) -> str:
+    """Return the id of the object that a name refers to in a session.
+
+    A name that matches nothing is returned unchanged; the caller reports what is wrong with it.
+    """
+    if text in session.session_index:
+        return text
+    if text.startswith("/"):
+        return await _of_path(store, session, text)
+    if len(text) < PREFIX_LENGTH_MIN:
+        return text
+    matching = [object_id for object_id in session.session_index if object_id.startswith(text)]
+    if len(matching) > 1:
+        listed = ", ".join(matching[:NAMED_MAX])
+        more = " …" if len(matching) > NAMED_MAX else ""
+        raise Incorrect(
+            f"{len(matching)} objects begin with {text}: give a longer prefix ({listed}{more})"
+        )
+    return matching[0] if matching else text
+
+
+async def version_number(
+    store: Store, object_id: str, number: int, *, as_of: AsOf = LATEST
+) -> tuple[int, HistoryEntry]:
+    """Return a version's number from 1, and its history entry; negatives count from the newest.
+
+    Reads no documents. ``NotFound`` says how many versions there are.
+    """
+    check_object_id(object_id)
+    entries = await _entries(store, object_id, as_of=as_of)
+    if not entries:
+        raise NotFound(f"{object_id} was never written")
+    index = number if number > 0 else len(entries) + 1 + number
+    if not 1 <= index <= len(entries) or number == 0:
+        versions = "1 version" if len(entries) == 1 else f"{len(entries)} versions"
+        raise NotFound(f"{object_id} has {versions}, but no version {number}")
+    return index, entries[index - 1]
+
+
+async def version_at(store: Store, entry: HistoryEntry) -> Version:
+    """Read the version of a history entry."""
+    at = AsOf(valid_time=entry.valid_time, sequence=entry.sequence)
+    version = await store.get(entry.object_id, as_of=at)
+    if version is None:
+        raise NotFound(f"{entry.object_id} was deleted in that version")
+    return version
+
+
+def _no_session(name: str, as_of: AsOf) -> NotFound:
+    when = "" if as_of == LATEST else " at that point"
+    return NotFound(f"no session {name}{when}; `ctxmgr sessions` lists them")
+
+
+async def _get_sets(store: Store, name: str, *, as_of: AsOf) -> StoredSets | None:
+    if name.startswith(f"{SESSION}:"):
+        sets = await stored_sets(store, name, as_of=as_of)
+        if sets is not None:
+            return sets
+    return await stored_sets(store, session_object_id(name), as_of=as_of)
+
+
+async def _entries(store: Store, object_id: str, *, as_of: AsOf) -> list[HistoryEntry]:
+    entries: list[HistoryEntry] = []
+    cursor = None
+    while True:
+        page = await store.history(
+            object_id, as_of=as_of, documents=False, limit=PAGE_MAX, cursor=cursor
+        )
+        entries += page.entries
+        cursor = page.cursor
+        if cursor is None:
+            return entries
+
+
+async def _of_path(store: Store, session: Session, path: str) -> str:
+    mounts = mounts_of(await last_record(store, session.session_id))
+    location = mounts.forward(path)
+    source = FilesystemSource(filesystem_id=location.filesystem_id, path=location.path)
+    object_id = File.stub(source).object_id
+    if object_id in session.session_index:
+        return object_id
+    matching = await _shown_as(store, session, path, mounts)
+    if not matching:
+        raise NotFound(
+            f"session {session.session_id} has seen no file {path}; "
+            f"`ctxmgr objects {session.session_id}` lists its objects"
+        )
+    if len(matching) > 1:
+        raise Incorrect(
+            f"{len(matching)} files match {path}: name one by its id ({', '.join(matching)})"
+        )
+    return matching[0]
+
+
+async def _shown_as(store: Store, session: Session, path: str, mounts: Mounts) -> list[str]:
+    """Find files by their displayed path, for files of a sandbox or of another machine.
+
+    Their ids depend on a filesystem id that only their own client knows.
+    """
+    files = [object_id for object_id in session.session_index if is_hash(object_id)][
+        -PATH_SEARCH_FILES_MAX:
+    ]
+    matching = []
+    for batch in batched(files, VIEW_BATCH):
+        versions = await store.get_many(batch)
+        for object_id, version in versions.items():
+            stored = from_document(version.document)
+            if isinstance(stored, File) and display_path(stored, mounts) == path:
+                matching.append(object_id)
+    return matching

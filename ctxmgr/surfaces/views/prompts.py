@@ -1,0 +1,238 @@
+"""A prompt of a session as the model receives it, and its blocks one by one. Reads the store.
+
+The prompt of an earlier turn is rebuilt from that turn's record and verified by its hash; one that
+does not match is not shown. The current prompt is the start of the next turn, before its message.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ctxmgr.app import connect
+from ctxmgr.core.context.assembly import Context, Section
+from ctxmgr.core.history.as_of import prompt_as_of
+from ctxmgr.core.history.cache_report import counted_as
+from ctxmgr.core.history.prompt_rows import CountedBlock, Prompt, PromptRow, common_length
+from ctxmgr.core.history.reading import ReadPrompts, read_chat, read_prompts
+from ctxmgr.core.history.turn_records import ShownVersion, TurnRecord, shown_at
+from ctxmgr.core.objects.envelope import (
+    CHAT,
+    FILE,
+    SYSTEM_PROMPT,
+    TOOLCALL,
+    chat_id,
+    system_prompt_id,
+)
+from ctxmgr.core.store.contract import Store
+from ctxmgr.errors import NotFound
+from ctxmgr.messages.answers import answer_text
+from ctxmgr.messages.forms import FORMS
+from ctxmgr.surfaces.views.differences import GONE, compare_blocks
+from ctxmgr.surfaces.views.last_turn import NOWHERE, last_record
+from ctxmgr.surfaces.views.timeline import policy_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionSize:
+    """One section of a prompt."""
+
+    section: str
+    blocks: int
+    """Objects, turns or contributions in it."""
+    chars: int
+    bytes: int
+    """In UTF-8."""
+    tokens: int | None
+    """Counted with the requested model's tokenizer; None: no model was requested."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptView:
+    """A prompt and its sizes by section."""
+
+    session_id: str
+    turn: int
+    form: str
+    prompt_hash: str
+    """Of the plain form, from which the other forms are made."""
+    proven: bool
+    """Whether it equals the hash that was recorded when the prompt was sent."""
+    sections: tuple[SectionSize, ...]
+    prompt: Any = field(repr=False)
+    """One text, or the parts of the API's request."""
+
+
+async def view_prompt(
+    store: Store, session_id: str, *, turn: int | None, form: str, model: str | None
+) -> PromptView:
+    """Return the prompt of a turn, or the current one.
+
+    With a model, tokens are counted with its tokenizer, where that is public.
+    """
+    if turn is not None:
+        context, number = await prompt_as_of(store, session_id, turn=turn), turn
+    else:
+        context, number = await _now(store, session_id)
+    return PromptView(
+        session_id=context.session_id,
+        turn=number,
+        form=form,
+        prompt_hash=context.prompt_hash(),
+        proven=turn is not None,
+        sections=_sizes(context, model),
+        prompt=FORMS[form].payload(context),
+    )
+
+
+async def _now(store: Store, session_id: str) -> tuple[Context, int]:
+    record = await last_record(store, session_id)
+    mounts = record.mounts if record else ()
+    filesystem_id = NOWHERE if mounts else None
+    async with connect(
+        store=store, mounts=mounts, filesystem_id=filesystem_id, tracking=False
+    ) as client:
+        live = await client.visit(session_id)
+        return live.context(), live.turn
+
+
+def _sizes(context: Context, model: str | None) -> tuple[SectionSize, ...]:
+    tokens = _tokens(context, model) if model else {}
+    return tuple(
+        SectionSize(
+            section=str(section),
+            blocks=len(texts),
+            chars=sum(map(len, texts)),
+            bytes=sum(len(text.encode()) for text in texts),
+            tokens=tokens.get(str(section)),
+        )
+        for section in Section
+        if (texts := [block.text for block in context.section(section)])
+    )
+
+
+def _tokens(context: Context, model: str) -> dict[str, int]:
+    # Imported here: loading a vocabulary takes longer than making a prompt.
+    from ctxmgr.core.context.tokens import TokenCounter, vocabulary
+
+    return TokenCounter(vocabulary(model)).count_sections(context.blocks())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnBlock:
+    """A block of a prompt."""
+
+    section: str
+    object_id: str | None
+    """The object of the text; None: the user's last message, or a contribution."""
+    kind: str | None
+    name: str
+    """A file's path as the agent saw it; a tool call's tool."""
+    chars: int
+    tokens: int
+    change: str
+    """same, new, changed, moved or gone, compared with the previous prompt."""
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """A prompt in blocks, compared with the previous one."""
+
+    session_id: str
+    turn: int
+    prompt_hash: str
+    proven: bool
+    """Always true: a prompt that does not match its recorded hash is not shown."""
+    policy: str | None
+    """None: the plain form."""
+    model: str | None
+    user: str
+    answer: str
+    common_chars: int
+    """Length of the prefix shared with the previous prompt."""
+    sections: tuple[SectionSize, ...]
+    blocks: tuple[TurnBlock, ...] = field(repr=False)
+    """In the order of the prompt."""
+    gone: tuple[TurnBlock, ...] = field(repr=False)
+    """Blocks of the previous prompt that are not in this one."""
+    full: bool
+    """Whether a terminal prints the texts too."""
+
+
+async def view_turn(
+    store: Store, session_id: str, *, turn: int | None, full: bool = False
+) -> TurnView:
+    """Return the blocks of a turn's prompt; None: of the last turn."""
+    chat = await read_chat(store, session_id)
+    number = chat.turn_count if turn is None else turn
+    if not 1 <= number <= chat.turn_count:
+        raise NotFound(f"session {session_id} has {chat.turn_count} turns, but no turn {number}")
+    read = await read_prompts(store, chat, first=max(1, number - 1), last=number)
+    return await asyncio.to_thread(_view, read, session_id, full)
+
+
+def _view(read: ReadPrompts, session_id: str, full: bool) -> TurnView:  # noqa: FBT001 (passed on)
+    prompts = list(read.prompts(count=counted_as(read.chat)))
+    record, now = prompts[-1]
+    before = prompts[0][1] if len(prompts) > 1 else Prompt(())
+    names = _names(read, record) | (_names(read, prompts[0][0]) if len(prompts) > 1 else {})
+    blocks, gone = compare_blocks(before, now)
+    turn = read.chat.turns[record.n - 1]
+    return TurnView(
+        session_id=session_id,
+        turn=record.n,
+        prompt_hash=record.prompt_hash,
+        proven=True,
+        policy=policy_name(record),
+        model=turn.assistant_meta.model,
+        user=turn.user,
+        answer=answer_text(turn.assistant),
+        common_chars=common_length(before.text(), now.text()),
+        sections=tuple(map(_size, now.rows)),
+        blocks=tuple(_block(piece, change, names) for piece, change in blocks),
+        gone=tuple(_block(piece, GONE, names) for piece in gone),
+        full=full,
+    )
+
+
+def _names(read: ReadPrompts, record: TurnRecord) -> dict[str, tuple[str, str]]:
+    """Return the kind and name of each object that a prompt showed."""
+    chain = [earlier for earlier in read.records if record.snapshot <= earlier.n <= record.n]
+    own_names = {
+        chat_id(record.session): (CHAT, ""),
+        system_prompt_id(record.session): (SYSTEM_PROMPT, ""),
+    }
+    versions = shown_at(earlier for earlier in chain if earlier.session == record.session)
+    return {version.object_id: _named(read, version) for version in versions.values()} | own_names
+
+
+def _named(read: ReadPrompts, version_shown: ShownVersion) -> tuple[str, str]:
+    if version_shown.display_path is not None:
+        return FILE, version_shown.display_path
+    version = read.versions.get((version_shown.object_id, version_shown.object_hash))
+    return TOOLCALL, version.call.tool if version and version.call else ""
+
+
+def _size(row: PromptRow) -> SectionSize:
+    return SectionSize(
+        section=str(row.section),
+        blocks=len(row.blocks),
+        chars=sum(len(block.text) for block in row.blocks),
+        bytes=row.size_bytes,
+        tokens=row.tokens,
+    )
+
+
+def _block(piece: CountedBlock, change: str, names: Mapping[str, tuple[str, str]]) -> TurnBlock:
+    kind, name = names.get(piece.object_id or "", (None, ""))
+    return TurnBlock(
+        section=str(piece.section),
+        object_id=piece.object_id,
+        kind=kind,
+        name=name,
+        chars=len(piece.text),
+        tokens=piece.tokens,
+        change=change,
+        text=piece.text,
+    )

@@ -1,0 +1,243 @@
+"""Sessions: the list, one in overview, lines of its objects. Reads the store.
+
+    SessionLine       one line of `sessions`
+    SessionOverview   `show SESSION`
+    ObjectLine        one line of `objects`
+
+A list reads the chats without their turns.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ctxmgr.core.client.runtime import display_path
+from ctxmgr.core.events.events import ACTIVE, LIFECYCLE
+from ctxmgr.core.files.mounts import Mounts
+from ctxmgr.core.objects.chat import Turn
+from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.envelope import SESSION, chat_id, session_object_id, system_prompt_id
+from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.toolcall import ToolCall
+from ctxmgr.core.sessions.lineage import lineage
+from ctxmgr.core.sessions.sets import Level, Session
+from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Query, Store, Version
+from ctxmgr.core.tracking.indexing import state_of
+from ctxmgr.errors import Corrupt
+from ctxmgr.messages.answers import answer_text
+from ctxmgr.surfaces.views.last_turn import last_record, mounts_of
+from ctxmgr.surfaces.views.lookup import read_session
+
+SHORT_LENGTH_MAX: Final = 200
+"""Characters of a shortened text."""
+
+DAMAGED: Final = "damaged"
+LEVELS: Final = ("active", "metadata", "indexed", "pinned")
+
+GLANCE_MAX: Final = 20
+"""Objects listed in a session's overview: those shown in full and those pinned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLine:
+    """A session in a list."""
+
+    session_id: str
+    state: str
+    """active: a client has it open, or did not pause it; paused; damaged: the stored data fails
+    its own check, and `show` reports the error."""
+    turns: int
+    active: int | None
+    metadata: int | None
+    indexed: int | None
+    pinned: int | None
+    last_activity: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPage:
+    sessions: tuple[SessionLine, ...]
+    cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectLine:
+    """An object in a session's list."""
+
+    object_id: str
+    kind: str
+    level: Level | None
+    """None: the session has not seen it."""
+    pinned: bool
+    name: str
+    """A file's path as the agent sees it; a tool call's tool."""
+    char_count: int
+    state: str
+    """Of a file: live, stub, deleted or nontext. Of a tool call: ok or fail."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOverview:
+    """A session in overview."""
+
+    session_id: str
+    state: str
+    forked_from: str | None
+    started: Instant
+    last_activity: Instant
+    turns: int
+    active: int
+    metadata: int
+    indexed: int
+    pinned: int
+    system_prompt: str
+    """Shortened, as are the next two."""
+    last_user: str | None
+    last_answer: str | None
+    last_prompt_hash: str | None
+    objects: tuple[ObjectLine, ...] = field(repr=False)
+    """Objects shown in full, then other pinned ones; at most ``GLANCE_MAX``."""
+
+
+async def list_sessions(store: Store, *, limit: int, cursor: str | None) -> SessionPage:
+    """Return one page of all sessions, by id."""
+    page = await store.find(Query(SESSION), limit=limit, cursor=cursor)
+    ids = [version.object_id.removeprefix(f"{SESSION}:") for version in page.versions]
+    related_ids = [*map(chat_id, ids), *map(_lifecycle_id, ids)]
+    related = await store.get_many(related_ids, without=("turns", "toolcall_refs"))
+    # Ten thousand ids per session are verified here: a thread keeps the event loop free.
+    lines = await asyncio.to_thread(lambda: [_line(version, related) for version in page.versions])
+    return SessionPage(sessions=tuple(lines), cursor=page.cursor)
+
+
+async def overview(store: Store, session: Session, *, as_of: AsOf = LATEST) -> SessionOverview:
+    """Return a session's state, counts, last messages and main objects."""
+    name = session.session_id
+    ids = (session_object_id(name), chat_id(name), system_prompt_id(name), _lifecycle_id(name))
+    versions = await store.get_many(ids, as_of=as_of)
+    if any(object_id not in versions for object_id in ids[:3]):
+        raise Corrupt(f"session {name} has no chat or no system prompt")
+    line = _line(versions[ids[0]], versions)
+    turns = versions[ids[1]].document["turns"]
+    last = Turn.from_value(turns[-1]) if turns else None
+    began = await store.history(ids[0], documents=False, limit=1)
+    record = await last_record(store, name)
+    return SessionOverview(
+        session_id=name,
+        state=line.state,
+        forked_from=await _origin(store, name),
+        started=began.entries[0].valid_time,
+        last_activity=line.last_activity,
+        turns=line.turns,
+        **session.level_counts(),
+        system_prompt=shorten(versions[ids[2]].document["content"]),
+        last_user=None if last is None else shorten(last.user),
+        last_answer=None if last is None else shorten(answer_text(last.assistant)),
+        last_prompt_hash=record.prompt_hash if record and as_of == LATEST else None,
+        objects=await object_lines(
+            store, session, glance_ids(session), mounts=mounts_of(record), as_of=as_of
+        ),
+    )
+
+
+async def object_lines(
+    store: Store,
+    session: Session,
+    object_ids: Sequence[str],
+    *,
+    mounts: Mounts,
+    as_of: AsOf = LATEST,
+) -> tuple[ObjectLine, ...]:
+    """Describe objects in the order of their ids; missing ones are left out."""
+    versions = await store.get_many(object_ids, as_of=as_of)
+    return tuple(
+        [
+            await object_line(store, session, version, mounts=mounts, as_of=as_of)
+            for version in versions.values()
+        ]
+    )
+
+
+async def object_line(
+    store: Store, session: Session, version: Version, *, mounts: Mounts, as_of: AsOf = LATEST
+) -> ObjectLine:
+    """Describe one content object."""
+    stored = from_document(version.document)
+    if isinstance(stored, ToolCall):
+        name, length, state = stored.tool, len(stored.content or ""), str(stored.status)
+    elif isinstance(stored, File):
+        name, length = display_path(stored, mounts), stored.char_count
+        state = str(await state_of(store, version, as_of=as_of))
+    else:
+        raise Corrupt(f"{stored.object_id} is a {stored.kind}, not a content object")
+    return ObjectLine(
+        object_id=stored.object_id,
+        kind=stored.kind,
+        level=session.level(stored.object_id),
+        pinned=stored.object_id in session.pinned_set,
+        name=name,
+        char_count=length,
+        state=state,
+    )
+
+
+def ids_by_level(session: Session, level: Level | None = None) -> list[str]:
+    """Return the ids of a session's objects by level, each level in order of arrival."""
+    pool, active = session.metadata_pool, session.active_set
+    ids = {
+        Level.ACTIVE: list(active),
+        Level.METADATA: [object_id for object_id in pool if object_id not in active],
+        Level.INDEXED: [object_id for object_id in session.session_index if object_id not in pool],
+    }
+    return (
+        ids[level]
+        if level
+        else [object_id for level_ids in ids.values() for object_id in level_ids]
+    )
+
+
+def shorten(text: str) -> str:
+    """Return a text in one line of at most ``SHORT_LENGTH_MAX`` characters."""
+    line = " ".join(text[: 4 * SHORT_LENGTH_MAX].split())
+    cut = len(line) > SHORT_LENGTH_MAX or len(text) > 4 * SHORT_LENGTH_MAX
+    return line[: SHORT_LENGTH_MAX - 1] + "…" if cut else line
+
+
+def _line(version: Version, related: dict[str, Version]) -> SessionLine:
+    name = version.object_id.removeprefix(f"{SESSION}:")
+    chat, life = related.get(chat_id(name)), related.get(_lifecycle_id(name))
+    times = [each.valid_time for each in (version, chat, life) if each is not None]
+    state = str(life.document["state"]) if life else ACTIVE
+    counts: dict[str, int | None]
+    try:
+        counts = {**read_session(version).level_counts()}
+    except Corrupt:  # one damaged session must not hide the others
+        state, counts = DAMAGED, dict.fromkeys(LEVELS)
+    return SessionLine(
+        session_id=name,
+        state=state,
+        turns=0 if chat is None else int(chat.document.get("turn_count") or 0),
+        active=counts["active"],
+        metadata=counts["metadata"],
+        indexed=counts["indexed"],
+        pinned=counts["pinned"],
+        last_activity=max(times),
+    )
+
+
+def glance_ids(session: Session) -> list[str]:
+    """Return the ids of the objects shown in full or pinned."""
+    object_ids = [*session.active_set, *session.pinned_set]
+    return list(dict.fromkeys(object_ids))[:GLANCE_MAX]
+
+
+async def _origin(store: Store, session_id: str) -> str | None:
+    line = await lineage(store, session_id)
+    if len(line) == 1:
+        return None
+    return f"{line[1].session_id} at turn {line[1].turns_until}"
+
+
+def _lifecycle_id(session_id: str) -> str:
+    return f"{LIFECYCLE}:{session_id}"

@@ -1,0 +1,177 @@
+"""A session's prompts turn by turn: tokens by section, and how much was cached. Reads the store.
+
+The store is read once for all turns. Prompts are rebuilt and compared in a thread, so that a server
+can answer other requests meanwhile.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import tee
+from typing import Final
+
+from ctxmgr.core.context.assembly import Section
+from ctxmgr.core.history.cache_breaks import CallCost, call_costs
+from ctxmgr.core.history.cache_report import UNBROKEN, counted_as
+from ctxmgr.core.history.reading import ReadPrompts, read_chat, read_prompts
+from ctxmgr.core.history.turn_records import TurnRecord
+from ctxmgr.core.model import read_usage
+from ctxmgr.core.objects.chat import Turn
+from ctxmgr.core.store.contract import Instant, Store
+from ctxmgr.errors import Incorrect
+from ctxmgr.messages.answers import answer_text
+from ctxmgr.surfaces.views.sessions import shorten
+
+TURNS_MAX: Final = 10_000
+"""Turns in one answer: a bar for each still fits on a screen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedUsage:
+    """Tokens of a call as its provider reported them; no token is counted twice."""
+
+    input: int
+    cached: int
+    written: int
+    output: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineEntry:
+    """One turn's prompt."""
+
+    turn: int
+    valid_time: Instant | None
+    """When its record was stored."""
+    tokens: tuple[int, ...]
+    """By section, in the order of ``Timeline.sections``."""
+    prompt_tokens: int
+    cached_tokens: int
+    """Tokens of the prefix shared with the previous prompt."""
+    change: str
+    """first, appended, new, changed, removed or moved: what happened to the prefix."""
+    section: str | None
+    object_id: str | None
+    """Where the prefix broke."""
+    rewritten_tokens: int
+    """Sent before, and written to the cache again."""
+    policy: str | None
+    """None: the plain form."""
+    model: str | None
+    calls: int
+    """Tool calls of the turn."""
+    reported: ReportedUsage | None
+    """None: no usage was recorded with the turn."""
+    user: str
+    answer: str
+    """Both shortened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The prompts of a session, oldest first."""
+
+    session_id: str
+    turns: int
+    """Of the whole session."""
+    sections: tuple[str, ...]
+    """Those that occur, in the order of a prompt."""
+    prompt_tokens: int
+    cached_tokens: int
+    rewritten_tokens: int
+    breaks: int
+    entries: tuple[TimelineEntry, ...] = field(repr=False)
+    earlier: int | None
+    """Pass it as ``before`` to get the turns before these; None: there are none."""
+
+
+async def read_timeline(
+    store: Store, session_id: str, *, before: int | None, limit: int
+) -> Timeline:
+    """Return the last prompts of a session, or the last ones before some turn."""
+    if not 1 <= limit <= TURNS_MAX:
+        raise Incorrect(f"limit must be 1 to {TURNS_MAX}, not {limit}")
+    if before is not None and before < 1:
+        raise Incorrect(f"before must be at least 1, not {before}")
+    chat = await read_chat(store, session_id)
+    last = chat.turn_count if before is None else min(before - 1, chat.turn_count)
+    first = max(1, last - limit + 1)
+    sections: tuple[Section, ...] = ()
+    entries: list[TimelineEntry] = []
+    if last:
+        read = await read_prompts(store, chat, first=max(1, first - 1), last=last)
+        sections, entries = await asyncio.to_thread(_entries, read, first)
+    return Timeline(
+        session_id=session_id,
+        turns=chat.turn_count,
+        sections=tuple(map(str, sections)),
+        prompt_tokens=sum(entry.prompt_tokens for entry in entries),
+        cached_tokens=sum(entry.cached_tokens for entry in entries),
+        rewritten_tokens=sum(entry.rewritten_tokens for entry in entries),
+        breaks=sum(entry.change not in UNBROKEN for entry in entries),
+        entries=tuple(entries),
+        earlier=first if first > 1 else None,
+    )
+
+
+def _entries(read: ReadPrompts, first: int) -> tuple[tuple[Section, ...], list[TimelineEntry]]:
+    """Rebuild and compare the prompts; the one before the first is read for comparison only."""
+    count = counted_as(read.chat)
+    prompts, compared = tee(read.prompts(count=count))
+    costs = call_costs(((record.n, prompt) for record, prompt in compared), count=count)
+    steps = [
+        (record, {row.section: row.tokens for row in prompt.rows}, cost)
+        for (record, prompt), cost in zip(prompts, costs, strict=True)
+        if record.n >= first
+    ]
+    sections = tuple(
+        section for section in Section if any(section in tokens for _, tokens, _ in steps)
+    )
+    return sections, [
+        _entry(
+            read,
+            record,
+            cost,
+            tokens=tuple(tokens.get(section, 0) for section in sections),
+        )
+        for record, tokens, cost in steps
+    ]
+
+
+def _entry(
+    read: ReadPrompts, record: TurnRecord, cost: CallCost, *, tokens: tuple[int, ...]
+) -> TimelineEntry:
+    turn = read.chat.turns[record.n - 1]
+    return TimelineEntry(
+        turn=record.n,
+        valid_time=read.valid_times[record.n],
+        tokens=tokens,
+        prompt_tokens=cost.prompt_tokens,
+        cached_tokens=cost.cached_tokens,
+        change=cost.change,
+        section=cost.section,
+        object_id=cost.object_id,
+        rewritten_tokens=cost.rewritten_tokens,
+        policy=policy_name(record),
+        model=turn.assistant_meta.model,
+        calls=len(turn.toolcall_ids),
+        reported=_reported(turn),
+        user=shorten(turn.user),
+        answer=shorten(answer_text(turn.assistant)),
+    )
+
+
+def policy_name(record: TurnRecord) -> str | None:
+    """Return the name of a prompt's policy; None: the plain form."""
+    return None if record.policy is None else str(record.policy.get("name"))
+
+
+def _reported(turn: Turn) -> ReportedUsage | None:
+    usage = read_usage(turn.assistant_meta.usage)
+    if usage is None:
+        return None
+    return ReportedUsage(
+        input=usage.input_tokens,
+        cached=usage.cache_read_tokens,
+        written=usage.cache_written_tokens,
+        output=usage.output_tokens,
+    )

@@ -1,0 +1,103 @@
+"""`ctxmgr bench core` measures real runs, here of few objects. No time is held against anyone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ctxmgr.app import connect
+from ctxmgr.bench.core import files, render, resume, run
+from ctxmgr.bench.report import Figure
+from ctxmgr.bench.stores.xtdb_server import tapped_xtdb
+from ctxmgr.bench.surfaces.long_session import LongPlan, build_long_session
+from ctxmgr.core.history.reading import read_chat, read_prompts
+from ctxmgr.errors import Incorrect
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def check(figures: Sequence[Figure], *, bounds: Sequence[str]) -> None:
+    assert [figure.bound for figure in figures] == list(bounds)
+    for figure in figures:
+        assert figure.value is not None
+        assert figure.value > 0 or "beyond" in figure.what
+        assert figure.meets is not None
+        assert figure.against
+
+
+def check_left_nothing(folder: Path) -> None:
+    assert list(folder.iterdir()) == []
+
+
+async def test_renders_are_measured_turn_by_turn(tmp_path: Path) -> None:
+    """The promise is about a chat that grows, so every figure comes from one that does."""
+    sizes = render.RenderSizes(sessions=1, turns_each=2, huge=20, huge_turns=2)
+
+    figures = await render.render_figures(sizes, say=quiet)
+
+    check(figures, bounds=["at most 2×", "at most 5 ms", "at most 1×"])
+    assert "p99 of 2" in figures[1].what
+    check_left_nothing(tmp_path)
+
+
+async def test_files_are_changed_rescanned_and_indexed(tmp_path: Path) -> None:
+    """A change is stored by the real trackers, and what is rescanned was really indexed."""
+    sizes = files.FileSizes(files=30, changes=3, rounds=1)
+
+    figures = await files.files_figures(sizes, say=quiet)
+
+    check(figures, bounds=["at most 100 ms", "at most 2×", "at most 3×"])
+    assert figures[1].what == "index 30 new files of 4 KB"
+    check_left_nothing(tmp_path)
+
+
+async def test_a_built_session_is_resumed_by_another_process(tmp_path: Path) -> None:
+    """Time and memory are those of a process that has read nothing yet."""
+    sizes = resume.ResumeSizes(objects=120, pool=40, active=10, rounds=1, on_xtdb=0)
+
+    figures = await resume.embedded_figures(sizes, say=quiet)
+
+    check(figures, bounds=["at most 300 ms", "at most 1×"])
+    assert "120 objects, 40 in the pool, 10 active" in figures[0].what
+    check_left_nothing(tmp_path)
+
+
+@pytest.mark.xtdb
+async def test_a_resume_on_xtdb_stands_beside_its_query(tmp_path: Path, xtdb_url: str) -> None:
+    """The baseline is the very query that was seen on the wire."""
+    sizes = resume.ResumeSizes(objects=0, pool=0, active=0, rounds=1, on_xtdb=120)
+
+    async with tapped_xtdb(xtdb_url, data_dir=tmp_path) as xtdb:
+        figure = await resume.xtdb_figure(sizes, xtdb, say=quiet)
+
+    check([figure], bounds=["at most 2×"])
+
+
+async def test_histories_are_for_the_other_benchmark() -> None:
+    """A flag that would be ignored is a mistake, and says where it belongs."""
+    with pytest.raises(Incorrect, match="bench stores"):
+        await run.run(quick=True, histories=5, say=quiet)
+
+
+async def test_a_long_session_proves_every_prompt_and_is_resumed(tmp_path: Path) -> None:
+    """What a page is measured with is what a client would have stored."""
+    plan = LongPlan(turns=30, pool=150, objects=200, turns_per_commit=8)
+    async with connect(f"sqlite:///{tmp_path}/s.db", tracking=False) as client:
+        record = await build_long_session(client.store, plan)
+        chat = await read_chat(client.store, plan.session_id)
+        read = await read_prompts(client.store, chat, first=1, last=plan.turns)
+        made = [prompt.text() for _, prompt in read.prompts(count=len)]
+        again = await client.prompt_as_of(plan.session_id, turn=30)
+        session = await client.resume(plan.session_id)
+
+        assert made[-1] == again.text()
+        assert (len(made), len(record.session_index), len(record.metadata_pool)) == (30, 200, 150)
+        assert list(session.sets.active_set) == list(record.active_set)
+        assert session.turn == 31

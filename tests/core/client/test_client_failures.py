@@ -1,0 +1,165 @@
+"""What a client does when its store fails, and when its calls are cut off."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ctxmgr
+from ctxmgr.core.client import reconcile
+from ctxmgr.core.store.contract import Commit, Operation, Store, Version
+from ctxmgr.core.tracking.indexing import DISCOVERY_BATCH_MAX
+from ctxmgr.errors import OutcomeUnknown, Unavailable
+
+
+class Shaky:
+    """A real store whose replies get lost, or that is away for a while."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.lost_replies = 0
+        self.away = 0
+        self.unread = frozenset[str]()
+        self.reading = 0
+        self.left: int | None = None
+        """Commits until it is away; None: it stays."""
+        self.gate: asyncio.Event | None = None
+        self.committed = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get_many(self, object_ids: list[str], **asked: Any) -> dict[str, Version]:
+        self.reading += 1
+        try:
+            if self.unread.intersection(object_ids):
+                raise Unavailable("away")
+            found: dict[str, Version] = await self._store.get_many(object_ids, **asked)
+            return found
+        finally:
+            self.reading -= 1
+
+    async def commit(self, operations: list[Operation], *, key: str | None = None) -> Commit:
+        if self.away or self.left == 0:
+            self.away -= 1
+            raise Unavailable("away")
+        if self.left is not None:
+            self.left -= 1
+        commit = await self._store.commit(operations, key=key)
+        self.committed.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.lost_replies:
+            self.lost_replies -= 1
+            assert key is not None
+            raise OutcomeUnknown(key, "the reply was lost")
+        return commit
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/s.db"
+
+
+async def test_a_lost_reply_writes_once(url: str) -> None:
+    """Acknowledged or known to have failed, never slept for and never doubled (PG-06)."""
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            shaky.lost_replies = 2
+            await session.record("c1", tool="t", args={}, output="out")
+            shaky.lost_replies = 1
+            await session.end_turn("done")
+
+        assert len((await store.history("c1")).entries) == 1
+        assert len((await store.history("chat:s1")).entries) == 2
+
+
+async def test_a_resume_that_fails_leaves_nothing_under_way(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches are read ahead; if one fails, the others end first (003-R115)."""
+    monkeypatch.setattr(reconcile, "READ_BATCH", 1)
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            for number in range(5):
+                await session.record(f"c{number}", tool="t", args={}, output="out")
+            await client.pause("s1")
+            shaky.unread = frozenset({"c0"})
+
+            with pytest.raises(Unavailable):
+                await client.resume("s1")
+
+            assert shaky.reading == 0
+            shaky.unread = frozenset()
+            assert len((await client.resume("s1")).sets.session_index) == 5
+
+
+async def test_a_store_that_is_away_is_said_and_changes_nothing(url: str) -> None:
+    """What could not be stored is not pretended to be there (PG-07)."""
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            await session.record("c1", tool="t", args={}, output="out")
+            before = session.sets
+            shaky.away = 3
+
+            for act in (session.pin("c1"), session.deactivate("c1"), session.end_turn("done")):
+                with pytest.raises(Unavailable):
+                    await act
+
+            assert session.sets == before
+            assert session.turn == 1
+            assert await session.end_turn("done") == 1
+
+
+async def test_a_call_that_is_cut_off_leaves_a_session_that_goes_on(url: str) -> None:
+    """A harness is interrupted at any moment; nothing stored is lost or repeated (003-R112)."""
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            shaky.gate = asyncio.Event()
+            shaky.committed.clear()
+            cut = asyncio.create_task(session.record("c1", tool="t", args={}, output="out"))
+            async with asyncio.timeout(20):
+                await shaky.committed.wait()
+            cut.cancel()
+            await asyncio.gather(cut, return_exceptions=True)
+            shaky.gate = None
+
+            await session.record("c1", tool="t", args={}, output="out")
+            await session.record("c2", tool="t", args={}, output="out")
+            await session.end_turn("done")
+
+        assert session.chat.toolcall_refs == ("c1", "c2")
+        assert list(session.sets.session_index) == ["c1", "c2"]
+        assert len((await store.history("c1")).entries) == 1
+
+
+async def test_a_call_whose_later_stubs_were_not_stored_is_in_its_turn(
+    url: str, tmp_path: Path
+) -> None:
+    """A long listing takes several transactions; the call is stored by the first (003-R082)."""
+    names = [f"f{number}.txt" for number in range(DISCOVERY_BATCH_MAX + 1)]
+    for name in names:
+        (tmp_path / name).touch()
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        here = str(tmp_path)
+        async with ctxmgr.connect(store=shaky, directory=here, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            shaky.left = 1
+            with pytest.raises(Unavailable):
+                await session.record("c1", tool="ls", args={}, output="\n".join(names))
+            shaky.left, shaky.away = None, 0
+
+            await session.end_turn("done")
+
+        assert session.chat.toolcall_refs == ("c1",)
+        assert len(session.sets.session_index) == 1 + DISCOVERY_BATCH_MAX

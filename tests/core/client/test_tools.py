@@ -1,0 +1,168 @@
+"""The tools that an agent is offered, run where commands run on the host."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ctxmgr
+from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.client.tools import DEFINITIONS, Tools
+from ctxmgr.core.objects.answers import toolcall_part
+from ctxmgr.messages import anthropic, openai
+from ctxmgr.sandboxes.host import Host
+
+
+@pytest.fixture
+async def session(tmp_path: Path) -> AsyncIterator[LiveSession]:
+    """A session whose commands run in a folder of the test's."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text("one\ntwo\n", encoding="utf-8")
+    host = await Host.start()
+    try:
+        url, directory = f"sqlite:///{tmp_path}/s.db", str(tmp_path / "work")
+        async with ctxmgr.connect(url, sandbox=host, directory=directory) as client:
+            yield await client.start("s1", system_prompt="")
+    finally:
+        await host.close()
+
+
+async def call(session: LiveSession, name: str, n: int = 1, /, **args: Any) -> tuple[bool, str]:
+    result = await Tools(session).dispatch(f"call-{name}-{n}", name=name, args=args)
+    return result.ok, result.message
+
+
+def pool_lines(session: LiveSession) -> list[str]:
+    return session.context().pool.rope.text.splitlines()
+
+
+async def test_a_read_shows_the_file(session: LiveSession) -> None:
+    """What the agent reads it also sees later, current (003-R108, 003-R145, 003-R173, 003-A35)."""
+    assert await call(session, "read", path="a.py") == (True, "one\ntwo\n")
+
+    assert any("a.py file_type=py char_count=8" in line for line in pool_lines(session))
+    assert len(session.sets.active_set) == 2
+
+
+async def test_a_part_of_a_file_is_read_and_the_object_is_whole(session: LiveSession) -> None:
+    """The call holds the part, the object the file (003-A14)."""
+    assert await call(session, "read", path="a.py", offset=2, limit=1) == (True, "two\n")
+
+    assert any("char_count=8" in line for line in pool_lines(session))
+
+
+async def test_what_is_written_is_known_and_not_shown(session: LiveSession, tmp_path: Path) -> None:
+    """The agent knows what it wrote (003-A10)."""
+    assert (await call(session, "write", path="new/b.md", content="# b\n"))[0]
+
+    assert (tmp_path / "work" / "new" / "b.md").read_text(encoding="utf-8") == "# b\n"
+    assert any("b.md file_type=md char_count=4" in line for line in pool_lines(session))
+    assert list(session.sets.active_set) == ["call-write-1"]
+
+
+async def test_an_edit_replaces_what_is_there_once(session: LiveSession, tmp_path: Path) -> None:
+    """An edit that could mean two places is refused (003-A10)."""
+    assert (await call(session, "edit", path="a.py", old="two", new="three"))[0]
+    ok, message = await call(session, "edit", 2, path="a.py", old="e", new="x")
+
+    assert not ok
+    assert "3 times" in message
+    assert (tmp_path / "work" / "a.py").read_text(encoding="utf-8") == "one\nthree\n"
+    assert any("char_count=10" in line for line in pool_lines(session))
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("ls", {}),
+        ("grep", {"pattern": "two"}),
+        ("find", {"name": "*.py"}),
+        ("bash", {"command": "ls"}),
+    ],
+)
+async def test_what_an_output_names_is_known_unread(
+    session: LiveSession, name: str, args: dict[str, Any]
+) -> None:
+    """Listing is meeting, not reading (003-R108, 003-R176, 003-R179, PG-10)."""
+    ok, _ = await call(session, name, **args)
+
+    assert ok
+    assert sum("a.py file_type=py [unread]" in line for line in pool_lines(session)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "told"),
+    [
+        ("read", {"path": "missing"}, "cannot be read"),
+        ("read", {"file": "a.py"}, "path"),
+        ("bash", {"command": "exit 3"}, "[exit code 3]\n"),
+        ("bash", {"command": "printf half; false"}, "half\n[exit code 1]\n"),
+        ("bash", {"command": "sleep 60", "timeout_s": 0.2}, "[it took too long and was ended]\n"),
+        ("ls", {"path": "missing"}, "[exit code 2]\n"),
+        ("dance", {}, "there is no tool"),
+    ],
+)
+async def test_a_failure_is_told_to_the_agent(
+    session: LiveSession, name: str, args: dict[str, Any], told: str
+) -> None:
+    """A mistake of the agent's ends no loop, and is on record (PG-10, 003-R075)."""
+    ok, message = await call(session, name, **args)
+
+    assert not ok
+    assert told in message
+    assert pool_lines(session) == [f"id=call-{name}-1 type=toolcall tool={name} status=fail"]
+
+
+async def test_a_compiler_that_fails_names_the_files_it_failed_at(
+    session: LiveSession, tmp_path: Path
+) -> None:
+    """It prints diagnostics when it fails, and hardly ever otherwise (003-R176, 003-A24)."""
+    (tmp_path / "work" / "main.c").write_text("x\n", encoding="utf-8")
+    fake = tmp_path / "work" / "gcc"
+    fake.write_text("#!/bin/sh\necho 'main.c:1:1: error: no'; exit 1\n", encoding="utf-8")
+    fake.chmod(0o755)
+
+    ok, message = await call(session, "bash", command="./gcc main.c")
+
+    assert (ok, message) == (False, "main.c:1:1: error: no\n[exit code 1]\n")
+    assert any("main.c file_type=c [unread]" in line for line in pool_lines(session))
+
+
+async def test_a_listing_that_fails_names_nothing(session: LiveSession) -> None:
+    """What it printed may be a complaint, and half a list looks like a whole one (003-A24)."""
+    ok, message = await call(session, "bash", command="ls a.py missing 2>/dev/null")
+
+    assert (ok, message) == (False, "a.py\n[exit code 2]\n")
+    assert len(pool_lines(session)) == 1
+
+
+async def test_the_four_context_tools_make_no_object(session: LiveSession) -> None:
+    """They change what is shown, and the chat records them (003-R101 to R107, 003-A06, PG-03)."""
+    await call(session, "bash", command="echo hello")
+    object_id = "call-bash-1"
+
+    for name in ("pin", "deactivate", "activate", "unpin"):
+        assert (await call(session, name, id=object_id)) == (True, f"{name}: {object_id}")
+    refused = await call(session, "activate", 2, id="chat:s1")
+
+    assert not refused[0]
+    assert list(session.sets.session_index) == [object_id]
+    part = toolcall_part("call-pin-1", call_id="c1", tool="pin", args={"id": object_id})
+    await session.end_turn([part])
+    assert session.chat.turns[0].assistant[0]["type"] == "contextcall"
+    assert session.chat.toolcall_refs == (object_id,)
+
+
+def test_definitions_have_both_forms() -> None:
+    """A harness hands them to its model as they are (003-R151, 003-A39)."""
+    names = ["activate", "deactivate", "pin", "unpin", "read", "write", "edit"]
+    names += ["ls", "grep", "find", "bash"]
+
+    assert [definition["name"] for definition in anthropic.tool_definitions(DEFINITIONS)] == names
+    assert [
+        definition["function"]["name"] for definition in openai.tool_definitions(DEFINITIONS)
+    ] == names
+    schema = anthropic.tool_definitions(DEFINITIONS)[0]["input_schema"]
+    assert schema["required"] == ["id"]
+    assert schema["additionalProperties"] is False

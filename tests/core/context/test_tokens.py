@@ -1,0 +1,156 @@
+"""Counting tokens: exact where the tokenizer is known, once per text, within a bound."""
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxmgr.core.context.assembly import ActiveBlock, Context, Section
+from ctxmgr.core.context.tokens import (
+    CL100K,
+    EXACT,
+    KEY_CHARS_MAX,
+    O200K,
+    UNKNOWN,
+    TokenCounter,
+    Vocabulary,
+    vocabulary,
+)
+
+PUBLISHED = (
+    ("tiktoken is great!", CL100K, 6),
+    ("antidisestablishmentarianism", CL100K, 6),
+    ("2 + 2 = 4", CL100K, 7),
+    ("お誕生日おめでとう", CL100K, 9),
+    ("お誕生日おめでとう", O200K, 8),
+    ("antidisestablishmentarianism", O200K, 6),
+)
+"""Counts that the vocabularies' publisher gives in its own guide to counting."""
+
+_LOAD_WITHOUT_NETWORK = """
+import socket, sys
+def refuse(event, arguments):
+    if event.startswith("socket."):
+        raise SystemExit(f"{event}{arguments}")
+sys.addaudithook(refuse)
+from ctxmgr.core.context.tokens import TokenCounter
+print(TokenCounter().count("hello world"))
+"""
+
+
+class Tally:
+    """A vocabulary that notes what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def count(self, text: str) -> int:
+        self.asked.append(text)
+        return len(text)
+
+    def counter(self, *, counts_max: int = 100) -> TokenCounter:
+        return TokenCounter(Vocabulary("tally", self.count), counts_max=counts_max)
+
+
+@pytest.mark.parametrize(("text", "name", "tokens"), PUBLISHED)
+def test_counts_are_those_that_the_publisher_gives(text: str, name: str, tokens: int) -> None:
+    """A count is worth something only if it is the provider's."""
+    model = {CL100K: "gpt-4", O200K: "gpt-4o"}[name]
+
+    assert TokenCounter(vocabulary(model)).count(text) == tokens
+
+
+def test_counting_reaches_for_no_network() -> None:
+    """Agents run where there is none; a vocabulary that must be fetched would stop them there."""
+    run = [sys.executable, "-c", _LOAD_WITHOUT_NETWORK]
+
+    answer = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
+
+    assert (answer.stdout.strip(), answer.returncode) == ("2", 0), answer.stderr
+
+
+@given(st.text(max_size=400))
+def test_any_text_has_a_count(text: str) -> None:
+    """Tool output is whatever a program printed; counting it may never fail a turn."""
+    counter = TokenCounter()
+
+    tokens = counter.count(text)
+
+    assert (tokens == 0) == (text == "")
+    assert tokens <= len(text.encode(errors="surrogatepass"))
+
+
+def test_a_lone_surrogate_counts_as_what_replaces_it() -> None:
+    """No provider can be sent one; the count must not be what refuses it."""
+    assert TokenCounter().count("a\ud800b") == TokenCounter().count("a?b")
+
+
+def test_marks_of_the_vocabulary_count_as_the_text_they_are() -> None:
+    """What a tool printed is text, even where it looks like a control token."""
+    assert TokenCounter().count("<|endoftext|>") > 1
+
+
+@pytest.mark.parametrize("text", ["short", "long " * KEY_CHARS_MAX])
+def test_a_text_is_counted_once(text: str) -> None:
+    """Most of a prompt was there before; counting it again each turn would cost its square."""
+    tally = Tally()
+    counter = tally.counter()
+
+    assert counter.count(text) == counter.count(text) == len(text)
+
+    assert tally.asked == [text]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """A session of a week must not keep a count for every text it ever saw."""
+    tally = Tally()
+    counter = tally.counter(counts_max=3)
+
+    for number in range(100):
+        counter.count(f"text {number}")
+
+    assert len(counter._counts) <= 6
+
+
+def test_what_is_asked_for_again_stays_remembered() -> None:
+    """The system prompt is asked for every turn, and newer texts may not push it out."""
+    tally = Tally()
+    counter = tally.counter(counts_max=3)
+
+    for number in range(50):
+        counter.count("system prompt")
+        counter.count(f"text {number}")
+
+    assert tally.asked.count("system prompt") == 1
+
+
+def test_sections_are_counted_by_themselves() -> None:
+    """A person asks which section fills the window."""
+    counter = TokenCounter()
+    block = ActiveBlock("call-1", "output of the tool\n" * 10)
+    context = Context(session_id="s1", system_prompt="Be brief.", user="Why?", active=(block,))
+
+    sections = counter.count_sections(context.blocks())
+
+    assert list(sections) == [Section.SYSTEM, Section.CHAT, Section.ACTIVE]
+    assert sections[Section.ACTIVE] == counter.count(block.text)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "bound"),
+    [
+        ("gpt-5-codex", O200K, EXACT),
+        ("openai/gpt-4o-mini", O200K, EXACT),
+        ("o3", O200K, EXACT),
+        ("gpt-4-0613", CL100K, EXACT),
+        ("claude-opus-4-5", CL100K, UNKNOWN),
+        ("gemini-3-pro-preview", CL100K, UNKNOWN),
+    ],
+)
+def test_an_unknown_tokenizer_declares_its_bound(model: str, name: str, bound: object) -> None:
+    """Whoever fills a window to the brim must know how far the count may be off."""
+    found = vocabulary(model)
+
+    assert (found.name, found.bound) == (name, bound)

@@ -1,0 +1,53 @@
+"""Runs of lines that stand in the prompt already."""
+
+from typing import Final
+
+from ctxmgr.core.economy.folding import FoldableText, TextSpan
+from ctxmgr.core.economy.repeats import VisibleLines
+
+FILE: Final = "".join(f"statement number {at} of the file\n" for at in range(12))
+
+
+def text(content: str) -> FoldableText:
+    return FoldableText.of(content, count=len)
+
+
+def showing(content: str) -> VisibleLines:
+    lines = VisibleLines()
+    lines.enter("1.0", content, text(content).lines, name="#1 read a.py")
+    return lines
+
+
+def test_a_file_read_again_refers_to_the_first_reading() -> None:
+    """The same text twice costs twice and says nothing new."""
+    again = text("new first line of it\n" + FILE)
+
+    (span,) = showing(FILE).repeats(again, tokens_min=60)
+
+    assert span == TextSpan(len("new first line of it\n"), len(again.content), "#1 read a.py")
+
+
+def test_lines_in_another_order_are_no_repeat() -> None:
+    """'As in #1' must be true of the order, too."""
+    shuffled = "".join(reversed(FILE.splitlines(keepends=True)))
+
+    assert showing(FILE).repeats(text(shuffled), tokens_min=60) == ()
+
+
+def test_lines_with_a_gap_between_them_are_no_run() -> None:
+    """What is hidden there cannot be pointed at."""
+    lines, whole = VisibleLines(), text(FILE)
+    lines.enter("1.0", FILE, [whole.lines[0], whole.lines[2]], name="#1 read")
+
+    spans = lines.repeats(text("".join(FILE.splitlines(keepends=True)[0:3])), tokens_min=60)
+
+    assert spans == ()
+
+
+def test_what_is_not_shown_any_more_is_not_referred_to() -> None:
+    """A reference must lead to something that stands there now."""
+    lines = showing(FILE)
+
+    lines.leave("1.0")
+
+    assert lines.repeats(text(FILE), tokens_min=60) == ()

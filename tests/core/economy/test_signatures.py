@@ -1,0 +1,64 @@
+"""Which lines of a source file say what is in it."""
+
+from typing import Final
+
+import pytest
+
+from ctxmgr.core.economy.folding import FoldableText, FoldLimits, fold, shown
+from ctxmgr.core.economy.signatures import signature_rows
+from ctxmgr.core.economy.visible_names import VisibleNames
+
+PYTHON: Final = '''\
+import os
+class Reader(Base):
+    """Reads."""
+    def header(self,
+               line) -> int:
+        total = 1
+        return total
+'''
+TYPESCRIPT: Final = """\
+export class Reader {
+	header(
+		line: string,
+	): void {
+		this.total = 1;
+	}
+}
+const limit = 1;
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "path", "rows"),
+    [
+        (PYTHON, "src/reader.py", {1, 3, 4}),
+        (TYPESCRIPT, "reader.ts", {0, 1, 2, 3}),
+        ("fn main()\n  print\nend\n", "x.lua", {0}),
+        (PYTHON, "notes.md", set()),
+    ],
+)
+def test_the_lines_that_open_something_are_signatures(
+    source: str, path: str, rows: set[int]
+) -> None:
+    """By the language's grammar, or else by indentation; prose has none."""
+    assert signature_rows(source, path) == rows
+
+
+def test_a_fragment_of_a_file_is_read_as_far_as_it_goes() -> None:
+    """Agents read files in pieces."""
+    fragment = "        return total\n\n" + PYTHON
+
+    assert signature_rows(fragment, "reader.py") == {3, 5, 6}
+
+
+def test_a_folded_source_keeps_its_signatures() -> None:
+    """What a file offers is what one opens it for."""
+    body = "\n".join(f"        total += {at % 90}" for at in range(200))
+    source = f"def first(x):\n{body}\n\ndef other(y):\n{body}\n"
+    rows = signature_rows(source, "a.py")
+    text = FoldableText.of(source, count=len, signatures=rows)
+
+    view = fold(text, limits=FoldLimits(tokens=40), visible=VisibleNames(), count=len)
+
+    assert shown(source, view, handle="#1").count("def ") == 2

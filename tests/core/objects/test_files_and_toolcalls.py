@@ -1,0 +1,219 @@
+"""Files and tool calls as values."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from ctxmgr.core.objects.codec import to_document
+from ctxmgr.core.objects.file import File, FileState
+from ctxmgr.core.objects.hashes import file_hash
+from ctxmgr.core.objects.sources import FilesystemSource
+from ctxmgr.core.objects.toolcall import ToolCall
+from ctxmgr.errors import Incorrect
+from tests.core.builders.values import files, texts, toolcalls
+
+SOURCE = FilesystemSource(filesystem_id="h", path="/a/main.ts")
+
+
+def _toolcall(**changes: Any) -> ToolCall:
+    given = {"toolcall_id": "call_1", "tool": "grep", "args": {"p": "x"}, "status": "ok"}
+    return ToolCall(**{**given, "chat_ref": "chat:s1", "content": "out", **changes})
+
+
+@given(files)
+def test_the_id_of_a_file_is_its_identity(file: File) -> None:
+    """003-R062, 003-R048: the id can be computed before anything is stored."""
+    assert file.object_id == file.identity_hash
+
+
+@given(texts)
+def test_a_text_file_keeps_its_text_and_counts_code_points(text: str) -> None:
+    """003-R060, 003-R069, 003-A16: one character is one, also beyond the BMP."""
+    file = File.read(SOURCE, data=text.encode())
+
+    assert (file.content, file.char_count) == (text, len(text))
+    assert file.file_hash == file.content_hash
+    assert file.state() is FileState.LIVE
+
+
+@given(texts)
+def test_a_file_that_was_read_is_the_file_of_its_text(text: str) -> None:
+    """Its text is hashed once for both, and nothing else may come of that."""
+    file = File.read(SOURCE, data=text.encode())
+
+    assert file == File(source=SOURCE, content=text, file_hash=file_hash(text.encode()))
+
+
+def test_a_byte_order_mark_stays_in_the_text() -> None:
+    """003-R060: what is stored unmodified has the hash of the file."""
+    file = File.read(SOURCE, data=b"\xef\xbb\xbfa")
+
+    assert file.content == "\ufeffa"
+    assert file.file_hash == file.content_hash
+
+
+def test_a_stub_has_never_been_read() -> None:
+    """003-R051, 003-R053, 003-R069, 003-R177: known by name, with nothing to show."""
+    stub = File.stub(SOURCE)
+
+    assert (stub.content, stub.file_hash, stub.content_hash) == (None, None, None)
+    assert (stub.char_count, stub.file_type) == (0, "ts")
+    assert stub.is_stub
+    assert stub.state() is FileState.STUB
+
+
+def test_bytes_that_are_no_text_have_a_hash_and_no_content() -> None:
+    """003-A13, 003-R053: the agent can be told that it is binary, and whether it changed."""
+    file = File.read(SOURCE, data=b"\xff\xfe\x00")
+
+    assert (file.content, file.content_hash, file.char_count) == (None, None, 0)
+    assert file.file_hash is not None
+    assert file.state() is FileState.NONTEXT
+
+
+def test_a_deletion_keeps_the_last_file_hash() -> None:
+    """003-A01, 003-R010: deleted is not unread, and the object stays the same."""
+    live = File.read(SOURCE, data=b"text")
+
+    gone = live.deleted()
+
+    assert (gone.object_id, gone.file_hash) == (live.object_id, live.file_hash)
+    assert (gone.content, gone.content_hash, gone.char_count) == (None, None, 0)
+    assert gone.state(earlier=[live]) is FileState.DELETED
+
+
+def test_a_deletion_that_was_written_twice_is_still_a_deletion() -> None:
+    """003-R124, 003-A01: two clients may notice it at once."""
+    live = File.read(SOURCE, data=b"text")
+
+    assert live.deleted().state(earlier=[live.deleted(), live]) is FileState.DELETED
+
+
+def test_a_text_that_became_binary_is_not_deleted() -> None:
+    """003-A01, 003-A13: only the same file_hash before it tells a deletion."""
+    binary = File.read(SOURCE, data=b"\xff")
+
+    assert binary.state(earlier=[File.read(SOURCE, data=b"text")]) is FileState.NONTEXT
+
+
+def test_deleting_what_was_never_text_leaves_it_as_it_was() -> None:
+    """003-A01: there is nothing in a version that could say more."""
+    binary = File.read(SOURCE, data=b"\xff")
+
+    assert binary.deleted() == binary
+    assert binary.deleted().state(earlier=[binary]) is FileState.NONTEXT
+    assert File.stub(SOURCE).deleted().state() is FileState.STUB
+
+
+def test_stored_content_may_differ_from_the_source() -> None:
+    """003-R061: file_hash follows the source, content_hash what is stored."""
+    read = File.read(SOURCE, data=b"a\r\n")
+
+    stored = File(source=SOURCE, content="a\n", file_hash=read.file_hash)
+
+    assert stored.file_hash == read.file_hash
+    assert stored.content_hash != read.content_hash
+
+
+@given(files)
+def test_the_path_of_a_file_is_in_its_source_only(file: File) -> None:
+    """003-R070, 003-R068: the payload says what, the source says where."""
+    assert file.metadata() == {"file_type": file.file_type, "char_count": file.char_count}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"content": 5}, "content must be a string, not 5"),
+        ({"content": "\ud800"}, "lone surrogate"),
+        ({"file_hash": "abc"}, "file_hash must be a SHA-256 in hex, not 'abc'"),
+        ({"file_hash": None}, "a file with content must have a file_hash"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+    """003-R031, 003-R051: bad states cannot be built."""
+    with pytest.raises(Incorrect, match=message):
+        File(**{"source": SOURCE, "content": "x", "file_hash": "a" * 64, **changes})
+
+
+@given(toolcalls)
+def test_a_tool_call_has_the_id_it_was_given_and_no_source(call: ToolCall) -> None:
+    """003-R027, 003-R030, 003-R050, 003-R064: the harness names it."""
+    document = to_document(call)
+
+    assert document["xt/id"] == call.toolcall_id
+    assert document["source"] is None
+    assert "file_hash" not in document
+
+
+def test_a_tool_call_keeps_what_was_asked_and_what_came() -> None:
+    """003-R072, 003-R073, 003-R075, 003-R076: all but the output is metadata."""
+    call = _toolcall()
+
+    assert call.content == "out"
+    expected = {"tool": "grep", "args": {"p": "x"}, "status": "ok", "chat_ref": "chat:s1"}
+    assert call.metadata() == expected
+
+
+def test_optional_fields_are_stored_only_when_given() -> None:
+    """003-R074, 003-R077, 003-A15: absent is not null, and it hashes otherwise."""
+    call = _toolcall(args_display="x in src", file_refs=("f1", "f2"))
+
+    fields = call.metadata()
+
+    assert (fields["args_display"], fields["file_refs"]) == ("x in src", ["f1", "f2"])
+    assert not {"args_display", "file_refs"} & _toolcall().metadata().keys()
+    assert call.metadata_hash != _toolcall().metadata_hash
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tool": "find"},
+        {"args": {"p": "y"}},
+        {"status": "fail"},
+        {"chat_ref": "chat:s2"},
+        {"args_display": ""},
+        {"file_refs": ()},
+    ],
+)
+def test_every_field_of_a_tool_call_counts(changes: dict[str, Any]) -> None:
+    """003-R054, 003-R072, 003-R073, 003-R074, 003-R075, 003-R076, 003-R077:
+    each is covered by metadata_hash.
+    """
+    assert _toolcall(**changes).metadata_hash != _toolcall().metadata_hash
+
+
+def test_arguments_changed_later_do_not_change_the_tool_call() -> None:
+    """003-R071: a tool may take its arguments apart after they were recorded."""
+    args: dict[str, Any] = {"paths": ["a"]}
+    call = _toolcall(args=args)
+
+    args["paths"].append("b")
+
+    assert call.args == {"paths": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"toolcall_id": ""}, "an object id .* must be a non-empty string"),
+        ({"toolcall_id": "ctxmgr/x"}, "are reserved"),
+        ({"tool": ""}, "tool must be a string of 1 to 200 bytes, not ''"),
+        ({"tool": "é" * 101}, "tool must be a string of 1 to 200 bytes"),
+        ({"chat_ref": None}, "chat_ref must be a string, not None"),
+        ({"args": ["x"]}, "args must be a map, not"),
+        ({"args": {"x": float("nan")}}, "args: nan cannot be represented in JSON"),
+        ({"args": {"x": (1,)}}, "args: a tuple cannot be stored"),
+        ({"status": "error"}, "status must be ok or fail, not 'error'"),
+        ({"content": b"out"}, "content must be a string, not b'out'"),
+        ({"args_display": 3}, "args_display must be a string, not 3"),
+        ({"file_refs": ["f"]}, "file_refs must be a tuple of ids"),
+        ({"file_refs": ("f", "f")}, "file_refs contains an id twice"),
+    ],
+)
+def test_a_tool_call_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+    """003-R073, 003-R075: what comes from outside is checked where it comes in."""
+    with pytest.raises(Incorrect, match=message):
+        _toolcall(**changes)

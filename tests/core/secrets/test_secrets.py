@@ -1,0 +1,151 @@
+"""Secrets: found and masked, alike every time, in time, and nothing else with them."""
+
+import random
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxmgr.core.secrets.known_forms import FORMS
+from ctxmgr.core.secrets.masking import Masker, Secrets, mask
+from tests.components import ROOT
+from tests.core.builders.secret_corpus import ALNUM, CODE, drawn, harmless, private_key, secrets
+
+CORPUS = tuple(secrets(random.Random(7)))
+HARMLESS = tuple(harmless(random.Random(8)))
+SHOWS_SECRETS = "secrets.md"
+"""The page whose examples are masked."""
+
+GITHUB = "gh" + "p_" + drawn(random.Random(9), ALNUM, 36)
+
+
+def test_at_least_98_of_100_made_up_secrets_are_masked() -> None:
+    """The recall that the documents state, over every kind and every place of the corpus."""
+    missed = [(kind, text) for kind, text, secret in CORPUS if secret in mask(text).text]
+
+    assert len(CORPUS) >= 220
+    assert len(missed) <= 0.02 * len(CORPUS), missed
+
+
+def test_a_masked_secret_is_gone_to_the_last_character() -> None:
+    """Half a key shown is half a key less to guess."""
+    for kind, text, secret in CORPUS:
+        shown = mask(text).text
+        left = [at for at in range(0, len(secret) - 12, 6) if secret[at : at + 12] in shown]
+
+        assert not left or secret in shown, (kind, shown)
+
+
+def test_nothing_in_the_harmless_corpus_is_masked() -> None:
+    """Hashes, UUIDs, lock files and images are what an agent works with."""
+    alarms = [(what, mask(text).found) for what, text in HARMLESS if mask(text).found]
+
+    assert len(HARMLESS) >= 200
+    assert alarms == []
+
+
+@pytest.mark.parametrize("folder", ["ctxmgr", "docs"])
+def test_our_own_sources_hold_no_secret(folder: str) -> None:
+    """A large harmless text that was not written for this test."""
+    paths = [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")]
+    masked = {path.name: mask(path.read_text(encoding="utf-8")).found for path in paths}
+
+    assert [name for name in masked if masked[name] and name != SHOWS_SECRETS] == []
+    assert len(masked) > 10
+
+
+def test_kinds_are_distinguished() -> None:
+    """The agent learns what was there, and which detector to thank or to blame."""
+    correct: Counter[bool] = Counter()
+    for kind, text, secret in CORPUS:
+        if secret not in mask(text).text:
+            correct[mask(text).found[0].kind == kind] += 1
+
+    assert correct[True] / correct.total() >= 0.98
+
+
+def test_a_placeholder_is_the_same_wherever_the_secret_occurs() -> None:
+    """The same bytes every time keep the prompt's prefix; two secrets stay two."""
+    one = mask(f"a={GITHUB}").found[0].placeholder
+    two = mask(f"{{'b': '{GITHUB}'}}").found[0].placeholder
+    other = mask(GITHUB[:-1] + "Z").found[0].placeholder
+
+    assert re.fullmatch(r"\[secret:github-token:[0-9a-f]{6}\]", one)
+    assert one == two != other
+
+
+def test_what_is_around_a_secret_stays() -> None:
+    """The agent still sees the command, the name of the setting and the host."""
+    masked = mask(f"$ env\nHOME=/root\nGH={GITHUB}\nPATH=/bin\n")
+
+    assert masked.text == f"$ env\nHOME=/root\nGH={masked.found[0].placeholder}\nPATH=/bin\n"
+
+
+def test_a_key_makes_fingerprints_that_cannot_be_guessed_at() -> None:
+    """Six digits of a plain hash would confirm a guessed password to any reader of the prompt."""
+    plain = mask('password = "hunter22!"').text
+
+    assert mask('password = "hunter22!"', key=b"of this store").text != plain
+
+
+@given(
+    st.lists(st.sampled_from([*(text for _, text, _ in CORPUS), *CODE, " ", "=", ":", '"', "@"]))
+)
+def test_masking_twice_changes_nothing(parts: list[str]) -> None:
+    """What was masked when it was stored is masked again when it is shown."""
+    once = mask("".join(parts)).text
+
+    assert mask(once).text == once
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_masked(text: str) -> None:
+    """Tool output is whatever a program printed."""
+    masked = mask(text)
+
+    assert masked.text == text or masked.found
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *sorted({form.hints[0] + "a1" for form in FORMS}),
+        *(
+            "password=",
+            "token: a1",
+            "://a:b",
+            "eyJa.",
+            "-----BEGIN PRIVATE KEY-----",
+            "A",
+            "api_key",
+        ),
+    ],
+)
+def test_a_text_made_to_be_slow_is_read_in_time(unit: str) -> None:
+    """An expression that goes back over what it has read would not come back within the limit."""
+    text = unit * (400_000 // len(unit))
+
+    masked = mask(text)
+
+    assert masked.text == text or masked.found
+
+
+def test_a_policy_says_what_is_masked_where() -> None:
+    """Safe by default: shown masked, stored whole."""
+    default, dropping, showing = Masker(), Masker(Secrets.DROP), Masker(Secrets.SHOW)
+
+    assert GITHUB not in default.shown(GITHUB)
+    assert default.stored(GITHUB) == GITHUB
+    assert dropping.stored(GITHUB) == dropping.shown(GITHUB) == default.shown(GITHUB)
+    assert showing.shown(GITHUB) == showing.stored(GITHUB) == GITHUB
+
+
+def test_a_key_block_that_was_cut_is_masked_as_far_as_it_goes() -> None:
+    """Long output is cut, and the beginning of a private key is most of what is secret in it."""
+    cut = private_key(random.Random(3), "RSA ")[:300]
+
+    masked = mask(f"{cut}\n... 20 more lines\n")
+
+    assert masked.text == f"{masked.found[0].placeholder}\n... 20 more lines\n"

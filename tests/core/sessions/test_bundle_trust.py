@@ -1,0 +1,355 @@
+"""A bundle is data from anywhere: importing one changes nothing but its own session."""
+
+import gzip
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ctxmgr
+from ctxmgr import (
+    AsOf,
+    BundleDamaged,
+    Incorrect,
+    Put,
+    SessionRecord,
+    Store,
+    from_document,
+    to_document,
+)
+from ctxmgr.core.sessions.bundle import Bundle, BundledWrite, BundleWriter
+from ctxmgr.core.sessions.bundle_io import export_session, import_session
+
+Documents = list[tuple[int, dict[str, Any], int]]
+"""Sequence, document and valid time of each version that a bundle holds."""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text("first\n", encoding="utf-8")
+    (folder / "b.txt").write_text("never read\n", encoding="utf-8")
+    return folder
+
+
+def connecting(url: str, project: Path) -> Any:
+    mounts = [{"agentPrefix": "/w", "canonicalPrefix": str(project), "filesystemId": "disk"}]
+    return ctxmgr.connect(url, mounts=mounts, filesystem_id="box", tracking=False)
+
+
+async def work(url: str, project: Path, session_id: str, *, texts: tuple[str, ...]) -> None:
+    """A session that reads a file, which changes between its turns."""
+    async with connecting(url, project) as client:
+        session = await client.start(session_id, system_prompt="Be careful.")
+        for number, text in enumerate(texts):
+            (project / "a.txt").write_text(text, encoding="utf-8")
+            await session.render(f"turn {number}")
+            await session.read("/w/a.txt")
+            await session.record(
+                f"{session_id}-{number}",
+                tool="bash",
+                args={"command": "ls"},
+                output="b.txt\n",
+                directory="/w",
+            )
+            await session.end_turn("Done.")
+        await client.pause(session_id)
+
+
+async def bundle_of(url: str, project: Path, session_id: str) -> bytes:
+    async with connecting(url, project) as client:
+        data, _ = await export_session(client.store, session_id)
+        return data
+
+
+async def seen_by(store: Store, session_id: str) -> Any:
+    """Everything that a session and its objects are now, and were at any valid time."""
+    record = await store.get(f"session:{session_id}")
+    assert record is not None
+    kinds = ("session", "chat", "system_prompt", "lifecycle", "fork", "run")
+    own = [f"{kind}:{session_id}" for kind in kinds]
+    own += [f"turn:{session_id}:{number}" for number in range(1, 6)]
+    seen: dict[Any, Any] = {}
+    for object_id in own:
+        page = await store.history(object_id, corrections=True)
+        seen[object_id] = [(entry.valid_time, entry.document) for entry in page.entries]
+    for object_id in record.document["session_index"]:
+        now = await store.get(object_id)
+        assert now is not None
+        seen[object_id] = now.document
+        for moment in {now.valid_time, record.valid_time}:
+            then = await store.get(object_id, as_of=AsOf(valid_time=moment))
+            seen[object_id, moment] = then and then.document
+    return seen
+
+
+def altered(data: bytes, change: Callable[[Documents], Documents]) -> bytes:
+    """Return the bundle with other documents, and hashes that fit them."""
+    bundle = Bundle.from_bytes(gzip.decompress(data))
+    versions = [
+        (transaction.sequence, dict(write.document), write.valid_from)
+        for transaction in bundle.transactions()
+        for write in transaction.writes
+    ]
+    writer = BundleWriter()
+    by_id: dict[str, list[tuple[int, BundledWrite]]] = {}
+    for sequence, document, valid_from in change(versions):
+        write = BundledWrite(document=document, valid_from=valid_from)
+        by_id.setdefault(document["xt/id"], []).append((sequence, write))
+    for writes in by_id.values():
+        writer.add(sorted(writes, key=lambda entry: entry[0]))
+    packed, _ = writer.to_bytes(bundle.session_id)
+    return gzip.compress(packed)
+
+
+def adding(*documents: dict[str, Any], valid_from: int = 4_000_000_000_000) -> Any:
+    def change(versions: Documents) -> Documents:
+        return [*versions, *((10**6, document, valid_from) for document in documents)]
+
+    return change
+
+
+HOSTILE = {
+    "orders of a run": {"xt/id": "run:guest", "type": "run", "sandbox": "host", "workspace": "/"},
+    "orders of another session": {"xt/id": "run:mine", "type": "run", "sandbox": "host"},
+    "a turn of another session": {
+        "xt/id": "turn:mine:1",
+        "type": "turn",
+        "session": "mine",
+        "n": 1,
+    },
+    "a fork of another session": {"xt/id": "fork:mine", "type": "fork", "parent": "x", "turn": 1},
+    "a lifecycle of another": {"xt/id": "lifecycle:mine", "type": "lifecycle", "state": "paused"},
+    "a parent it does not hold": {
+        "xt/id": "fork:guest",
+        "type": "fork",
+        "session": "guest",
+        "parent": "mine",
+        "turn": 1,
+    },
+    "a turn that never was": {
+        "xt/id": "turn:guest:99",
+        "type": "turn",
+        "session": "guest",
+        "n": 99,
+    },
+    "any other kind": {"xt/id": "note", "type": "note"},
+}
+
+
+@pytest.mark.parametrize("document", HOSTILE.values(), ids=HOSTILE)
+async def test_only_what_an_export_holds_is_accepted(
+    tmp_path: Path, project: Path, document: dict[str, Any]
+) -> None:
+    """A document that an export never writes could decide where commands run or who sees what."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    await work(ours, project, "mine", texts=("one\n", "two\n"))
+    await work(theirs, project, "guest", texts=("three\n",))
+    hostile = altered(await bundle_of(theirs, project, "guest"), adding(document))
+
+    async with connecting(ours, project) as client:
+        before = await client.store.status()
+        with pytest.raises(BundleDamaged):
+            await import_session(client.store, hostile)
+
+        assert (await client.store.status()).sequence == before.sequence
+
+
+async def test_an_index_names_nothing_of_another_session(tmp_path: Path, project: Path) -> None:
+    """Whoever may read the imported session would read the other's calls through it."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    await work(ours, project, "mine", texts=("one\n",))
+    await work(theirs, project, "guest", texts=("three\n",))
+
+    def name_it(versions: Documents) -> Documents:
+        return [
+            (sequence, _wider(document) if document["xt/id"] == "session:guest" else document, time)
+            for sequence, document, time in versions
+        ]
+
+    hostile = altered(await bundle_of(theirs, project, "guest"), name_it)
+
+    async with connecting(ours, project) as client:
+        with pytest.raises(BundleDamaged, match="mine-0"):
+            await import_session(client.store, hostile)
+
+
+async def test_a_tool_call_that_is_there_is_not_replaced(tmp_path: Path, project: Path) -> None:
+    """A tool call has one version; another one of that id is another call."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    await work(theirs, project, "guest", texts=("three\n",))
+    data = await bundle_of(theirs, project, "guest")
+    async with connecting(ours, project) as client:
+        session = await client.start("other", system_prompt="Hello.")
+        await session.record("guest-0", tool="bash", args={}, output="mine")
+        before = await client.store.get("guest-0")
+
+        with pytest.raises(Incorrect, match="another guest-0"):
+            await import_session(client.store, data)
+
+        assert await client.store.get("guest-0") == before
+
+
+async def test_valid_times_survive_an_import_into_an_empty_store(
+    tmp_path: Path, project: Path
+) -> None:
+    """What was true at ten o'clock is still asked on the other machine."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    await work(theirs, project, "guest", texts=("one\n", "two\n", "three\n"))
+    data = await bundle_of(theirs, project, "guest")
+
+    async with connecting(theirs, project) as there, connecting(ours, project) as here:
+        await import_session(here.store, data)
+        record = await there.store.get("session:guest")
+        assert record is not None
+        for object_id in record.document["session_index"]:
+            then = (await there.store.history(object_id)).entries
+            now = (await here.store.history(object_id)).entries
+            assert [(e.valid_time, e.document) for e in now] == [
+                (e.valid_time, e.document) for e in then
+            ]
+
+
+async def test_a_file_that_was_read_does_not_become_a_stub(tmp_path: Path, project: Path) -> None:
+    """A stub says that nobody has read the file; this store has."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    async with connecting(ours, project) as client:
+        session = await client.start("mine", system_prompt="Hello.")
+        file = await session.read("/w/b.txt")
+    await work(theirs, project, "guest", texts=("three\n",))  # which only lists b.txt
+
+    async with connecting(ours, project) as client:
+        before = await client.store.get(file.object_id)
+        await import_session(client.store, await bundle_of(theirs, project, "guest"))
+
+        after = await client.store.get(file.object_id)
+        assert before is not None
+        assert after is not None
+        assert after.document == before.document
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    mine=st.lists(st.sampled_from(["one\n", "two\n", "three\n"]), min_size=1, max_size=3),
+    guest=st.lists(st.sampled_from(["one\n", "two\n", "four\n"]), min_size=1, max_size=3),
+    mine_first=st.booleans(),
+    ahead_ms=st.sampled_from([0, 10**9]),
+)
+async def test_no_other_session_changes(
+    mine: list[str],
+    guest: list[str],
+    mine_first: bool,  # noqa: FBT001 (drawn)
+    ahead_ms: int,
+) -> None:
+    """Two stores know the same files; a bundle of one changes no session of the other."""
+    with TemporaryDirectory() as folder:
+        await check_others_stay(
+            f"sqlite:///{folder}/ours.db",
+            Path(folder),
+            mine=mine,
+            guest=guest,
+            mine_first=mine_first,
+            ahead_ms=ahead_ms,
+        )
+
+
+@pytest.mark.xtdb
+@pytest.mark.parametrize("mine_first", [True, False])
+@pytest.mark.parametrize("ahead_ms", [0, 10**9])
+async def test_no_other_session_changes_on_xtdb(
+    xtdb_url: str,
+    tmp_path: Path,
+    mine_first: bool,  # noqa: FBT001 (drawn)
+    ahead_ms: int,
+) -> None:
+    """The same on the other store."""
+    await check_others_stay(
+        xtdb_url,
+        tmp_path,
+        mine=["one\n", "two\n"],
+        guest=["two\n", "four\n", "one\n"],
+        mine_first=mine_first,
+        ahead_ms=ahead_ms,
+    )
+
+
+async def check_others_stay(
+    ours: str,
+    folder: Path,
+    *,
+    mine: list[str],
+    guest: list[str],
+    mine_first: bool,
+    ahead_ms: int,
+) -> None:
+    """Import a bundle into a store that knows its files; a forged time makes nothing the newest."""
+    (folder / "b.txt").write_text("never read\n", encoding="utf-8")
+    theirs, unique = f"sqlite:///{folder}/theirs.db", uuid.uuid4().hex[:8]
+    host, visitor = f"mine-{unique}", f"guest-{unique}"
+    order = [(ours, host, mine), (theirs, visitor, guest)]
+    for url, session_id, texts in order if mine_first else reversed(order):
+        await work(url, folder, session_id, texts=tuple(texts))
+    data = await bundle_of(theirs, folder, visitor)
+    if ahead_ms:
+        data = altered(data, lambda versions: [(s, d, v + ahead_ms) for s, d, v in versions])
+
+    async with connecting(ours, folder) as client:
+        turns = range(1, len(mine) + 1)
+        before = await seen_by(client.store, host)
+        prompts = [(await client.prompt_as_of(host, turn=turn)).text() for turn in turns]
+
+        assert await import_session(client.store, data) == visitor
+
+        assert await seen_by(client.store, host) == before
+        assert [(await client.prompt_as_of(host, turn=n)).text() for n in turns] == prompts
+        for turn in range(1, len(guest) + 1):  # each is rebuilt and compared with its hash
+            await client.prompt_as_of(visitor, turn=turn)
+        assert await import_session(client.store, data) == visitor  # again: nothing is left to do
+
+
+async def test_an_interrupted_import_is_finished_by_another(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first one stored is not taken for another's knowledge of the files."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    await work(theirs, project, "guest", texts=("one\n", "two\n", "three\n"))
+    data = await bundle_of(theirs, project, "guest")
+
+    async with connecting(ours, project) as client:
+        commit, left = client.store.commit, 4
+
+        async def failing(operations: list[Put], **options: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise OSError("the machine was turned off")
+            return await commit(operations, **options)
+
+        monkeypatch.setattr(client.store, "commit", failing)
+        with pytest.raises(OSError, match="turned off"):
+            await import_session(client.store, data)
+        monkeypatch.undo()
+        await import_session(client.store, data)
+
+        async with connecting(theirs, project) as there:
+            record = await there.store.get("session:guest")
+            assert record is not None
+            for object_id in record.document["session_index"]:
+                then = (await there.store.history(object_id)).entries
+                now = (await client.store.history(object_id)).entries
+                assert [(e.valid_time, e.document) for e in now] == [
+                    (e.valid_time, e.document) for e in then
+                ]
+
+
+def _wider(document: dict[str, Any]) -> dict[str, Any]:
+    record = from_document(document)
+    assert isinstance(record, SessionRecord)
+    return to_document(replace(record, session_index=(*record.session_index, "mine-0")))

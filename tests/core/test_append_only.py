@@ -1,0 +1,58 @@
+"""Values that grow at their end."""
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxmgr.core.append_only import AppendOnly, Rope
+from tests.core.builders.values import texts
+
+
+@given(st.lists(texts), st.lists(texts), st.lists(texts))
+def test_two_that_grow_from_one_are_apart(
+    first: list[str], second: list[str], third: list[str]
+) -> None:
+    """003-R125: shared memory is never shared state."""
+    base = AppendOnly(first)
+
+    one, other = base.add(second), base.add(third)
+
+    assert (list(base), list(one), list(other)) == (first, first + second, first + third)
+    assert one == AppendOnly(first + second)
+    assert one[len(first) :] == second
+
+
+def test_a_place_beyond_the_end_is_none() -> None:
+    """003-R125: what a longer one added is not to be seen in the shorter."""
+    base = AppendOnly(["a"])
+    base.add(["b"])
+
+    assert (base[-1], base[0], "b" in base) == ("a", "a", False)
+    with pytest.raises(IndexError):
+        base[1]
+
+
+@given(st.lists(texts), texts)
+def test_a_rope_is_its_text_and_hash(pieces: list[str], more: str) -> None:
+    """PG-09: growing is a shortcut, not another text."""
+    rope = Rope()
+    for piece in pieces:
+        rope = rope.append(piece)
+
+    rope.append(more)
+
+    text = "".join(pieces)
+    assert (rope.text, "".join(rope.parts)) == (text, text)
+    assert rope.hash == hashlib.sha256(text.encode()).hexdigest()
+    assert (rope == Rope(pieces), bool(rope)) == (True, bool(text))
+
+
+def test_a_long_rope_lies_in_few_parts() -> None:
+    """003-R137: joining a chat of ten thousand messages is little more than one copy."""
+    rope = Rope()
+    for number in range(2_000):
+        rope = rope.append(f"message {number}\n" * (number % 7))
+
+    assert len(rope.parts) <= 20

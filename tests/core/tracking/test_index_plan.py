@@ -1,0 +1,149 @@
+"""The laws of planning: what an observation means, whatever is stored."""
+
+from typing import Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxmgr.core.files.outcomes import MissingFile, Refusal, RefusedFile, Unreachable, Unread
+from ctxmgr.core.objects.codec import from_document, to_document
+from ctxmgr.core.objects.file import File, FileState
+from ctxmgr.core.objects.sources import FilesystemSource
+from ctxmgr.core.store.contract import Match, Put, Version
+from ctxmgr.core.tracking.index_plan import (
+    IndexPlan,
+    IndexResult,
+    Observation,
+    ObservationTime,
+    plan,
+)
+
+SOURCE: Final = FilesystemSource(filesystem_id="host", path="/project/a.py")
+MOMENT: Final = ObservationTime(now=100, last_transaction=90)
+OBJECT_ID: Final = File.stub(SOURCE).object_id
+
+bytes_read = st.sampled_from([b"one", b"two", b"", b"\xff"])
+unread: st.SearchStrategy[Unread | None] = st.sampled_from(
+    [None, MissingFile("gone"), RefusedFile(Refusal.TOO_LARGE, "large"), Unreachable("who knows")]
+)
+mtimes = st.none() | st.integers(0, 120).map(lambda instant: instant * 1_000_000)
+observations = st.builds(
+    lambda data, mtime: observed(file=File.read(SOURCE, data=data), mtime_ns=mtime),
+    bytes_read,
+    mtimes,
+) | st.builds(lambda reason, mtime: observed(unread=reason, mtime_ns=mtime), unread, mtimes)
+files = (
+    st.just(File.stub(SOURCE))
+    | bytes_read.map(lambda data: File.read(SOURCE, data=data))
+    | bytes_read.map(lambda data: File.read(SOURCE, data=data).deleted())
+)
+
+
+def observed(
+    *, file: File | None = None, unread: Unread | None = None, mtime_ns: int | None = None
+) -> Observation:
+    return Observation(
+        source=SOURCE, object_id=OBJECT_ID, file=file, mtime_ns=mtime_ns, unread=unread
+    )
+
+
+def version(file: File, valid_time: int, *, token: str | None = "t") -> Version:
+    document = to_document(file)
+    return Version(object_id=OBJECT_ID, document=document, valid_time=valid_time, token=token)
+
+
+versions = st.none() | st.builds(version, files, st.integers(0, 95))
+
+
+def planned(observation: Observation, before: Version | None) -> IndexPlan:
+    stored = {} if before is None else {OBJECT_ID: before}
+    return plan([observation], stored=stored, moment=MOMENT)
+
+
+@given(observations, versions)
+def test_only_what_is_unchanged_writes_nothing(
+    observation: Observation, before: Version | None
+) -> None:
+    """003-R169 to 003-R172, 003-R178: the result says whether there is a new version."""
+    made = planned(observation, before)
+
+    (outcome,) = made.outcomes
+    assert (outcome.result is IndexResult.UNCHANGED) == (made.operations == ())
+    assert (outcome.result is IndexResult.CREATED) == (before is None and made.operations != ())
+
+
+@given(observations, versions)
+def test_observing_the_same_again_changes_nothing(
+    observation: Observation, before: Version | None
+) -> None:
+    """003-R171, 003-A02: a plan that was carried out leaves nothing to plan."""
+    first = planned(observation, before)
+    file = first.outcomes[0].file
+    after = None if file is None else version(file, 97)
+
+    assert planned(observation, after).operations == ()
+
+
+@given(observations, versions)
+def test_every_put_is_guarded_and_after_the_version_it_replaces(
+    observation: Observation, before: Version | None
+) -> None:
+    """003-A34: nothing hides behind an older version, and no newer one is overtaken."""
+    made = planned(observation, before)
+
+    if made.operations:
+        guard, put = made.operations
+        assert isinstance(put, Put)
+        assert guard == Match(OBJECT_ID, before and before.token)
+        if before is not None and put.valid_from is not None:
+            assert before.valid_time < put.valid_from <= MOMENT.now
+        if before is not None and put.valid_from is None:
+            assert made.not_before == before.valid_time
+
+
+@given(observations, versions)
+def test_what_is_planned_is_an_object_with_its_hashes(
+    observation: Observation, before: Version | None
+) -> None:
+    """003-R165: discovery and indexing give one identity, and every hash is right."""
+    made = planned(observation, before)
+
+    puts = [operation for operation in made.operations if isinstance(operation, Put)]
+    assert [from_document(put.document) for put in puts] == [source.file for source in made.written]
+    assert all(outcome.object_id == OBJECT_ID for outcome in made.outcomes)
+
+
+@given(observations, versions)
+def test_only_a_confirmed_deletion_takes_a_text_away(
+    observation: Observation, before: Version | None
+) -> None:
+    """003-A12, 003-R117, 003-R118: whatever else goes wrong, the latest version stays."""
+    made = planned(observation, before)
+
+    file = made.outcomes[0].file
+    had_text = before is not None and before.document["content"] is not None
+    if had_text and file is not None and file.content is None and observation.file is None:
+        assert isinstance(observation.unread, MissingFile)
+        assert made.outcomes[0].state is FileState.DELETED
+        assert before is not None
+        assert file.file_hash == before.document["file_hash"]
+
+
+def test_a_version_of_another_program_is_followed_without_a_guard() -> None:
+    """It has no token to be guarded by, so the store's own time is taken."""
+    before = version(File.stub(SOURCE), 5, token=None)
+
+    made = planned(observed(file=File.read(SOURCE, data=b"x"), mtime_ns=10_000_000), before)
+
+    (put,) = made.operations
+    assert isinstance(put, Put)
+    assert put.valid_from is None
+
+
+def test_of_two_sights_of_one_file_the_later_counts() -> None:
+    """An id is put once in a transaction."""
+    both = [observed(file=File.read(SOURCE, data=data)) for data in (b"one", b"two")]
+
+    made = plan(both, stored={}, moment=MOMENT)
+
+    assert [outcome.file and outcome.file.content for outcome in made.outcomes] == ["two"]

@@ -1,0 +1,151 @@
+"""Which folders are watched for which files."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ctxmgr.core.tracking.folder_watches import OnChange, OnOverflow
+from ctxmgr.core.tracking.watched_files import WatchedFiles
+
+WITHIN_SECONDS = 20
+
+
+class ReportedPaths:
+    """The paths that were reported as changed."""
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+        self._news = threading.Condition()
+
+    def __call__(self, paths: list[str]) -> None:
+        with self._news:
+            self._paths.update(paths)
+            self._news.notify_all()
+
+    def of(self, path: Path) -> bool:
+        """Wait until the path is reported."""
+        with self._news:
+            return self._news.wait_for(lambda: str(path) in self._paths, WITHIN_SECONDS)
+
+
+class Recorded:
+    """Folder watches that only note what is watched."""
+
+    def __init__(self, on_change: OnChange, on_overflow: OnOverflow) -> None:
+        self.folders: set[str] = set()
+
+    def add(self, folder: str) -> None:
+        self.folders.add(folder)
+
+    def remove(self, folder: str) -> None:
+        self.folders.discard(folder)
+
+    def close(self) -> None:
+        self.folders.clear()
+
+
+@pytest.fixture
+def reported() -> ReportedPaths:
+    return ReportedPaths()
+
+
+@pytest.fixture
+def watched(reported: ReportedPaths) -> Iterator[WatchedFiles]:
+    opened = WatchedFiles(reported, poll_seconds=1)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def recorded() -> Iterator[Callable[[], tuple[WatchedFiles, Recorded]]]:
+    opened: list[WatchedFiles] = []
+
+    def make() -> tuple[WatchedFiles, Recorded]:
+        folders = Recorded(lambda *_: None, lambda: None)
+        opened.append(
+            WatchedFiles(ReportedPaths(), poll_seconds=1, open_watches=lambda *_: folders)
+        )
+        return opened[-1], folders
+
+    yield make
+    for file in opened:
+        file.close()
+
+
+def test_one_watch_serves_all_files_of_a_folder(
+    recorded: Callable[[], tuple[WatchedFiles, Recorded]],
+) -> None:
+    """003-R183: systems have few watches, and sessions have many files."""
+    watched, folders = recorded()
+
+    for number in range(100):
+        watched.add(f"/project/src/{number}.py", root="/project")
+
+    assert folders.folders == {"/project", "/project/src"}
+
+
+def test_mounts_inside_mounts_have_roots_of_their_own(
+    recorded: Callable[[], tuple[WatchedFiles, Recorded]],
+) -> None:
+    """003-R183: nothing above a mount is watched in its name."""
+    watched, folders = recorded()
+
+    watched.add("/data/cache/a.bin", root="/data/cache")
+    watched.add("/data/cache/deep/b.bin", root="/data")
+
+    assert folders.folders == {"/data/cache", "/data/cache/deep"}
+
+
+def test_a_mount_that_is_one_file_is_watched_by_its_folder(
+    reported: ReportedPaths, watched: WatchedFiles, tmp_path: Path
+) -> None:
+    """003-R183: containers mount single settings files."""
+    file = tmp_path / "settings.toml"
+    watched.add(str(file), root=str(file))
+
+    file.write_text("x = 1", encoding="utf-8")
+
+    assert reported.of(file)
+
+
+def test_without_a_sandbox_the_whole_disk_is_the_root(
+    reported: ReportedPaths, watched: WatchedFiles, tmp_path: Path
+) -> None:
+    """003-A36: paths as they are, read and watched."""
+    file = tmp_path / "a.py"
+    watched.add(str(file), root="/")
+
+    file.write_text("x = 1", encoding="utf-8")
+
+    assert reported.of(file)
+
+
+def test_a_folder_that_does_not_exist_yet_is_watched_once_it_does(
+    reported: ReportedPaths, watched: WatchedFiles, tmp_path: Path
+) -> None:
+    """003-R186: a resumed session knows files of a branch that is not checked out."""
+    file = tmp_path / "later" / "deep" / "a.py"
+    watched.add(str(file), root=str(tmp_path))
+    file.parent.mkdir(parents=True)
+    assert reported.of(file)
+
+    reported._paths.clear()
+    file.write_text("x = 1", encoding="utf-8")
+
+    assert reported.of(file)
+
+
+def test_other_files_are_not_reported(
+    reported: ReportedPaths, watched: WatchedFiles, tmp_path: Path
+) -> None:
+    """003-R186: a busy folder costs nothing but the look at a name."""
+    file, other = tmp_path / "a.py", tmp_path / "b.py"
+    watched.add(str(file), root=str(tmp_path))
+
+    other.write_text("x = 1", encoding="utf-8")
+    file.write_text("x = 1", encoding="utf-8")
+
+    assert reported.of(file)
+    assert str(other) not in reported._paths

@@ -1,0 +1,56 @@
+"""The scripted model: it knows what it is shown, and nothing else."""
+
+import pytest
+
+from ctxmgr.core.model import AnswerDone, AnswerPart, Request, Stop
+from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.harness.scripted_model import ScriptedModel, ScriptedPrompt, ScriptedReply, call
+
+POOL = (
+    "id=f1 type=file path=/workspace/lib/sum.sh file_type=sh [unread]\n"
+    "id=c1 type=toolcall tool=bash status=fail\n"
+    "id=c2 type=toolcall tool=bash status=fail\n"
+)
+
+
+def prompt(text: str) -> dict[str, object]:
+    shown = [{"type": "text", "text": text}]
+    return {"system": shown, "messages": [{"role": "user", "content": []}]}
+
+
+async def asked(model: ScriptedModel, text: str = "") -> list[AnswerPart]:
+    request = Request(payload=prompt(text), purpose="turn")
+    return [piece async for piece in model.stream(request)]
+
+
+def test_ids_are_found_in_the_prompt_alone() -> None:
+    """A script that knew ids would prove nothing about what the prompt shows (003-R190)."""
+    seen = ScriptedPrompt(prompt(f"{POOL}\nACTIVE_CONTENT id=f1\necho\n"))
+
+    assert seen.file("lib/sum.sh") == "f1"
+    assert seen.call("bash", status="fail") == "c2"
+    assert seen.shows("f1")
+    assert not seen.shows("c1")
+    with pytest.raises(NotFound, match="a file missing"):
+        seen.file("missing.sh")
+
+
+async def test_an_answer_asks_for_tools_or_ends_the_work() -> None:
+    """The loop stops when no tool is called."""
+    model = ScriptedModel(
+        "m", [ScriptedReply("Look.", (call("ls", path="."),)), ScriptedReply("Done.")]
+    )
+
+    first, last = [(await asked(model))[-1] for _ in range(2)]
+
+    assert isinstance(first, AnswerDone)
+    assert isinstance(last, AnswerDone)
+    assert (first.stop, last.stop) == (Stop.TOOLS, Stop.DONE)
+    assert first.reply["content"][1]["input"] == {"path": "."}
+    assert len(model.received) == 2
+
+
+async def test_a_script_that_is_over_says_so() -> None:
+    """Whoever changes a task without its script is told, and does not wait."""
+    with pytest.raises(Incorrect, match="0 answers"):
+        await asked(ScriptedModel("m", []))

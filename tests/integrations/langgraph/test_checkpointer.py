@@ -1,0 +1,119 @@
+"""LangGraph's checkpointer on a store: its own conformance suite, and graphs that use it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, interrupt
+
+from ctxmgr import Incorrect, Query, Store, open_store
+from ctxmgr.integrations.document_kinds import KINDS, LANGGRAPH_CHECKPOINT
+from ctxmgr.integrations.langgraph.checkpointer import Checkpointer
+
+
+class State(TypedDict):
+    said: Annotated[list[str], lambda old, new: old + new]
+
+
+def graph(checkpointer: Checkpointer) -> Any:
+    """Return a graph of two steps, each of which adds its name."""
+    builder = StateGraph(State)
+    builder.add_node("first", lambda state: {"said": [f"first {len(state['said'])}"]})
+    builder.add_node("second", lambda state: {"said": [f"second {len(state['said'])}"]})
+    builder.add_edge(START, "first")
+    builder.add_edge("first", "second")
+    builder.add_edge("second", END)
+    return builder.compile(checkpointer=checkpointer)
+
+
+def thread(name: str) -> dict[str, Any]:
+    return {"configurable": {"thread_id": name}}
+
+
+async def test_it_passes_langgraphs_own_conformance_suite(store_url: str) -> None:
+    """Put, writes, get, list and deletion of threads, as LangGraph tests its own checkpointers."""
+
+    @checkpointer_test(name="ctxmgr")
+    async def registered() -> AsyncIterator[Checkpointer]:
+        async with await open_store(store_url, kinds=KINDS) as store:
+            yield Checkpointer(store)
+
+    report = await validate(registered)
+
+    assert [result.failures for result in report.results.values() if result.failures] == []
+    assert report.passed_all_base()
+
+
+async def test_a_thread_continues_and_is_separate_from_others(store: Store, name: str) -> None:
+    """A second process has the state of the first; another thread starts empty."""
+    await graph(Checkpointer(store)).ainvoke({"said": ["hello"]}, thread(name))
+
+    again = await graph(Checkpointer(store)).ainvoke({"said": ["and"]}, thread(name))
+    other = await graph(Checkpointer(store)).ainvoke({"said": ["hi"]}, thread(f"{name}-b"))
+
+    assert again["said"] == ["hello", "first 1", "second 2", "and", "first 4", "second 5"]
+    assert other["said"] == ["hi", "first 1", "second 2"]
+
+
+async def test_a_graph_continues_from_an_earlier_checkpoint(store: Store, name: str) -> None:
+    """Time travel: each branch has its own values."""
+    compiled = graph(Checkpointer(store))
+    await compiled.ainvoke({"said": ["hello"]}, thread(name))
+    states = [state async for state in compiled.aget_state_history(thread(name))]
+    before_second = next(state for state in states if state.next == ("second",))
+
+    forked = await compiled.aupdate_state(before_second.config, {"said": ["changed"]})
+    result = await compiled.ainvoke(None, forked)
+    first_line = await compiled.aget_state(states[0].config)
+
+    assert result["said"] == ["hello", "first 1", "changed", "second 3"]
+    assert first_line.values["said"] == ["hello", "first 1", "second 2"]
+    assert first_line.parent_config == before_second.config
+
+
+async def test_an_interrupted_graph_continues_later(store: Store, name: str) -> None:
+    """Pending writes survive the process that asked for the user's answer."""
+
+    def build() -> Any:
+        builder = StateGraph(State)
+        builder.add_node("ask", lambda _: {"said": [interrupt("go on?")]})
+        builder.add_edge(START, "ask")
+        return builder.compile(checkpointer=Checkpointer(store))
+
+    asked = await build().ainvoke({"said": []}, thread(name))
+    result = await build().ainvoke(Command(resume="yes"), thread(name))
+
+    assert asked["__interrupt__"][0].value == "go on?"
+    assert result["said"] == ["yes"]
+
+
+async def test_a_synchronous_graph_uses_it_from_its_own_thread(store: Store, name: str) -> None:
+    """``invoke`` works like ``ainvoke``, except on the event loop itself."""
+    checkpointer = Checkpointer(store)
+    compiled = graph(checkpointer)
+
+    result = await asyncio.to_thread(compiled.invoke, {"said": ["hello"]}, thread(name))
+    history = await asyncio.to_thread(lambda: list(compiled.get_state_history(thread(name))))
+    await asyncio.to_thread(checkpointer.delete_thread, f"{name}-b")
+
+    assert result["said"] == ["hello", "first 1", "second 2"]
+    assert len(history) == 4
+    with pytest.raises(Incorrect, match="use the async method"):
+        compiled.invoke({"said": []}, thread(f"{name}-b"))
+
+
+async def test_a_deleted_thread_keeps_its_history(store: Store, name: str) -> None:
+    """D9: deletion is state; every checkpoint stays in the history."""
+    checkpointer = Checkpointer(store)
+    await graph(checkpointer).ainvoke({"said": ["hello"]}, thread(name))
+    page = await store.find(Query(LANGGRAPH_CHECKPOINT, {"thread": name}))
+
+    await checkpointer.adelete_thread(name)
+
+    assert await checkpointer.aget_tuple(thread(name)) is None
+    entries = (await store.history(page.versions[0].object_id, corrections=True)).entries
+    assert [entry.deleted for entry in entries] == [False, True]
+    assert entries[0].document == page.versions[0].document

@@ -1,0 +1,31 @@
+"""XTDB keeps the promises of every store. One server in memory serves all tests."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ctxmgr.stores.xtdb.store import XtdbStore
+from tests.contracts.namespace import Namespace
+from tests.contracts.store_contract import (
+    ReopenedStoreContract,
+    SharedStoreContract,
+    StoreContract,
+)
+from tests.contracts.store_two_clients import Reopen
+
+
+@pytest.mark.xtdb
+class TestXtdb(StoreContract, SharedStoreContract, ReopenedStoreContract):
+    @pytest.fixture
+    async def store(self, xtdb_url: str, namespace: Namespace) -> AsyncIterator[XtdbStore]:
+        async with await XtdbStore.open(xtdb_url, kinds=namespace.kinds) as store:
+            yield store
+
+    @pytest.fixture
+    async def another_store(self, xtdb_url: str, namespace: Namespace) -> AsyncIterator[XtdbStore]:
+        async with await XtdbStore.open(xtdb_url, kinds=namespace.kinds) as another:
+            yield another
+
+    @pytest.fixture
+    def reopen(self, xtdb_url: str) -> Reopen:
+        return lambda kinds: XtdbStore.open(xtdb_url, kinds=kinds)

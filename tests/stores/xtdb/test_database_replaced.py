@@ -1,0 +1,116 @@
+"""A store that outlives the database behind its address loses nothing and waits for nothing."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctxmgr.core.store.contract import Match, Put
+from ctxmgr.errors import Conflict, Unavailable
+from ctxmgr.stores.xtdb.pieces import ANCHOR_BYTES_MAX, ANCHORS_MAX, KNOWN_PIECES_MAX, KnownPieces
+from ctxmgr.stores.xtdb.store import XtdbStore
+from tests.xtdb.servers import XtdbServer, require_xtdb
+
+ITEMS = ["x" * 500 + str(number) for number in range(100)]
+
+
+@pytest.fixture
+def server() -> Iterator[XtdbServer]:
+    require_xtdb()
+    with XtdbServer() as server:
+        yield server
+
+
+def _note(items: list[str]) -> dict[str, Any]:
+    return {"xt/id": "long", "type": "note", "items": items}
+
+
+async def _items(server: XtdbServer) -> list[str]:
+    """As a store reads them that remembers nothing."""
+    async with await XtdbStore.open(f"xtdb+{server.url}") as fresh:
+        version = await fresh.get("long")
+    assert version is not None
+    found: list[str] = version.document["items"]
+    return found
+
+
+@pytest.mark.xtdb
+@pytest.mark.parametrize("learnt", ["by writing", "by reading"])
+async def test_a_commit_to_an_emptied_database_brings_its_pieces_along(
+    server: XtdbServer, learnt: str
+) -> None:
+    """What is acknowledged is there, whatever became of the database before (003-R010)."""
+    async with await XtdbStore.open(f"xtdb+{server.url}", timeout_s=20) as store:
+        await store.commit([Put(_note(ITEMS))])
+        async with await XtdbStore.open(f"xtdb+{server.url}", timeout_s=20) as reader:
+            await reader.get("long")
+            await asyncio.to_thread(server.restart)
+
+            client = store if learnt == "by writing" else reader
+            commit = await client.commit([Put(_note([*ITEMS, "more"]))])
+
+            assert await _items(server) == [*ITEMS, "more"]
+            version = await client.get("long")
+    assert version is not None
+    assert version.token == commit.token
+
+
+@pytest.mark.xtdb
+async def test_a_commit_to_an_older_copy_brings_along_what_the_copy_lacks(tmp_path: Path) -> None:
+    """A copy has the same marks as its original up to a point, and no piece after it (003-R010)."""
+    require_xtdb()
+    with XtdbServer().start(config="rocksdb", data_dir=tmp_path / "db") as server:
+        async with await XtdbStore.open(f"xtdb+{server.url}", timeout_s=20) as store:
+            await store.commit([Put(_note(ITEMS))])
+            await asyncio.to_thread(server.stop)
+            shutil.copytree(tmp_path / "db", tmp_path / "copy")
+            await asyncio.to_thread(server.restart)
+            await store.commit([Put(_note(ITEMS * 2))])
+            await asyncio.to_thread(server.stop)
+            shutil.rmtree(tmp_path / "db")
+            (tmp_path / "copy").rename(tmp_path / "db")
+            await asyncio.to_thread(server.restart)
+
+            await store.commit([Put(_note([*ITEMS * 2, "more"]))])
+
+            assert await _items(server) == [*ITEMS * 2, "more"]
+
+
+@pytest.mark.xtdb
+async def test_a_read_does_not_wait_for_what_another_database_had(server: XtdbServer) -> None:
+    """It says what happened, and the next one is answered (003-R115)."""
+    async with await XtdbStore.open(f"xtdb+{server.url}", timeout_s=2) as store:
+        token = (await store.commit([Put(_note([]))])).token
+        await asyncio.to_thread(server.restart)
+
+        with pytest.raises(Unavailable, match="replaced"):
+            await store.get("long")
+        assert await store.get("long") is None
+        with pytest.raises(Conflict):
+            await store.commit([Match("long", token), Put(_note([]))])
+
+
+def test_a_transaction_relies_on_few_anchors() -> None:
+    """Pieces of many origins are rather sent again than proved one by one (003-R078)."""
+    known = KnownPieces()
+    for number in range(ANCHORS_MAX + 1):
+        known.learn([f"{number}a", f"{number}b"], anchor=str(number))
+    pieces = [f"{number}{half}" for number in range(ANCHORS_MAX + 1) for half in "ab"][:-1]
+
+    anchored = known.anchored(pieces)
+
+    assert set(anchored.values()) == {str(number) for number in range(ANCHORS_MAX)}
+    assert f"{ANCHORS_MAX}a" not in anchored
+
+
+def test_what_is_remembered_has_bounds() -> None:
+    """A store that runs for weeks does not grow (003-R078)."""
+    known = KnownPieces()
+
+    known.learn(map(str, range(KNOWN_PIECES_MAX + 1)), anchor="a")
+    known.learn(["long"], anchor="x" * (ANCHOR_BYTES_MAX + 1))
+
+    assert known.anchored(["0", "1", "long"]) == {"1": "a"}

@@ -1,0 +1,121 @@
+"""Long lists and texts as shared pieces: nothing lost, nothing sent twice, few names for much."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxmgr.errors import Corrupt, NewerFormat
+from ctxmgr.stores.edn.reader import loads
+from ctxmgr.stores.xtdb.layout import Entity, Stored, entity_of, stored_from
+from ctxmgr.stores.xtdb.pieces import (
+    FAN_OUT,
+    LEAF_ITEMS,
+    LIST_INLINE_BYTES_MAX,
+    NEWEST_ITEMS,
+    TEXT_INLINE_BYTES_MAX,
+    cut_list,
+)
+
+HASH = "0123456789abcdef" * 4
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+items = st.recursive(
+    scalars.filter(lambda value: value not in (float("inf"), float("-inf"))),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def _laid_out(**fields: Any) -> Entity:
+    return entity_of({"xt/id": "a", "type": "note", **fields}, token="t")
+
+
+def _read_back(entity: Entity) -> dict[str, Any]:
+    pieces = {name: stored_from(loads(text)).fields for name, text in entity.pieces.items()}
+    return stored_from(loads(entity.text)).document(pieces)
+
+
+@given(st.lists(items, max_size=30), st.integers(1, 60))
+def test_a_list_of_any_length_comes_back_as_it_was(values: list[Any], times: int) -> None:
+    """However a list is cut, it is the list that was put (003-R028, 003-A17)."""
+    document = {"xt/id": "a", "type": "note", "values": values * times}
+
+    assert _read_back(entity_of(document, token="t")) == document
+
+
+@given(st.text(), st.integers(0, 400_000))
+def test_a_text_of_any_length_comes_back_as_it_was(text: str, padding: int) -> None:
+    """A large file is one string to whoever reads it (003-R031)."""
+    content = text + "ä" * padding + text
+
+    assert _read_back(_laid_out(content=content))["content"] == content
+
+
+@given(st.integers(1, 3_000), st.integers(1, 200))
+def test_a_list_that_grows_keeps_its_pieces(length: int, more: int) -> None:
+    """A chat of a thousand turns sends each turn once as a piece, not at every turn (003-R078)."""
+    shorter = set(cut_list([f"{HASH}{number}" for number in range(length)]).pieces)
+
+    longer = set(cut_list([f"{HASH}{number}" for number in range(length + more)]).pieces)
+
+    assert shorter <= longer
+
+
+def test_the_order_of_keys_does_not_make_another_piece() -> None:
+    """What was read back and put again is known to be stored already (003-R059)."""
+    turns = [{"user": "x" * 500, "assistant": [{"b": 1, "a": 2}]} for _ in range(100)]
+    turned = [{"assistant": [{"a": 2, "b": 1}], "user": "x" * 500} for _ in range(100)]
+
+    assert cut_list(turns).pieces == cut_list(turned).pieces
+
+
+def test_short_lists_and_texts_stay_where_plain_queries_find_them() -> None:
+    """Most documents are whole for anyone with a query (003-R028)."""
+    fits = LIST_INLINE_BYTES_MAX // (len(HASH) + 3)
+
+    entity = _laid_out(ids=[HASH] * fits, content="x" * TEXT_INLINE_BYTES_MAX)
+
+    assert entity.pieces == {}
+
+
+def test_the_newest_items_are_always_in_the_document() -> None:
+    """A query for what happened last needs no rule (003-R089)."""
+    entity = loads(_laid_out(ids=[f"{HASH}{number}" for number in range(5_000)]).text)
+
+    kept = stored_from(entity).fields["ids"]
+    assert NEWEST_ITEMS <= len(kept) < NEWEST_ITEMS + LEAF_ITEMS
+    assert kept[-1] == f"{HASH}4999"
+
+
+def test_a_hundred_thousand_ids_are_named_by_a_few_pieces() -> None:
+    """References must not grow with the list, or every commit would (003-R089)."""
+    cut = cut_list([f"{HASH}{number}" for number in range(100_000)])
+
+    assert len(cut.roots) <= 3 * FAN_OUT
+    assert len(cut.inline) < LIST_INLINE_BYTES_MAX
+
+
+def test_a_text_beyond_the_bound_is_not_half_in_the_document() -> None:
+    """Part of a text must never be taken for all of it (003-R031)."""
+    entity = loads(_laid_out(content="x" * (TEXT_INLINE_BYTES_MAX + 1)).text)
+
+    assert "content" not in stored_from(entity).fields
+
+
+def test_a_missing_piece_is_corrupt() -> None:
+    """A list with a hole would be another list (003-R010)."""
+    entity = _laid_out(ids=[f"{HASH}{number}" for number in range(1_000)])
+    entity.pieces.popitem()
+
+    with pytest.raises(Corrupt, match="piece"):
+        _read_back(entity)
+
+
+def test_a_document_of_a_newer_format_is_not_guessed_at() -> None:
+    """An old client must not misread what a newer one wrote (003-R007)."""
+    stored = Stored({"xt/id": "a", "type": "note", "ctxmgr/tx": "t", "ctxmgr/format": 2})
+
+    with pytest.raises(NewerFormat, match="upgrade"):
+        stored.document({})

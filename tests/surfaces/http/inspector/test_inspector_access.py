@@ -1,0 +1,112 @@
+"""The inspector where a token is needed, where only reading is allowed, when the server goes."""
+
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from playwright.async_api import expect
+
+from tests.surfaces.http.inspector.browsing import browsing, open_session, photograph
+from tests.surfaces.http.servers import CTXMGR, WAIT_SECONDS, Server, serving
+from tests.surfaces.worked_sessions import Worked, json_of
+
+
+@pytest.fixture
+def token(ctxmgr: Callable[..., Result]) -> str:
+    """A token for everything."""
+    return str(json_of(ctxmgr("token", "--json"))["token"])
+
+
+@pytest.fixture
+def session_token(ctxmgr: Callable[..., Result], seen: Worked) -> str:
+    """A token for one session."""
+    return str(json_of(ctxmgr("token", "--session", seen.sid, "--json"))["token"])
+
+
+async def test_a_token_is_asked_for(seen: Worked, token: str) -> None:
+    """A wrong one is refused with the reason; the right one is kept for the tab alone."""
+    with serving(seen.url, "--require-token", "--no-open") as server:
+        async with browsing(server.url) as page:
+            await page.goto(server.url)
+            await page.get_by_label("Token", exact=True).fill("ctxmgr_wrong")
+            await page.get_by_role("button", name="Use token").click()
+            await expect(page.locator("#token-fault")).not_to_be_empty()
+
+            await page.get_by_label("Token", exact=True).fill(token)
+            await page.get_by_role("button", name="Use token").click()
+
+            await expect(page.locator("#session-list .row")).to_have_count(1)
+            await expect(page.locator("#live")).to_have_class("live")
+            assert token not in page.url
+            assert await page.evaluate("localStorage.length") == 0
+
+
+async def test_a_token_of_one_session_shows_that_session(seen: Worked, session_token: str) -> None:
+    """Whoever is given one opens the session by its address; the list stays empty."""
+    with serving(seen.url, "--require-token", "--no-open") as server:
+        async with browsing(server.url) as page:
+            await page.goto(f"{server.url}/#token={session_token}")
+            await expect(page.locator(".notice")).to_contain_text("one session")
+
+            await open_session(page, server.url, seen.sid, "turn/2")
+
+            await expect(page.locator(".turn-head")).to_contain_text("✓ verified")
+            assert session_token not in page.url
+
+
+async def test_a_server_that_only_reads_says_so(seen: Worked) -> None:
+    """The page does not pretend: what is refused is told."""
+    with serving(seen.url, "--read-only", "--no-open") as server:
+        async with browsing(server.url) as page:
+            await open_session(page, server.url, seen.sid, f"objects/{seen.notes}")
+
+            await page.locator("[data-change=pin]").click()
+
+            await expect(page.locator(".notice")).to_contain_text("read-only")
+
+
+async def test_a_server_that_ends_is_noticed(server: Server, seen: Worked) -> None:
+    """The mark goes out at once, and what cannot be loaded is told."""
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid)
+        await expect(page.locator("#live")).to_have_class("live")
+
+        server.end()
+
+        await expect(page.locator("#live")).not_to_have_class("live")
+        await page.keyboard.press("ArrowLeft")
+        await expect(page.locator(".notice")).to_be_visible()
+        await expect(page.locator(".prompt")).to_have_text("the server cannot be reached")
+        await expect(page.locator(".turn .row")).to_have_count(0)
+        await photograph(page, "server-gone")
+
+
+def test_serving_opens_the_inspector(seen: Worked, home: Path) -> None:
+    """For a person at a terminal with a screen; `--no-open` leaves the browser alone."""
+    opened = home / "opened"
+    os.mkfifo(opened)
+    browser = home / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}\n', encoding="utf-8")
+    browser.chmod(0o755)
+    terminal, inside = pty.openpty()
+    process = subprocess.Popen(
+        [*CTXMGR, "serve", "--port", "0", "--store", seen.url],
+        stdout=inside,
+        env={**os.environ, "DISPLAY": ":none", "BROWSER": str(browser)},
+    )
+    try:
+        url = opened.read_text(encoding="utf-8")
+
+        said = os.read(terminal, 4096).decode()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(WAIT_SECONDS)
+        os.close(terminal)
+        os.close(inside)
+    assert url.startswith("http://127.0.0.1:")
+    assert url in said

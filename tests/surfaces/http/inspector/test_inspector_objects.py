@@ -1,0 +1,142 @@
+"""Objects, their versions, what a person changes, and the session as of any moment."""
+
+from playwright.async_api import Locator, Page, expect
+
+import ctxmgr
+from tests.surfaces.http.inspector.browsing import browsing, open_session, photograph
+from tests.surfaces.http.servers import Server
+from tests.surfaces.worked_sessions import Worked, mounts
+
+HOSTILE = "<img src=x onerror=\"document.title='hit'\"><b>bold</b>"
+
+
+async def test_objects_are_listed_by_level(server: Server, seen: Worked) -> None:
+    """What is shown in full first; a file under the path that the agent knows."""
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid, "objects")
+        rows = page.locator(".objects .row")
+        await expect(rows).to_have_count(4)
+        await expect(rows.filter(has_text="/workspace/notes.md")).to_have_count(1)
+
+        await page.get_by_label("Filter objects").fill("main.py")
+
+        await expect(rows).to_have_count(1)
+        await expect(rows).to_contain_text("stub")
+
+
+async def test_an_object_shows_its_versions_and_what_changed(server: Server, seen: Worked) -> None:
+    """Each version with both its times, and the difference to the one before."""
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid, f"objects/{seen.notes}")
+        await expect(page.locator(".version")).to_have_count(2)
+        await expect(page.locator(".diff .added")).to_contain_text("+port = 9090")
+        await expect(page.locator(".diff .removed")).to_contain_text("-port = 8080")
+        await photograph(page, "object")
+
+        await page.locator(".version").first.click()
+
+        await expect(page.locator(".content")).to_have_text("port = 8080\n")
+        await expect(page.locator(".diff")).to_have_count(0)
+
+
+async def test_a_person_folds_and_shows_and_pins(server: Server, seen: Worked) -> None:
+    """What the page says is what the store holds, and the agent's next prompt will show."""
+
+    async def stored() -> tuple[str | None, bool]:
+        async with ctxmgr.connect(seen.url, tracking=False) as client:
+            sets = (await client.visit(seen.sid)).sets
+        return sets.level(seen.notes), seen.notes in sets.pinned_set
+
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid, f"objects/{seen.notes}")
+        steps = [
+            ("deactivate", ("metadata", False)),
+            ("pin", ("metadata", True)),
+            ("activate", ("active", True)),
+            ("unpin", ("active", False)),
+        ]
+        for change, outcome in steps:
+            await page.locator(f"[data-change={change}]").click()
+            await expect(page.locator(f"[data-change={change}]")).to_have_count(0)
+
+            assert await stored() == outcome
+
+
+async def test_what_cannot_be_changed_is_told(server: Server, seen: Worked) -> None:
+    """A file that was only seen and is gone cannot be shown: the page says why, and what to do."""
+    (seen.project / "src" / "main.py").unlink()
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid, f"objects/{seen.stub}")
+
+        await page.locator("[data-change=activate]").click()
+
+        await expect(page.locator(".notice")).to_contain_text("main.py")
+
+
+async def test_the_list_follows_other_clients(server: Server, seen: Worked) -> None:
+    """What an agent meets while the page is open appears in its list."""
+    (seen.project / "more.md").write_text("more\n", encoding="utf-8")
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid, "objects")
+        await expect(page.locator(".objects .row")).to_have_count(4)
+        await expect(page.locator("#live")).to_have_class("live")
+
+        async with ctxmgr.connect(seen.url, mounts=mounts(seen.project), tracking=False) as client:
+            session = await client.resume(seen.sid)
+            await session.read("/workspace/more.md")
+
+        await expect(page.locator(".objects .row")).to_have_count(5)
+
+
+async def test_texts_of_others_are_texts(server: Server, seen: Worked) -> None:
+    """A file that an agent read may hold anything; nothing of it ever runs in the page."""
+    async with ctxmgr.connect(seen.url, tracking=False) as client:
+        session = await client.resume(seen.sid)
+        await session.render(HOSTILE)
+        await session.record("evil", tool=HOSTILE, args={}, output=HOSTILE)
+        await session.end_turn(HOSTILE)
+        await session.render("And now?")
+        await session.end_turn("-")
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid, "turn/5")
+        await expect(page.locator(".piece", has_text="<img").first).to_be_visible()
+        await page.keyboard.press("2")
+        await page.locator(".objects .row", has_text="<img").click()
+        await expect(page.locator(".content")).to_have_text(HOSTILE)
+
+        assert await page.title() == "ctxmgr"
+        assert await page.locator("main img, main b", has_text="bold").count() == 0
+
+
+async def test_a_session_as_of_a_moment(server: Server, seen: Worked) -> None:
+    """Both axes: what the agent could know at the first turn, and what is known of it today."""
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid, "time")
+        await expect(_turns(page)).to_have_text("3 turns")
+
+        await page.get_by_role("slider", name="Turns").click(position={"x": 100, "y": 80})
+
+        await expect(_turns(page)).to_have_text("1 turn")
+        await page.locator(".as-of-row", has_text="notes.md").click()
+        await expect(page.locator(".time .content")).to_have_text("port = 8080\n")
+        await photograph(page, "as-of")
+
+
+async def test_the_axes_move_apart(server: Server, seen: Worked) -> None:
+    """What was true then, by what is known now: a file had changed before anybody looked."""
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid, "time")
+        await expect(_turns(page)).to_have_text("3 turns")
+        await page.get_by_label("same moment on both axes").uncheck()
+
+        await page.get_by_label("System time").press("Home")
+
+        await expect(page.locator(".axis", has_text="System time")).to_contain_text(
+            "before the first turn"
+        )
+        await expect(page.locator(".axis", has_text="Valid time")).to_contain_text("after turn 3")
+        await expect(_turns(page)).not_to_have_text("3 turns")
+
+
+def _turns(page: Page) -> Locator:
+    return page.locator(".as-of .facts span").first

@@ -1,0 +1,240 @@
+"""The MCP server as an agent's client meets it, over both transports and on both stores."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from mcp import Client, MCPError
+
+import ctxmgr as library
+from tests.surfaces.mcp.clients import SECONDS, SERVER, call_text, http_url, refused, stdio, value
+from tests.surfaces.worked_sessions import Worked, mounts
+
+SECRET = "gh" + "p_" + "A1b2" * 9
+on_sqlite = pytest.mark.parametrize("any_store_url", ["sqlite"], indirect=True)
+
+
+async def test_an_agent_finds_shows_and_brings_back_what_was_folded(worked: Worked) -> None:
+    """The errand the server is for, on both stores: recall, show, activate, without a session."""
+    async with stdio(worked.url, "--session", worked.sid) as client:
+        folded = await value(client, "deactivate", object_id="/workspace/notes.md")
+        matches = await call_text(client, "recall", query="port 9090")
+        shown = await call_text(client, "show", name=worked.notes[:12])
+        back = await value(client, "activate", object_id=worked.notes)
+
+    assert (folded["level"], back["level"], back["changed"]) == ("metadata", "active", True)
+    assert f"id={worked.notes} type=file path=/workspace/notes.md" in matches
+    assert shown.endswith("content:\nport = 9090\n")
+
+
+@on_sqlite
+async def test_the_same_server_is_reached_over_http(worked: Worked) -> None:
+    """One server for many agents: each request names its session, and no process is started."""
+    async with http_url(worked.url) as url, Client(url) as one, Client(url) as other:
+        pinned = await value(one, "pin", session=worked.sid, object_id=worked.notes)
+        status = await value(other, "status")
+        seen = await value(other, "show", name=worked.notes, session=worked.sid)
+
+    assert pinned["pinned"] is True
+    assert status["url"] == worked.url
+    assert seen["pinned"] is True
+
+
+@on_sqlite
+async def test_a_page_of_another_site_is_refused(worked: Worked) -> None:
+    """A browser would reach the loopback address for any page that it shows."""
+    async with http_url(worked.url) as url, httpx.AsyncClient() as browser:
+        headers = {"Origin": "https://elsewhere.example", "Accept": "application/json"}
+        answer = await browser.post(url, json={}, headers=headers)
+
+    assert answer.status_code == 403
+
+
+@on_sqlite
+async def test_what_was_believed_and_true_is_told(worked: Worked) -> None:
+    """An agent can ask what it could know when it acted."""
+    async with stdio(worked.url, "--session", worked.sid) as client:
+        then = await value(client, "as_of", name=worked.notes, valid_time="2999-01-01T00:00:00Z")
+        session = await value(client, "show")
+
+    assert then["same"] is True
+    assert then["believed"]["char_count"] == len("port = 9090\n")
+    assert (session["session_id"], session["turns"]) == (worked.sid, 3)
+
+
+async def test_an_agent_sees_what_another_process_has_just_committed(worked: Worked) -> None:
+    """A server keeps its search index open and remembers proofs, never what the store says."""
+    async with stdio(worked.url, "--session", worked.sid) as agent:
+        before = await call_text(agent, "recall", query="zeppelin")
+        async with library.connect(
+            worked.url, mounts=mounts(worked.project), tracking=False
+        ) as client:
+            session = await client.resume(worked.sid)
+            await session.record("call-new", tool="bash", args={}, output="a zeppelin\n")
+            await session.deactivate("call-new")
+        matches = await call_text(agent, "recall", query="zeppelin")
+        seen = await value(agent, "show", name="call-new")
+
+    assert "nothing that this session has met holds" in before
+    assert "id=call-new" in matches
+    assert seen["level"] == "metadata"
+
+
+@on_sqlite
+async def test_a_search_index_may_be_deleted_while_a_server_uses_it(worked: Worked) -> None:
+    """It is derived: the next search makes it again, and no server has to be started anew."""
+    index = Path(f"{worked.url.removeprefix('sqlite:///')}.search")
+    async with stdio(worked.url, "--session", worked.sid) as agent:
+        before = await call_text(agent, "recall", query="port 9090")
+        await asyncio.to_thread(index.unlink)
+        after = await call_text(agent, "recall", query="port 9090")
+
+    assert after == before
+    assert await asyncio.to_thread(index.exists)
+
+
+@on_sqlite
+async def test_a_bound_server_reaches_its_own_session_only(worked: Worked) -> None:
+    """Another agent's outputs on the same store are not this one's to read."""
+    async with library.connect(worked.url, tracking=False) as client:
+        other = await client.start("other", system_prompt="Hidden.")
+        await other.record("call-other", tool="bash", args={}, output="of another\n")
+
+    async with stdio(worked.url, "--session", worked.sid) as client:
+        answers = [
+            await refused(client, "show", name="call-other"),
+            await refused(client, "show", name="session:other"),
+            await refused(client, "as_of", name="chat:other", valid_time=1),
+            await refused(client, "activate", object_id="call-other"),
+            await refused(client, "pin", object_id="x", session="other"),
+        ]
+        with pytest.raises(MCPError, match="has not seen"):
+            await client.read_resource("ctxmgr://object/call-other")
+
+    codes = [item["code"] for item in answers]
+    assert codes == ["denied", "denied", "denied", "not_found", "incorrect"]
+
+
+@on_sqlite
+async def test_what_is_wrong_is_told_with_what_to_do(worked: Worked) -> None:
+    """An agent corrects itself by a code, the values, and the next step."""
+    async with stdio(worked.url) as client:
+        missing = await refused(client, "activate", object_id="call-1")
+        unknown = await refused(client, "activate", session="no-such", object_id="call-1")
+        with pytest.raises(MCPError, match="unknown tool 'format_disk'"):
+            await client.call_tool("format_disk", {})
+
+    assert (missing["code"], missing["message"]) == ("incorrect", "activate: missing session")
+    assert (unknown["code"], unknown["next"]) == (
+        "not_found",
+        "check the id and the requested times",
+    )
+
+
+@on_sqlite
+async def test_objects_are_resources_page_by_page(worked: Worked) -> None:
+    """A client lists what the session shows, and reads it now or as it was."""
+    async with library.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
+        session = await client.resume(worked.sid)
+        for number in range(120):
+            await session.record(f"many-{number}", tool="t", args={}, output=f"{number}\n")
+
+    async with stdio(worked.url, "--session", worked.sid) as agent:
+        first = await agent.list_resources()
+        rest = await agent.list_resources(cursor=first.next_cursor)
+        templates = await agent.list_resource_templates()
+        uri = f"ctxmgr://object/{worked.notes}"
+        texts = [(await agent.read_resource(uri + at)).contents[0] for at in ("", "?version=1")]
+
+    listed = [entry.uri for entry in (*first.resources, *rest.resources)]
+    assert len(first.resources) == 100
+    assert (len(listed), len(set(listed)), rest.next_cursor) == (124, 124, None)
+    assert [text.text for text in texts] == ["port = 9090\n", "port = 8080\n"]
+    assert len(templates.resource_templates) == 2
+
+
+@on_sqlite
+async def test_without_a_session_the_sessions_are_the_resources(worked: Worked) -> None:
+    """Somebody who looks at a whole store begins with what there is."""
+    async with stdio(worked.url) as client:
+        (listed,) = (await client.list_resources()).resources
+        read = (await client.read_resource(listed.uri)).contents[0]
+        with pytest.raises(MCPError, match="invalid object URI"):
+            await client.read_resource("ctxmgr://elsewhere/x")
+
+    assert (listed.uri, listed.name) == (f"ctxmgr://object/session:{worked.sid}", worked.sid)
+    assert (read.mime_type, worked.notes in read.text) == ("application/json", True)
+
+
+@on_sqlite
+async def test_secrets_are_masked_in_what_an_agent_is_told(worked: Worked) -> None:
+    """It goes to a provider, like what recall quotes."""
+    async with library.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
+        session = await client.resume(worked.sid)
+        await session.record("leak", tool="env", args={"k": SECRET}, output=f"token {SECRET}\n")
+
+    async with stdio(worked.url, "--session", worked.sid) as agent:
+        shown = await call_text(agent, "show", name="leak")
+        read = (await agent.read_resource("ctxmgr://object/leak")).contents[0].text
+
+    assert SECRET not in shown + read
+    assert "[secret:github-token:" in shown
+    assert "[secret:github-token:" in read
+
+
+@on_sqlite
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_a_server_that_waits_for_input(worked: Worked, sent: int) -> None:
+    """Whoever started it must not have to kill it, or to send it another line."""
+    process = await asyncio.create_subprocess_exec(
+        *("env", "--default-signal=INT"),  # a shell's background job ignores it
+        *(sys.executable, *SERVER, "--store", worked.url),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    async with asyncio.timeout(SECONDS):
+        answered = await process.stdout.readline()
+        process.send_signal(sent)
+        rest = await process.stdout.read()
+        code = await process.wait()
+    process.stdin.close()
+
+    assert (answered[:1], rest) == (b"{", b"")
+    assert code == {signal.SIGTERM: 143, signal.SIGINT: 130}[signal.Signals(sent)]
+
+
+@on_sqlite
+def test_a_server_ends_with_its_input_and_prints_nothing(worked: Worked) -> None:
+    """Standard output is the protocol's alone."""
+    command = [sys.executable, *SERVER, "--store", worked.url]
+
+    for given in (subprocess.DEVNULL, subprocess.PIPE):
+        with subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE) as process:
+            printed, _ = process.communicate(timeout=SECONDS)
+        assert (process.returncode, printed) == (0, b"")
+
+
+@pytest.mark.parametrize("package", ["mcp", "uvicorn"])
+def test_without_the_package_the_extra_is_named(package: str) -> None:
+    """Nobody installs what they do not use, and whoever needs it is call_text how, as by serve."""
+    script = (
+        f"import sys\nsys.modules[{package!r}] = None\n"
+        "from ctxmgr.surfaces.terminal.cli import main\nsys.argv[1:] = ['mcp', '--json']\nmain()"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, check=False, env=dict(os.environ)
+    )
+
+    assert done.returncode == 2
+    assert json.loads(done.stderr)["error"]["code"] == "extra_missing"
+    assert b"pip install 'ctxmgr[mcp]'" in done.stderr

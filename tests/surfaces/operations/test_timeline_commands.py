@@ -1,0 +1,189 @@
+"""The commands that take prompts apart: on both stores they say the same."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+import ctxmgr as library
+from ctxmgr.core.objects.chat import AssistantMeta
+from tests.surfaces.worked_sessions import Worked, json_of, mounts
+
+Run = Callable[..., Result]
+
+SECTIONS = ["system_prompt", "metadata_pool", "chat", "active_content"]
+
+
+def test_the_timeline_tells_every_prompt_by_its_sections(ctxmgr: Run, worked: Worked) -> None:
+    """Which part of a prompt grows is seen before anybody reads one."""
+    result = json_of(ctxmgr("timeline", worked.sid, "--store", worked.url, "--json"))
+
+    assert (result["session_id"], result["turns"], result["sections"]) == (worked.sid, 3, SECTIONS)
+    assert [each["turn"] for each in result["entries"]] == [1, 2, 3]
+    for entry in result["entries"]:
+        assert sum(entry["tokens"]) == entry["prompt_tokens"]
+        assert entry["valid_time"] > 0
+    assert result["entries"][0]["tokens"][1] == 0
+    assert [each["calls"] for each in result["entries"]] == [1, 1, 0]
+    assert result["entries"][1]["user"] == "Are you sure?"
+    assert result["prompt_tokens"] == sum(each["prompt_tokens"] for each in result["entries"])
+
+
+def test_the_timeline_says_what_cache_says(ctxmgr: Run, worked: Worked) -> None:
+    """One question has one answer, whichever command is asked."""
+    result = json_of(ctxmgr("timeline", worked.sid, "--store", worked.url, "--json"))
+    cache = json_of(ctxmgr("cache", worked.sid, "--store", worked.url, "--json"))
+
+    names = ("prompt_tokens", "cached_tokens", "change", "section", "object_id", "rewritten_tokens")
+    for entry, call in zip(result["entries"], cache["calls"], strict=True):
+        assert [entry[name] for name in names] == [call[name] for name in names]
+    assert (result["breaks"], result["cached_tokens"]) == (cache["breaks"], cache["cached_tokens"])
+    assert result["entries"][1]["change"] == "new"
+    assert result["entries"][1]["object_id"] == worked.notes
+
+
+def test_a_page_of_the_timeline_goes_on_from_the_turn_before(ctxmgr: Run, worked: Worked) -> None:
+    """The first of a page is compared with the last of the page before it."""
+    whole = json_of(ctxmgr("timeline", worked.sid, "--store", worked.url, "--json"))
+    options = ("--store", worked.url, "--json")
+
+    last = json_of(ctxmgr("timeline", worked.sid, "--limit", "1", *options))
+    before = ("--before", str(last["earlier"]))
+    first = json_of(ctxmgr("timeline", worked.sid, *before, *options))
+
+    assert [*first["entries"], *last["entries"]] == whole["entries"]
+    assert (first["earlier"], whole["earlier"]) == (None, None)
+
+
+def test_before_the_first_turn_there_is_nothing(ctxmgr: Run, worked: Worked) -> None:
+    """An empty page is an answer; a turn that cannot be is a slip."""
+    options = ("--store", worked.url, "--json")
+
+    nothing = json_of(ctxmgr("timeline", worked.sid, "--before", "1", *options))
+
+    assert (nothing["entries"], nothing["sections"], nothing["earlier"]) == ([], [], None)
+    assert ctxmgr("timeline", worked.sid, "--before", "0", *options).exit_code == 2
+    assert ctxmgr("timeline", worked.sid, "--limit", "10001", *options).exit_code == 2
+
+
+async def _go_on(worked: Worked) -> None:
+    where = mounts(worked.project)
+    async with library.connect(worked.url, mounts=where, tracking=False) as client:
+        fork = await client.fork(worked.sid, turn=2, new_session_id=f"{worked.sid}-fork")
+        await fork.render("Another way?", policy="economy")
+        usage = {"input_tokens": 7, "cache_read_input_tokens": 90, "output_tokens": 3}
+        meta = AssistantMeta(model="claude-opus-4-5", usage=usage)
+        await fork.end_turn("Let me try.", meta=meta)
+
+
+def test_the_timeline_of_a_fork_begins_with_its_parents(ctxmgr: Run, worked: Worked) -> None:
+    """Its past is the parent's; a policy, a model and its usage are told where there are any."""
+    asyncio.run(_go_on(worked))
+
+    result = json_of(ctxmgr("timeline", f"{worked.sid}-fork", "--store", worked.url, "--json"))
+
+    assert [each["policy"] for each in result["entries"]] == [None, None, "economy"]
+    last = result["entries"][-1]
+    assert (last["model"], last["answer"]) == ("claude-opus-4-5", "Let me try.")
+    assert last["reported"] == {"input": 7, "cached": 90, "written": 0, "output": 3}
+    assert result["entries"][0]["reported"] is None
+
+
+def test_a_prompt_is_taken_apart_into_its_blocks(ctxmgr: Run, worked: Worked) -> None:
+    """Click a turn: all of it is there, piece by piece, and proven (003-R005)."""
+    result = json_of(ctxmgr("turn", worked.sid, "2", "--store", worked.url, "--json"))
+
+    texts = [block["text"] for block in result["blocks"]]
+    assert "".join(texts).split() == worked.sent[1].split()
+    assert (result["turn"], result["proven"], result["policy"]) == (2, True, None)
+    assert (result["user"], result["answer"]) == ("Are you sure?", "It is 9090 now.")
+    assert [each["section"] for each in result["sections"]] == SECTIONS
+    for section in result["sections"]:
+        own = [each for each in result["blocks"] if each["section"] == section["section"]]
+        assert sum(each["tokens"] for each in own) == section["tokens"]
+        assert sum(len(each["text"]) for each in own) == section["chars"]
+
+
+def test_what_changed_since_the_turn_before_is_told(ctxmgr: Run, worked: Worked) -> None:
+    """A file with another text is changed, a call that was made is new, the rest is the same."""
+    result = json_of(ctxmgr("turn", worked.sid, "--store", worked.url, "--json"))
+
+    changes = [(item["section"], item["name"], item["change"]) for item in result["blocks"]]
+    assert changes == [
+        ("system_prompt", "", "same"),
+        ("metadata_pool", "/workspace/notes.md", "same"),
+        ("metadata_pool", "/workspace/src/main.py", "same"),
+        ("metadata_pool", "ls", "same"),
+        ("metadata_pool", "t", "new"),
+        ("chat", "", "same"),
+        ("chat", "", "new"),
+        ("chat", "", "new"),
+        ("active_content", "/workspace/notes.md", "changed"),
+        ("active_content", "ls", "same"),
+        ("active_content", "t", "new"),
+    ]
+    assert [each["kind"] for each in result["blocks"]][1:6] == [
+        "file",
+        "file",
+        "toolcall",
+        "toolcall",
+        "chat",
+    ]
+    before, now = worked.sent[1:]
+    assert before[: result["common_chars"]] == now[: result["common_chars"]]
+    assert before[result["common_chars"]] != now[result["common_chars"]]
+
+
+async def _fold(worked: Worked) -> None:
+    where = mounts(worked.project)
+    async with library.connect(worked.url, mounts=where, tracking=False) as client:
+        session = await client.resume(worked.sid)
+        await session.deactivate(worked.notes)
+        await session.render("And now?")
+        await session.end_turn("It is folded.")
+
+
+def test_what_is_gone_is_shown_with_what_it_said(ctxmgr: Run, worked: Worked) -> None:
+    """What the model no longer sees explains an answer as well as what it does see."""
+    asyncio.run(_fold(worked))
+
+    result = json_of(ctxmgr("turn", worked.sid, "--store", worked.url, "--json"))
+
+    (gone,) = result["gone"]
+    assert (gone["section"], gone["object_id"]) == ("active_content", worked.notes)
+    assert "port = 9090" in gone["text"]
+
+
+@pytest.mark.parametrize("turn", ["0", "4", "-1"])
+def test_a_turn_that_is_not_there_is_not_found(ctxmgr: Run, worked: Worked, turn: str) -> None:
+    """Whoever asks beyond the end is told how many there are."""
+    result = ctxmgr("turn", worked.sid, "--store", worked.url, "--", turn)
+
+    assert result.exit_code == 3
+    assert "has 3 turns" in result.stderr
+
+
+def test_people_see_the_blocks_and_their_texts_on_demand(ctxmgr: Run, worked: Worked) -> None:
+    """A table of sizes first; the texts are an option away."""
+    table = ctxmgr("turn", worked.sid, "2", "--store", worked.url).stdout
+    texts = ctxmgr("turn", worked.sid, "2", "--full", "--store", worked.url).stdout
+
+    assert "/workspace/notes.md" in table
+    assert "port = 8080" not in table
+    assert "port = 8080" in texts
+
+
+@pytest.mark.parametrize("colour", ["0", "1"])
+def test_people_see_a_bar_for_every_prompt(
+    ctxmgr: Run, worked: Worked, monkeypatch: pytest.MonkeyPatch, colour: str
+) -> None:
+    """Every section has a sign besides its colour, and a break its reason."""
+    monkeypatch.setenv("NO_COLOR" if colour == "0" else "FORCE_COLOR", "1")
+
+    result = ctxmgr("timeline", worked.sid, "--store", worked.url).stdout
+
+    assert "▒ metadata pool" in result or "▒\x1b[0m metadata pool" in result
+    assert "░░" in result
+    assert worked.notes[:12] in result
+    assert "2 breaks" in result

@@ -1,0 +1,157 @@
+"""What comes with a folder or a store decides nothing that a person has not confirmed."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from ctxmgr import open_store
+from ctxmgr.errors import Denied
+from ctxmgr.harness.run import Assignment
+from ctxmgr.settings import load_settings, state_dir
+from ctxmgr.surfaces.operations.run_flags import RunFlags, choices_of
+from ctxmgr.trust import RunChoices
+from tests.surfaces.worked_sessions import json_of
+
+Run = Callable[..., Result]
+
+HOSTILE = Assignment(
+    session="guest",
+    task="Look around.",
+    turn=1,
+    workspace="/",
+    sandbox="host",
+    network=True,
+    model="small",
+    api="anthropic",
+    base_url="https://thief.example",
+    started_here=True,
+)
+
+
+def flags(**given: object) -> RunFlags:
+    names = ("session", "task", "workspace", "model", "api", "base_url", "sandbox", "policy")
+    return RunFlags(**{**dict.fromkeys(names), "network": False, "session": "guest", **given})
+
+
+def write_folder_file(text: str) -> None:
+    Path("ctxmgr.toml").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("stored", "flag"),
+    [
+        ({"sandbox": "host"}, "--sandbox host"),
+        ({"workspace": "/"}, "--workspace /"),
+        ({"network": True}, "--network"),
+        ({"base_url": "https://thief.example"}, "--base-url https://thief.example"),
+    ],
+)
+def test_a_store_does_not_decide_where_commands_run(
+    home: Path, stored: dict[str, object], flag: str
+) -> None:
+    """Whoever wrote the store would run commands on this machine and read its keys."""
+    harmless = replace(
+        HOSTILE, workspace=str(Path.cwd()), sandbox=None, network=False, base_url=None
+    )
+    loaded = load_settings()
+
+    assert flags().assignment(loaded, harmless).sandbox is None
+    with pytest.raises(Denied, match=f"repeat {flag}$"):
+        flags().assignment(loaded, replace(harmless, **stored))
+
+
+def test_flags_confirm_what_a_store_says(home: Path) -> None:
+    """A person who repeats the choice has seen it."""
+    given = flags(
+        workspace=Path("/"), sandbox="host", network=True, base_url="https://thief.example"
+    )
+
+    assert given.assignment(load_settings(), HOSTILE) == HOSTILE
+
+
+def test_what_this_machine_ran_before_is_confirmed(home: Path) -> None:
+    """An interrupted run continues with the session's name alone, in that store and no other."""
+    choices_of(HOSTILE).save(state_dir(), store="sqlite:////a.db", session="guest")
+    ours = RunChoices.load(state_dir(), store="sqlite:////a.db", session="guest")
+
+    assert flags().assignment(load_settings(), HOSTILE, confirmed=ours) == HOSTILE
+    assert RunChoices.load(state_dir(), store="sqlite:////b.db", session="guest") is None
+    assert RunChoices.load(state_dir(), store="sqlite:////a.db", session="other") is None
+    with pytest.raises(Denied, match="--sandbox host"):
+        flags().assignment(
+            load_settings(), HOSTILE, confirmed=replace(choices_of(HOSTILE), sandbox="docker")
+        )
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"workspace": "/"}'])
+def test_a_damaged_confirmation_confirms_nothing(home: Path, damage: bytes) -> None:
+    """A crash while it was written, or another version's file."""
+    choices_of(HOSTILE).save(state_dir(), store="s", session="guest")
+    (file,) = (state_dir() / "runs").iterdir()
+    file.write_bytes(damage)
+
+    assert RunChoices.load(state_dir(), store="s", session="guest") is None
+
+
+def test_a_folder_does_not_choose_the_store(
+    home: Path, ctxmgr: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent can write the file in its workspace; a token would go to its address."""
+    monkeypatch.setenv("CTXMGR_TOKEN", "secret")
+    write_folder_file('store = "xtdb+http://127.0.0.1:9"')
+
+    refused = ctxmgr("status")
+
+    assert refused.exit_code != 0
+    assert f"{Path.cwd() / 'ctxmgr.toml'} sets store" in refused.stderr
+    assert "ctxmgr trust" in refused.stderr
+    with pytest.raises(Denied, match="sets store"):
+        asyncio.run(_open_default())
+    assert ctxmgr("status", "--store", f"sqlite:///{home}/other.db").exit_code in {0, 3}
+
+
+def test_a_confirmed_folder_chooses_until_it_changes(home: Path, ctxmgr: Run) -> None:
+    """One word from the person; a file that was written since has to be confirmed again."""
+    write_folder_file(f'store = "sqlite:///{home}/folder.db"\ntoken = "hidden"\n')
+
+    confirmed = json_of(ctxmgr("trust", "--json"))
+    loaded = load_settings()
+    loaded.require_trusted("store", "token")
+    write_folder_file(f'store = "sqlite:///{home}/another.db"\n')
+
+    assert confirmed["sets"] == [f"store = sqlite:///{home}/folder.db", "token = …"]
+    with pytest.raises(Denied, match="sets store"):
+        load_settings().require_trusted("store")
+
+
+def test_a_password_in_a_url_is_not_printed(home: Path, ctxmgr: Run) -> None:
+    """What is confirmed is shown on the screen, and perhaps in a log."""
+    write_folder_file('store = "xtdb+http://me:hidden@127.0.0.1:9"\n')
+
+    assert "hidden" not in ctxmgr("trust").output
+    assert json_of(ctxmgr("trust", "--json"))["sets"] == ["store = …"]
+
+
+def test_a_folder_may_still_choose_what_is_harmless(home: Path) -> None:
+    """A project may name the model it was written for."""
+    write_folder_file('model = "small"\napi = "openai"\n')
+    loaded = load_settings()
+
+    assert (loaded.settings.model, loaded.settings.api) == ("small", "openai")
+    loaded.require_trusted("store", "token", "ca_file", "base_url", "openai_api_key")
+
+
+def test_a_folder_without_a_file_has_nothing_to_confirm(home: Path, ctxmgr: Run) -> None:
+    """The error names the file that is missing."""
+    result = ctxmgr("trust")
+
+    assert result.exit_code == 3
+    assert "ctxmgr.toml" in result.stderr
+
+
+async def _open_default() -> None:
+    await open_store()

@@ -1,0 +1,76 @@
+"""The commands as processes of their own: pipes, terminals, exit codes."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.surfaces.worked_sessions import Worked
+
+CTXMGR = (sys.executable, "-c", "from ctxmgr.surfaces.terminal.cli import main; main()")
+WAIT_SECONDS = 120
+
+
+def test_a_prompt_goes_through_a_pipe_unchanged(worked: Worked) -> None:
+    """What a shell redirects into a file is what the model received."""
+    done = _run("context", worked.sid, "--turn", "3", "--store", worked.url)
+
+    assert done.stdout.decode() == worked.sent[2]
+    assert b"prompt hash" in done.stderr
+
+
+def test_a_script_learns_from_the_exit_code(worked: Worked) -> None:
+    """Not found is 3, and the message is on standard error."""
+    done = _run("show", "no-such-session", "--store", worked.url)
+
+    assert (done.returncode, done.stdout) == (3, b"")
+    assert done.stderr.startswith(b"ctxmgr: not found: no-such-session")
+
+
+def test_a_terminal_has_colours_and_a_pipe_has_none(worked: Worked) -> None:
+    """Colours help a person and break a script."""
+    words = ("objects", worked.sid, "--store", worked.url)
+
+    piped = _run(*words).stdout
+    seen = _on_a_terminal(*words)
+
+    assert b"\x1b[" not in piped
+    assert b"\x1b[32mactive" in seen
+
+
+def test_a_session_changes_hands_between_processes(worked: Worked, home: Path) -> None:
+    """One process folds, another exports, a third imports and looks."""
+    bundle, there = home / "s.bundle", f"sqlite:///{home / 'there.db'}"
+
+    folded = _run("deactivate", worked.sid, "/workspace/notes.md", "--store", worked.url)
+    exported = _run("export", worked.sid, str(bundle), "--store", worked.url)
+    imported = _run("import", str(bundle), "--store", there)
+    seen = _run("objects", worked.sid, "--level", "metadata", "--store", there)
+
+    assert [item.returncode for item in (folded, exported, imported, seen)] == [0, 0, 0, 0]
+    assert b"/workspace/notes.md" in seen.stdout
+
+
+def _run(*words: str) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run([*CTXMGR, *words], capture_output=True, check=False, timeout=WAIT_SECONDS)
+
+
+def _on_a_terminal(*words: str) -> bytes:
+    """Run a command whose standard output is a terminal; return what it wrote there."""
+    ours, theirs = pty.openpty()
+    known = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    with subprocess.Popen(
+        [*CTXMGR, *words], stdout=theirs, env={**known, "TERM": "xterm-256color", "COLUMNS": "120"}
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        try:
+            while part := os.read(ours, 65536):
+                seen += part
+        except OSError:  # Linux says so when the other side has closed
+            pass
+        finally:
+            os.close(ours)
+        assert process.wait(WAIT_SECONDS) == 0
+    return seen

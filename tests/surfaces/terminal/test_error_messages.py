@@ -1,0 +1,238 @@
+"""What the command line says when something is wrong: one line, whose fault, what next, a code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from click.testing import Result
+
+from ctxmgr import errors
+from ctxmgr.surfaces.error_answers import ANSWERS, line
+
+Run = Callable[..., Result]
+
+
+def test_every_error_has_an_answer() -> None:
+    """Scripts branch on exit codes; an error without one would be taken for a bug."""
+    named = [item for item in vars(errors).values() if isinstance(item, type)]
+    kinds = [entry for entry in named if issubclass(entry, errors.CtxmgrError)]
+
+    assert {kind.code for kind in kinds} == set(ANSWERS)
+
+
+@pytest.mark.parametrize(
+    ("url", "exit_code", "message"),
+    [
+        ("mongodb://host", 2, "unknown kind of store 'mongodb'; use one of: sqlite:///"),
+        ("store.db", 2, "is not a store URL; use one of: sqlite:///"),
+        ("xtdb+http://[::1", 2, "invalid URL"),
+        ("xtdb+http://:3000", 2, "host"),
+        ("sqlite:///no/such/folder/store.db", 3, "there is no store yet"),
+        ("xtdb+http://127.0.0.1:9", 6, "127.0.0.1:9"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_one_clear_line(
+    ctxmgr: Run, url: str, exit_code: int, message: str
+) -> None:
+    """Whoever mistypes a URL learns what would have been right."""
+    result = ctxmgr("status", "--store", url)
+
+    assert result.exit_code == exit_code, result.stderr
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_wrong_password_is_denied(ctxmgr: Run, door_that_asks_for_a_password: str) -> None:
+    """Retrying does not help, so it must not look like a server that is down."""
+    result = ctxmgr("status", "--store", door_that_asks_for_a_password)
+
+    assert result.exit_code == 5, result.stderr
+    assert "guess" not in result.stderr
+
+
+def test_a_file_that_is_no_database_is_left_alone(ctxmgr: Run, home: Path) -> None:
+    """A mistyped path must not overwrite somebody's letter."""
+    letter = home / "letter.txt"
+    letter.write_text("Dear Ada,\n" * 1000, encoding="utf-8")
+
+    result = ctxmgr("status", "--store", f"sqlite:///{letter}")
+
+    assert result.exit_code in (2, 8), result.stderr
+    assert letter.read_text(encoding="utf-8").startswith("Dear Ada")
+
+
+def test_a_damaged_file_is_corrupt(ctxmgr: Run, home: Path) -> None:
+    """Damage is told as damage, with what to do, and never as an empty store."""
+    path = home / "store.db"
+    assert ctxmgr("demo", "--store", f"sqlite:///{path}").exit_code == 0
+    data = bytearray(path.read_bytes())
+    data[100:4096] = os.urandom(3996)
+    path.write_bytes(data)
+
+    result = ctxmgr("status", "--store", f"sqlite:///{path}")
+
+    assert result.exit_code == 8, result.stderr
+    assert "damaged" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="drops the rights of a child by its user id")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_read_only_file_can_be_looked_at_and_not_written(ctxmgr: Run, home: Path) -> None:
+    """An archive is still good for looking things up; a write says that it is not allowed."""
+    path = home / "store.db"
+    for command in (("demo",), ("vacuum",), ("status",)):
+        assert ctxmgr(*command, "--store", f"sqlite:///{path}").exit_code == 0
+    for folder in home.parents[:3]:
+        folder.chmod(folder.stat().st_mode | 0o055)
+    path.chmod(0o444)
+    home.chmod(0o555)
+
+    codes = [
+        _as_nobody(lambda name=name: ctxmgr(name, "--store", f"sqlite:///{path}").exit_code)
+        for name in ("status", "vacuum", "demo")
+    ]
+
+    assert codes == [0, 5, 5]
+
+
+def test_an_unknown_id_is_not_found(ctxmgr: Run) -> None:
+    """Nothing there is an answer of its own, not an empty document."""
+    assert ctxmgr("vacuum").exit_code == 0
+
+    assert ctxmgr("get", "nobody").exit_code == 3
+    assert ctxmgr("history", "nobody").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("find", "file", "name=x"), "does not declare the field 'name'"),
+        (("find", "file", "char_count"), "write FIELD=VALUE"),
+        (("find", "file", "char_count=many"), "char_count must be integer"),
+        (("find", "file", "--cursor", "nonsense"), "invalid cursor"),
+        (("find", "file", "--limit", "0"), "limit must be 1 to"),
+        (("get", "x", "--sequence", "1", "--system-time", "1"), "give one of them"),
+        (("get", "x", "--valid-time", "yesterday"), "ISO 8601"),
+        (("bench", "nothing"), "'nothing' is not"),
+        (("no-such-command",), "No such command"),
+    ],
+)
+def test_a_wrong_request_is_the_callers_fault(
+    ctxmgr: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    """Exit code 2: trying again will not help; the line says what to change."""
+    assert ctxmgr("vacuum").exit_code == 0
+
+    result = ctxmgr(*arguments)
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_an_error_as_json_has_its_code(ctxmgr: Run) -> None:
+    """A program reads the same as a person, by name."""
+    result = json.loads(ctxmgr("get", "nobody", "--json").stderr)["error"]
+
+    assert result["code"] == "not_found"
+    assert set(result) == {"code", "fault", "message", "next"}
+
+
+def test_a_bug_in_ctxmgr_is_called_one() -> None:
+    """Users must not look for their own mistake in our bug."""
+    assert line(KeyError("x")).startswith("ctxmgr: a bug in ctxmgr: KeyError")
+
+
+def test_settings_that_cannot_be_read_name_their_file(ctxmgr: Run) -> None:
+    """003-R202: what is uncertain is message; a half-read file is not used."""
+    Path("ctxmgr.toml").write_text("store = ", encoding="utf-8")
+
+    result = ctxmgr("status")
+
+    assert result.exit_code == 2
+    assert "ctxmgr.toml is not valid TOML" in result.stderr
+
+
+def test_log_lines_are_json_when_asked(ctxmgr: Run) -> None:
+    """Whoever collects logs gets one object per line, and the traceback with -v."""
+    logged = ctxmgr("-v", "--log-json", "get", "nobody").stderr.splitlines()
+
+    record = json.loads(logged[0])
+    assert record["level"] == "error"
+    assert "NotFound" in record["traceback"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_command_in_order(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    """The operation is cancelled, so that it can clean up, and the code says why it ended."""
+    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", _WAITING], stdout=subprocess.PIPE, text=True, env=environment
+    ) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == "waiting\n"
+        command.send_signal(number)
+        rest = command.communicate(timeout=30)[0]
+
+    assert (rest, command.returncode) == ("closed\n", code)
+
+
+_WAITING = """
+import asyncio, signal
+from ctxmgr.surfaces.operation import Operation
+from ctxmgr.surfaces.terminal.cli import build
+
+async def wait(app):
+    try:
+        print("waiting", flush=True)
+        await asyncio.Event().wait()
+    finally:
+        print("closed", flush=True)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+build((Operation(run=wait, name="wait", writes=False, example=""),)).main(["wait"])
+"""
+
+
+def _as_nobody(act: Callable[[], int]) -> int:
+    """Act in a child that is no superuser, to whom file permissions mean something."""
+    child = os.fork()
+    if child == 0:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        os._exit(act())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.fixture
+def door_that_asks_for_a_password() -> Iterator[str]:
+    """A server that refuses everybody."""
+    with HTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"xtdb+http://user:guess@127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join(5)
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(401)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing on standard error."""

@@ -1,0 +1,58 @@
+"""What became of a prompt's blocks, judged by their texts and objects."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxmgr.core.context.assembly import Block, Section
+from ctxmgr.core.history.prompt_rows import Prompt
+from ctxmgr.surfaces.views.differences import compare_blocks
+
+Blocks = list[tuple[str, str]]
+
+blocks = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.sampled_from(["one", "two"])),
+    max_size=8,
+    unique_by=lambda each: each[0],
+)
+
+
+def _prompt(given: Blocks) -> Prompt:
+    made = [
+        Block(section=Section.POOL, object_id=name, text=f"{name} {text}") for name, text in given
+    ]
+    return Prompt.of(made, count=len)
+
+
+def _changes(before: Blocks, now: Blocks) -> tuple[list[str], list[str | None]]:
+    result, gone = compare_blocks(_prompt(before), _prompt(now))
+    return [change for _, change in result], [item.object_id for item in gone]
+
+
+def test_what_stays_in_its_order_is_the_same() -> None:
+    """One block that goes to the end is one that moved; nobody else did."""
+    before = [("a", "one"), ("b", "one"), ("c", "one")]
+
+    changes, gone = _changes(before, [*before[1:], before[0]])
+
+    assert (changes, gone) == (["same", "same", "moved"], [])
+
+
+def test_another_text_of_an_object_is_a_change_and_nothing_is_gone() -> None:
+    """A file that was edited is one thing that happened, not two."""
+    changes, gone = _changes([("a", "one"), ("b", "one")], [("a", "two"), ("c", "one")])
+
+    assert (changes, gone) == (["changed", "new"], ["b"])
+
+
+@given(blocks, blocks)
+def test_every_block_is_accounted_for_once(before: Blocks, now: Blocks) -> None:
+    """What is neither new nor gone was there before and is there now."""
+    changes, gone = _changes(before, now)
+
+    old, new = dict(before), dict(now)
+    for (name, text), change in zip(now, changes, strict=True):
+        assert (change == "new") == (name not in old)
+        assert (change == "changed") == (name in old and old[name] != text)
+    assert set(gone) == old.keys() - new.keys()
+    kept = [name for (name, _), change in zip(now, changes, strict=True) if change == "same"]
+    assert kept == [name for name, _ in before if name in kept]
