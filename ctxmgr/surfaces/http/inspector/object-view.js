@@ -43,19 +43,10 @@ export class ObjectView {
     }
   }
 
-  /** Activate the object, or deactivate it. */
-  toggleActive() {
-    return this.#change(this.now?.level === "active" ? "deactivate" : "activate");
-  }
-
-  togglePinned() {
-    return this.#change(this.now?.pinned ? "unpin" : "pin");
-  }
-
-  async #change(what) {
-    if (!this.now) return;
+  /** Apply `activate`, `deactivate`, `pin` or `unpin` to an object, and reload the one that is shown. */
+  async change(what, objectId = this.objectId) {
     try {
-      await post(`/${what}`, { session: this.session.ref, object_id: this.objectId });
+      await post(`/${what}`, { session: this.session.ref, object_id: objectId });
       await this.refresh();
     } catch (error) {
       this.onFault(error);
@@ -115,7 +106,7 @@ export class ObjectView {
   }
 
   #button(what, offered) {
-    return offered ? h("button", { type: "button", "data-change": what, onclick: () => this.#change(what) }, what) : null;
+    return offered ? h("button", { type: "button", "data-change": what, onclick: () => this.change(what) }, what) : null;
   }
 
   #versions() {

@@ -61,6 +61,22 @@ export class ObjectsPanel {
     this.visible = false;
   }
 
+  /** Activate the selected object, or deactivate it. */
+  toggleActive() {
+    return this.#toggle((object) => (object.level === "active" ? "deactivate" : "activate"));
+  }
+
+  togglePinned() {
+    return this.#toggle((object) => (object.pinned ? "unpin" : "pin"));
+  }
+
+  // The row decides, not the view beside it: a key may follow before the view has loaded the object,
+  // and would then be lost, or meet the object that was selected before.
+  #toggle(action) {
+    const object = this.list.item ?? this.view.now;
+    return object && this.view.change(action(object), object.object_id);
+  }
+
   /** Read all pages; a call during a load causes one more. */
   #load() {
     this.again = this.loading !== null;

@@ -77,8 +77,8 @@ export class OpenSession {
     else if (name === "c" && this.tab === "turn") this.panels.turn.toggleChanges();
     else if (name === "j" || name === "k") this.#list()?.step(name === "j" ? 1 : -1);
     else if (name === "/") (this.#panelFilter() ?? document.getElementById("session-filter")).focus();
-    else if (name === "a" && this.tab === "objects") this.panels.objects.view.toggleActive();
-    else if (name === "p" && this.tab === "objects") this.panels.objects.view.togglePinned();
+    else if (name === "a" && this.tab === "objects") this.panels.objects.toggleActive();
+    else if (name === "p" && this.tab === "objects") this.panels.objects.togglePinned();
     else return false;
     return true;
   }

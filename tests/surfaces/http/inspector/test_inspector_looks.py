@@ -46,6 +46,23 @@ async def test_panels_and_lists_are_reached_by_keys(server: Server, seen: Worked
         await expect(page.get_by_label("Valid time")).to_be_visible()
 
 
+async def test_a_key_acts_on_the_selected_row_while_its_object_is_loading(
+    server: Server, seen: Worked
+) -> None:
+    """A key pressed early must neither be lost nor change the object that was selected before."""
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid, "objects")
+        await expect(page.locator(".objects .row").first).to_be_visible()
+        await page.route("**/history?*", lambda _route: None)
+        await page.keyboard.press("j")
+        chosen = page.locator(".objects .row.chosen .pin")
+        await expect(chosen).to_have_text("")
+
+        await page.keyboard.press("p")
+
+        await expect(chosen).to_have_text("●")
+
+
 async def test_the_keys_are_told(server: Server, seen: Worked) -> None:
     """A question mark lists them, and Escape closes the list."""
     async with browsing(server.url) as page:
