@@ -32,9 +32,9 @@ asyncio.run(main())
 
 
 class IsolationContract(SandboxContract):
-    """Subclasses give ``start``, which makes a sandbox that is closed at the end of the test.
+    """Subclasses provide ``start``, which returns a sandbox that is closed at the end of the test.
 
-    And ``client``: Python that makes one elsewhere, as ``start`` to be awaited.
+    And ``client``: Python source that starts one in another process.
     """
 
     @pytest.fixture

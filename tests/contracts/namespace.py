@@ -27,7 +27,7 @@ class Namespace:
 
     @property
     def kind(self) -> Kind:
-        """Notes with a title (text), a rank (integer) and a mark of being done (boolean)."""
+        """Notes with a title (text), a rank (integer) and a done flag (boolean)."""
         declared = {
             "title": FieldType.TEXT,
             "rank": FieldType.INTEGER,

@@ -1,4 +1,4 @@
-"""What every sandbox promises, as tests. Subclasses give a ``sandbox`` and a ``folder`` in it."""
+"""The guarantees of every sandbox, as tests. Subclasses provide ``sandbox`` and ``folder``."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from tests.contracts.sandbox_steps import LIMITS, SECONDS, none, pids, shell, un
 
 
 class SandboxContract(SandboxFiles):
-    """Every sandbox keeps these promises; ``folder`` is a path that commands can write to."""
+    """The guarantees of every sandbox; ``folder`` is a path that commands can write to."""
 
     async def test_a_command_returns_its_output_and_exit_code(self, sandbox: Sandbox) -> None:
         """003-R143: the harness records both, and the agent acts on them."""

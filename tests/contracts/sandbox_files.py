@@ -1,4 +1,4 @@
-"""What every sandbox promises of reading files, as tests."""
+"""The guarantees of every sandbox for reading files, as tests."""
 
 from ctxmgr.core.files.outcomes import MissingFile, ReadFile, Refusal, RefusedFile
 from ctxmgr.core.sandbox import Sandbox

@@ -44,6 +44,6 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def none(left: Callable[[], list[int]]) -> bool:
-    # Killed they are when ``run`` returns; the kernel takes a moment to clear them away.
+    # They are killed when ``run`` returns, but the kernel takes a moment to remove them.
     await until(lambda: not left())
     return True

@@ -12,9 +12,9 @@ from tests.contracts.namespace import Namespace, put, title
 
 CONTENDERS = 50
 AT_ONCE = 5
-"""Of them: whoever loses tries again, so the tries grow with the square of this."""
+"""How many of them run at once; losers retry, so attempts grow with the square of this."""
 CANCELLED_AFTER_TURNS = range(0, 60, 3)
-"""How often the loop goes round before a commit is cancelled: from at once to surely done."""
+"""Loop iterations before a commit is cancelled: from immediately to certainly finished."""
 
 CALLS: dict[str, Callable[[Store, Namespace], Awaitable[Any]]] = {
     "commit": lambda store, namespace: store.commit([Put(namespace.note())]),

@@ -87,7 +87,7 @@ class InvalidArgumentsContract:
     async def test_a_page_has_a_whole_number_of_entries(
         self, store: Store, namespace: Namespace, limit: Any
     ) -> None:
-        """Every page judges its limit by the same law (003-R016)."""
+        """Every paged read validates its limit by the same rule (003-R016)."""
         for asked in (
             store.history(namespace.id(), limit=limit),
             store.find(Query(namespace.kind.name), limit=limit),
@@ -100,9 +100,9 @@ class InvalidArgumentsContract:
         self, store: Store, namespace: Namespace
     ) -> None:
         """A caller's error is reported as such (003-R016)."""
-        odd: list[Any] = [[{"put": 1}], [None], [Put("x")], [Match(namespace.id(), 5)]]  # type: ignore[arg-type]
+        invalid: list[Any] = [[{"put": 1}], [None], [Put("x")], [Match(namespace.id(), 5)]]  # type: ignore[arg-type]
 
-        for operations in odd:
+        for operations in invalid:
             with pytest.raises(Incorrect):
                 await store.commit(operations)
         with pytest.raises(Incorrect, match="key"):

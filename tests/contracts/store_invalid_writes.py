@@ -96,7 +96,7 @@ BAD_OPERATIONS: Final[dict[str, Callable[[Namespace], list[Operation]]]] = {
 
 class InvalidWritesContract:
     @pytest.mark.parametrize("fields", BAD_FIELDS.values(), ids=BAD_FIELDS.keys())
-    async def test_a_document_that_breaks_the_law_is_refused(
+    async def test_an_invalid_document_is_refused(
         self, store: Store, namespace: Namespace, fields: dict[Any, Any]
     ) -> None:
         """What has no canonical form has no hash, so it is never stored (003-R028, 003-A15)."""
@@ -109,10 +109,10 @@ class InvalidWritesContract:
         assert await last_sequence(store) == before
 
     @pytest.mark.parametrize("made", BAD_OPERATIONS.values(), ids=BAD_OPERATIONS.keys())
-    async def test_operations_that_make_no_sense_are_refused(
+    async def test_contradictory_operations_are_refused(
         self, store: Store, namespace: Namespace, made: Callable[[Namespace], list[Operation]]
     ) -> None:
-        """A transaction whose meaning could be guessed two ways is not guessed (003-R016)."""
+        """An ambiguous transaction is rejected, not interpreted (003-R016)."""
         before = await last_sequence(store)
 
         with pytest.raises(Incorrect):
@@ -156,10 +156,10 @@ class InvalidWritesContract:
 
         assert await store.get(namespace.id()) is None
 
-    async def test_as_many_bytes_as_are_allowed_are_written(
+    async def test_a_transaction_of_exactly_the_size_limit_is_written(
         self, store: Store, namespace: Namespace
     ) -> None:
-        """The bounds themselves are allowed, even by a server far away (003-R016)."""
+        """The limit is inclusive, on a remote server too (003-R016)."""
         long = '"' * (DOCUMENT_BYTES_MAX // 2 - 1_000)
         notes = [namespace.note(name, content=long) for name in "ab"]
 
@@ -191,7 +191,7 @@ class InvalidWritesContract:
     async def test_the_largest_transaction_is_written_whole(
         self, store: Store, namespace: Namespace
     ) -> None:
-        """The bound itself is allowed (003-R016)."""
+        """The limit is inclusive (003-R016)."""
         names = [str(number) for number in range(OPERATIONS_MAX)]
 
         await store.commit([Put(namespace.note(name)) for name in names])

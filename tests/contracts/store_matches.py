@@ -13,10 +13,10 @@ async def _tokens(store: Store, namespace: Namespace, names: str) -> list[str | 
 
 
 class MatchesContract:
-    async def test_the_token_that_get_returned_lets_the_next_write_through(
+    async def test_a_write_that_matches_the_token_from_get_succeeds(
         self, store: Store, namespace: Namespace
     ) -> None:
-        """Read, change, write: the guard of every session and chat (003-A21)."""
+        """Read, change, write: every session and chat is guarded this way (003-A21)."""
         await put(store, namespace.note(title="first"))
         read = await store.get(namespace.id())
         assert read is not None
@@ -25,7 +25,7 @@ class MatchesContract:
 
         assert await title(store, namespace.id()) == "second"
 
-    async def test_the_token_that_commit_returned_saves_the_read(
+    async def test_the_token_from_commit_makes_another_read_unnecessary(
         self, store: Store, namespace: Namespace
     ) -> None:
         """A session saved every turn need not be read every turn (003-R112, 003-A21)."""
@@ -168,10 +168,10 @@ class MatchesContract:
         assert turn is not None
         assert "title" not in turn.document
 
-    async def test_a_transaction_of_matches_only_asks_whether_they_hold(
+    async def test_a_transaction_of_matches_checks_without_writing(
         self, store: Store, namespace: Namespace
     ) -> None:
-        """To check without writing is allowed (003-A21)."""
+        """A transaction may consist of matches only (003-A21)."""
         commit = await put(store, namespace.note())
 
         await store.commit([Match(namespace.id(), commit.token)])

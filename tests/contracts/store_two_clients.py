@@ -32,10 +32,10 @@ Reopen: TypeAlias = Callable[[dict[str, Kind]], Awaitable[Store]]
 
 
 class SharedStoreContract:
-    """Every Store that several clients can open keeps these promises as well."""
+    """The further guarantees of a store that several clients can open."""
 
     crowd: ClassVar[int] = 100
-    """More writers than the store takes at once; more where its queue has more places."""
+    """More writers than the store accepts at once; raised for a store with a longer queue."""
 
     async def test_acknowledged_writes_are_visible_to_the_other_client(
         self, store: Store, another_store: Store, namespace: Namespace
@@ -99,9 +99,9 @@ class SharedStoreContract:
         )
 
         entries = (await store.history(namespace.id(), corrections=True)).entries
-        told = [entry.document["title"] for entry in entries if entry.document]
-        assert sorted(told) == ["here", "there"]
-        assert await title(store, namespace.id()) == told[-1]
+        titles = [entry.document["title"] for entry in entries if entry.document]
+        assert sorted(titles) == ["here", "there"]
+        assert await title(store, namespace.id()) == titles[-1]
 
     async def test_a_token_from_one_client_is_valid_in_the_other(
         self, store: Store, another_store: Store, namespace: Namespace

@@ -86,7 +86,7 @@ class ValidTimeContract:
     async def test_a_bounded_version_replaces_all_that_started_within(
         self, store: Store, namespace: Namespace
     ) -> None:
-        """Between its bounds a correction is the only truth (003-A34)."""
+        """Between its bounds only the correction is valid (003-A34)."""
         for number in (1, 3, 5, 7):
             await put(store, namespace.note(title=str(number)), valid_from=day(number))
 

@@ -81,7 +81,7 @@ CHOSEN: Final[dict[str, Any]] = {
 
 
 def same(one: Any, other: Any) -> bool:
-    """Tell whether two values are equal with their types: 1, 1.0 and True are three values."""
+    """Whether two values are equal and of the same type: 1, 1.0 and True all differ."""
     if type(one) is not type(other):
         return False
     if isinstance(one, list):
@@ -195,7 +195,7 @@ class ValuesContract:
             full[:4_001],
             full,
             full[:2_500],
-            [*full[:1_000], "mended", *full[1_001:]],
+            [*full[:1_000], "edited", *full[1_001:]],
             full[::-1],
             full[1:],
             ["before", *full],
