@@ -1,4 +1,4 @@
-"""Values that grow at their end."""
+"""Append-only values."""
 
 import hashlib
 
@@ -11,10 +11,10 @@ from tests.core.builders.values import texts
 
 
 @given(st.lists(texts), st.lists(texts), st.lists(texts))
-def test_two_that_grow_from_one_are_apart(
+def test_two_values_grown_from_one_are_independent(
     first: list[str], second: list[str], third: list[str]
 ) -> None:
-    """003-R125: shared memory is never shared state."""
+    """003-R125: they share memory but never state."""
     base = AppendOnly(first)
 
     one, other = base.add(second), base.add(third)
@@ -24,8 +24,8 @@ def test_two_that_grow_from_one_are_apart(
     assert one[len(first) :] == second
 
 
-def test_a_place_beyond_the_end_is_none() -> None:
-    """003-R125: what a longer one added is not to be seen in the shorter."""
+def test_an_index_beyond_the_end_raises() -> None:
+    """003-R125: items of a longer copy must not be visible in the shorter."""
     base = AppendOnly(["a"])
     base.add(["b"])
 
@@ -35,8 +35,8 @@ def test_a_place_beyond_the_end_is_none() -> None:
 
 
 @given(st.lists(texts), texts)
-def test_a_rope_is_its_text_and_hash(pieces: list[str], more: str) -> None:
-    """PG-09: growing is a shortcut, not another text."""
+def test_a_rope_has_the_text_and_hash_of_its_parts(pieces: list[str], more: str) -> None:
+    """PG-09: incremental growth must not change the result."""
     rope = Rope()
     for piece in pieces:
         rope = rope.append(piece)
@@ -49,8 +49,8 @@ def test_a_rope_is_its_text_and_hash(pieces: list[str], more: str) -> None:
     assert (rope == Rope(pieces), bool(rope)) == (True, bool(text))
 
 
-def test_a_long_rope_lies_in_few_parts() -> None:
-    """003-R137: joining a chat of ten thousand messages is little more than one copy."""
+def test_a_long_rope_has_few_parts() -> None:
+    """003-R137: joining a chat of ten thousand messages costs little more than one copy."""
     rope = Rope()
     for number in range(2_000):
         rope = rope.append(f"message {number}\n" * (number % 7))

@@ -1,4 +1,4 @@
-"""Asking a model, and keeping account of what it cost."""
+"""Asking a model, and accounting for its cost."""
 
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ USAGE = Usage(input_tokens=10, cache_read_tokens=5, cache_written_tokens=2, outp
 
 @dataclass
 class Parrot:
-    """A model that says the question again, in two pieces, until it is told to break."""
+    """A model that repeats the question in two pieces, or fails if asked to."""
 
     name: str = "parrot"
     form: str = "text"
@@ -46,7 +46,7 @@ class Parrot:
 
 
 async def test_a_question_gets_a_text_and_a_price() -> None:
-    """What a layer needs of a model, and nothing of messages."""
+    """Layers need text and cost, and no message formats."""
     parrot = Parrot()
 
     answered = await ask(parrot, Question(text="Why?", purpose="summary", output_tokens_max=50))
@@ -56,14 +56,14 @@ async def test_a_question_gets_a_text_and_a_price() -> None:
     assert parrot.asked[0].output_tokens_max == 50
 
 
-async def test_half_an_answer_is_none() -> None:
-    """A summary that breaks off must not be taken for one."""
+async def test_an_incomplete_answer_is_an_error() -> None:
+    """A truncated summary must not be mistaken for a complete one."""
     with pytest.raises(AnswerLost):
         await ask(Parrot(breaks=True), Question(text="Why?", purpose="summary"))
 
 
 async def test_a_flow_is_answered_question_by_question() -> None:
-    """Work that needs a model is plain code that yields; a test drives it with strings as well."""
+    """Code that needs a model yields questions; tests can answer them with strings."""
 
     def twice() -> Flow[list[str]]:
         first = yield Question(text="one", purpose="gate")
@@ -78,7 +78,7 @@ async def test_a_flow_is_answered_question_by_question() -> None:
 
 
 async def test_a_flow_may_ask_nothing() -> None:
-    """Where there is nothing to decide, nothing is spent."""
+    """If there is nothing to decide, nothing is spent."""
 
     def silent() -> Flow[int]:
         yield from _nothing()
@@ -88,7 +88,7 @@ async def test_a_flow_may_ask_nothing() -> None:
 
 
 def test_a_ledger_sums_by_purpose_and_model() -> None:
-    """What a provider did not count is counted as not counted."""
+    """Calls without reported usage are listed as such."""
     ledger = Ledger()
     for model, usage in (("a", USAGE), ("b", USAGE), ("a", None)):
         ledger = ledger.charged(Charge(purpose="turn", model=model, usage=usage))

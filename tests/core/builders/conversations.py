@@ -1,4 +1,4 @@
-"""Random conversations: turns with text, tool calls of every kind, and what is known of them."""
+"""Random conversations: turns with text, tool calls of every kind, and references to them."""
 
 from typing import Any, Final, NamedTuple
 
@@ -22,14 +22,14 @@ from ctxmgr.core.objects.answers import (
 from ctxmgr.core.objects.chat import Turn
 from tests.core.builders.values import maps
 
-said: Final = st.text(st.sampled_from(["a", "é", "😀", " ", "\n"]), max_size=6)
+user_texts: Final = st.text(st.sampled_from(["a", "é", "😀", " ", "\n"]), max_size=6)
 statuses: Final = st.sampled_from(["ok", "fail"])
 tools: Final = st.sampled_from(["bash", "read", "odd tool"])
 own_ids: Final = st.sampled_from(["call_0", "call_1", "toolu_01A", "", "with space", "x" * 60])
 
 
-class Told(NamedTuple):
-    """One turn and what is known of its tool calls."""
+class SampleTurn(NamedTuple):
+    """One turn and the references of its tool calls."""
 
     turn: Turn
     calls: dict[str, CallRef]
@@ -39,15 +39,15 @@ class Told(NamedTuple):
 
 
 @st.composite
-def told_turns(draw: st.DrawFn, number: int = 1) -> Told:
+def sample_turns(draw: st.DrawFn, number: int = 1) -> SampleTurn:
     parts: list[dict[str, Any]] = []
     calls: dict[str, CallRef] = {}
-    for place in range(draw(st.integers(0, 4))):
+    for position in range(draw(st.integers(0, 4))):
         match draw(st.sampled_from(["text", "ran", "not run", "context", "native"])):
             case "text":
-                parts.append(text_part(draw(said)))
+                parts.append(text_part(draw(user_texts)))
             case "ran" | "not run" as outcome:
-                ref = CallRef(object_id=f"t{number}.{place}", tool=draw(tools), status="ok")
+                ref = CallRef(object_id=f"t{number}.{position}", tool=draw(tools), status="ok")
                 args = draw(maps)
                 parts.append(
                     toolcall_part(ref.object_id, call_id=draw(own_ids), tool=ref.tool, args=args)
@@ -67,25 +67,25 @@ def told_turns(draw: st.DrawFn, number: int = 1) -> Told:
                 parts.append(native_part("anthropic", block=block))
     if draw(st.booleans()):
         calls[f"silent{number}"] = CallRef(object_id=f"silent{number}", tool="bash", status="ok")
-    turn = Turn(user=draw(said), assistant=tuple(parts), toolcall_ids=tuple(calls))
-    return Told(turn, calls)
+    turn = Turn(user=draw(user_texts), assistant=tuple(parts), toolcall_ids=tuple(calls))
+    return SampleTurn(turn, calls)
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> list[Told]:
-    return [draw(told_turns(number)) for number in range(1, draw(st.integers(0, 4)) + 1)]
+def conversations(draw: st.DrawFn) -> list[SampleTurn]:
+    return [draw(sample_turns(number)) for number in range(1, draw(st.integers(0, 4)) + 1)]
 
 
 @st.composite
 def contexts(draw: st.DrawFn) -> Context:
-    told = draw(conversations())
-    refs = [ref for record in told for ref in record.calls.values()]
+    turns = draw(conversations())
+    refs = [ref for turn in turns for ref in turn.calls.values()]
     active = [ref.object_id for ref in refs if draw(st.booleans())]
     return Context(
         session_id="s1",
-        system_prompt=draw(said),
+        system_prompt=draw(user_texts),
         pool=Pool(map(PoolEntry.of_toolcall, refs)),
-        transcript=Transcript(record.shown() for record in told),
-        user=draw(said),
-        active=tuple(ActiveBlock(ref, draw(said)) for ref in active),
+        transcript=Transcript(turn.shown() for turn in turns),
+        user=draw(user_texts),
+        active=tuple(ActiveBlock(ref, draw(user_texts)) for ref in active),
     )

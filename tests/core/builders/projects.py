@@ -1,4 +1,4 @@
-"""A project on disk, a sandbox that mounts it, and a store: what tests of indexing start from."""
+"""A project on disk, a sandbox that mounts it, and a store: the setup of tests of indexing."""
 
 import os
 import time
@@ -21,7 +21,7 @@ from ctxmgr.core.tracking.indexing import Indexing
 BOTH_STORES = ["sqlite", pytest.param("xtdb", marks=pytest.mark.xtdb)]
 LONG_AGO_NS = 1_700_000_000_000_000_000
 LATER_NS = 10_000_000_000
-"""How far a test sets its clock ahead, so that what it wrote just now has settled."""
+"""How far a test sets its clock ahead, so that files it has just written count as settled."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Project:
     files: HostFiles
     fingerprints: Fingerprints = field(default_factory=Fingerprints)
     ahead_ns: int = 0
-    """Of the client's clock, before the machine's."""
+    """How far the client's clock is ahead of the machine's."""
 
     def __post_init__(self) -> None:
         self.indexing = self.another_client(self.fingerprints)

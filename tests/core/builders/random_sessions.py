@@ -1,4 +1,4 @@
-"""Sessions worked at random with a real client, in both layouts."""
+"""Sessions of random operations with a real client, in both layouts."""
 
 import contextlib
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ KINDS: Final = (
     "plain",
     "economy",
     "silent",
-    "told",
+    "contributed",
     "write",
     "read",
     "delete",
@@ -42,7 +42,7 @@ steps: Final = st.lists(
 
 @dataclass
 class Volatile:
-    """A layer that says something else in every turn."""
+    """A layer that contributes another text in every turn."""
 
     name: str = "volatile"
     slot: Section = Section.VOLATILE
@@ -53,7 +53,7 @@ class Volatile:
 
 
 class Worker:
-    """Does what the steps say to one session after another."""
+    """Applies the steps to one session after another."""
 
     def __init__(self, client: Client, folder: Path) -> None:
         self._client = with_clock(client, lambda: self._now)
@@ -62,20 +62,20 @@ class Worker:
         self._number = 0
 
     async def work(self, done: list[tuple[str, int]]) -> str:
-        """Return the name of the session that was worked on last. It has a turn."""
+        """Return the name of the last session changed. It has at least one turn."""
         session = await self._client.start("s1", system_prompt="Be careful.\n\n")
         for kind, number in done:
-            with contextlib.suppress(NotFound, Incorrect):  # what is not there cannot be changed
+            with contextlib.suppress(NotFound, Incorrect):  # a step may name an unknown object
                 session = await self._step(session, kind, number)
         await self._turn(session, "plain", 1)
         return session.session_id
 
     async def _step(self, session: LiveSession, kind: str, number: int) -> LiveSession:
         file = self._folder / FILES[number % len(FILES)]
-        known = list(session.sets.session_index)
+        session_index = list(session.sets.session_index)
         self._number += 1
         match kind:
-            case "plain" | "economy" | "silent" | "told":
+            case "plain" | "economy" | "silent" | "contributed":
                 await self._turn(session, kind, number)
             case "write":
                 text = f"x = {self._number}\n" * (number + 1)
@@ -87,8 +87,8 @@ class Worker:
                 file.unlink(missing_ok=True)
                 args = {"path": str(file)}
                 await session.record(f"d-{self._number}", tool="read", args=args, output="gone")
-            case "activate" | "deactivate" | "pin" if known:
-                await getattr(session, kind)(known[number % len(known)])
+            case "activate" | "deactivate" | "pin" if session_index:
+                await getattr(session, kind)(session_index[number % len(session_index)])
             case "system":
                 await session.change_system_prompt(f"Be careful, {number} times.\n")
             case "later":
@@ -106,7 +106,7 @@ class Worker:
         name = f"{session.session_id}-{self._number}"
         policy = "economy" if kind == "economy" else None
         asked = "" if kind == "silent" else f"go on, é {number % 3}"
-        await session.render(asked, policy=policy, contribute=kind == "told")
+        await session.render(asked, policy=policy, contribute=kind == "contributed")
         args = {"command": f"make {number}"}
         calls = [f"{name}-{at}" for at in range(number % 4)]
         for call in calls:

@@ -1,6 +1,6 @@
-"""Made-up secrets and what only looks like them, from a seed; no real one, and none in the source.
+"""Generated secrets and harmless look-alikes, from a seed. None is real or in this source.
 
-Marks of providers are written in two parts, so that scanners do not take this file for a leak.
+Provider prefixes are written in two parts, so that secret scanners do not report this file.
 """
 
 import base64
@@ -80,31 +80,31 @@ PASSWORD_PLACES = (
 
 
 def secrets(random: Random) -> Iterator[tuple[str, str, str]]:
-    """Give kind, text and the secret in it."""
+    """Yield kind, text and the secret in it."""
     for kind, parts, alphabet, size in PREFIXED:
-        for place in PLACES:
+        for template in PLACES:
             secret = "".join(parts) + drawn(random, alphabet, size)
             if kind == "sendgrid-key":
                 secret += "." + drawn(random, ALNUM, 43)
-            yield kind, place.format(secret), secret
-    for place in NAMED_PLACES:
+            yield kind, template.format(secret), secret
+    for template in NAMED_PLACES:
         for alphabet, size in ((ALNUM, 32), (HEX, 40), (ALNUM + "+/", 44), (URL64, 43)):
             secret = drawn(random, alphabet, size)
-            yield "key", place.format(secret), secret
-    for place in PASSWORD_PLACES:
+            yield "key", template.format(secret), secret
+    for template in PASSWORD_PLACES:
         for secret in (drawn(random, ALNUM, 14), drawn(random, string.ascii_lowercase, 7) + "9!x"):
-            yield "password", place.format(secret), secret
+            yield "password", template.format(secret), secret
     yield from structured(random)
 
 
 def structured(random: Random) -> Iterator[tuple[str, str, str]]:
-    for place in PLACES:
+    for template in PLACES:
         secret = web_token(random)
-        yield "json-web-token", place.format(secret), secret
+        yield "json-web-token", template.format(secret), secret
         secret = drawn(random, ALNUM, 12)
-        yield "url-password", place.format(f"postgres://ann:{secret}@db.test:5432/shop"), secret
+        yield "url-password", template.format(f"postgres://ann:{secret}@db.test:5432/shop"), secret
         secret = drawn(random, ALNUM, 40)
-        yield "authorization", place.format(f"Authorization: Bearer {secret}"), secret
+        yield "authorization", template.format(f"Authorization: Bearer {secret}"), secret
     for label in ("RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", ""):
         secret = private_key(random, label)
         yield "private-key", f"$ cat key\n{secret}\n$ ls", secret
@@ -116,7 +116,7 @@ def structured(random: Random) -> Iterator[tuple[str, str, str]]:
 
 
 def harmless(random: Random) -> Iterator[tuple[str, str]]:
-    """Give what it is, and a text in which nothing is to be masked."""
+    """Yield a description and a text in which nothing may be masked."""
     for _ in range(20):
         data = random.randbytes(64)
         yield "git sha", f"commit {hashlib.sha1(data).hexdigest()}\nAuthor: Ann"

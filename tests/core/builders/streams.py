@@ -17,7 +17,7 @@ def long_output(name: str, *, lines: int = 40) -> str:
 
 
 class Talk:
-    """One session's stream, call by call."""
+    """The stream of one session, built call by call."""
 
     def __init__(self, policy: Economy | None = None) -> None:
         self.stream = Stream(policy or Economy(), count=count)
@@ -27,16 +27,16 @@ class Talk:
         self,
         output: str,
         *,
-        said: str = "so",
+        text: str = "so",
         tool: str = "bash",
         args: dict[str, Any] | None = None,
         **planned: Any,
     ) -> str:
-        """Send a prompt, answer it with one call; return the prompt."""
+        """Send a prompt, answer it with one call, and return the prompt."""
         prompt = self.prompt(**planned)
         call_id = f"c{self.stream.number}"
         ref = CallRef(object_id=call_id, tool=tool, status="ok")
-        parts: list[AnswerPart] = [AnswerText(text=said)]
+        parts: list[AnswerPart] = [AnswerText(text=text)]
         parts.append(AnswerCall(ref=ref, call_id=call_id, args=args or {}))
         self.stream.close("", parts, outputs={call_id: output})
         return prompt

@@ -1,4 +1,4 @@
-"""Random values for the tests of core: what a document may hold, and objects made of it."""
+"""Random values for the tests of core: values of documents, and objects made of them."""
 
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ def json_values(
     leaves_max: int = 12,
     odd: st.SearchStrategy[Any] = NO_VALUES,
 ) -> st.SearchStrategy[Any]:
-    """Values of JSON, and among them ``odd`` ones."""
+    """JSON values, including some from ``odd``."""
     leaves = st.none() | st.booleans() | integers | floats | texts | odd
     return st.recursive(
         leaves,

@@ -1,4 +1,4 @@
-"""What a client does when its store fails, and when its calls are cut off."""
+"""Client behaviour when the store fails and when calls are cancelled."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from ctxmgr.errors import OutcomeUnknown, Unavailable
 
 
 class Shaky:
-    """A real store whose replies get lost, or that is away for a while."""
+    """A real store that loses replies or becomes unavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -23,7 +23,7 @@ class Shaky:
         self.unread = frozenset[str]()
         self.reading = 0
         self.left: int | None = None
-        """Commits until it is away; None: it stays."""
+        """Commits until it becomes unavailable; None means never."""
         self.gate: asyncio.Event | None = None
         self.committed = asyncio.Event()
 
@@ -63,7 +63,7 @@ def url(tmp_path: Path) -> str:
 
 
 async def test_a_lost_reply_writes_once(url: str) -> None:
-    """Acknowledged or known to have failed, never slept for and never doubled (PG-06)."""
+    """A commit is acknowledged or known to have failed; a retry never writes it twice (PG-06)."""
     async with await ctxmgr.open_store(url) as store:
         shaky = Shaky(store)
         async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ async def test_a_lost_reply_writes_once(url: str) -> None:
         assert len((await store.history("chat:s1")).entries) == 2
 
 
-async def test_a_resume_that_fails_leaves_nothing_under_way(
+async def test_a_failed_resume_leaves_no_read_running(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches are read ahead; if one fails, the others end first (003-R115)."""
@@ -99,8 +99,8 @@ async def test_a_resume_that_fails_leaves_nothing_under_way(
             assert len((await client.resume("s1")).sets.session_index) == 5
 
 
-async def test_a_store_that_is_away_is_said_and_changes_nothing(url: str) -> None:
-    """What could not be stored is not pretended to be there (PG-07)."""
+async def test_an_unavailable_store_raises_and_changes_nothing(url: str) -> None:
+    """The session must not show changes that were not stored (PG-07)."""
     async with await ctxmgr.open_store(url) as store:
         shaky = Shaky(store)
         async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
@@ -118,8 +118,8 @@ async def test_a_store_that_is_away_is_said_and_changes_nothing(url: str) -> Non
             assert await session.end_turn("done") == 1
 
 
-async def test_a_call_that_is_cut_off_leaves_a_session_that_goes_on(url: str) -> None:
-    """A harness is interrupted at any moment; nothing stored is lost or repeated (003-R112)."""
+async def test_a_cancelled_call_leaves_the_session_usable(url: str) -> None:
+    """A harness may be interrupted at any moment; nothing stored is lost or repeated (003-R112)."""
     async with await ctxmgr.open_store(url) as store:
         shaky = Shaky(store)
         async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]

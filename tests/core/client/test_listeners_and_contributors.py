@@ -17,21 +17,21 @@ class Diary:
     name = "diary"
 
     def __init__(self, *, fail_at: str | None = None) -> None:
-        self.heard: list[Event] = []
+        self.events: list[Event] = []
         self.fail_at = fail_at
 
     async def last_handled(self) -> EventId | None:
-        return self.heard[-1].id if self.heard else None
+        return self.events[-1].id if self.events else None
 
     async def handle(self, event: Event) -> None:
         if event.name == self.fail_at:
             self.fail_at = None
             raise RuntimeError("no ink")
-        self.heard.append(event)
+        self.events.append(event)
 
     @property
     def names(self) -> list[str]:
-        return [event.name for event in self.heard]
+        return [event.name for event in self.events]
 
 
 class Voice:
@@ -68,7 +68,7 @@ TOLD = [
 ]
 
 
-async def test_a_listener_hears_everything_in_order(tmp_path: Path) -> None:
+async def test_a_listener_receives_every_event_in_order(tmp_path: Path) -> None:
     """Every listener receives the events of one conversation once (003-R112, 003-R180)."""
     diary = Diary()
     async with ctxmgr.connect(f"sqlite:///{tmp_path}/s.db", listeners=[diary]) as client:
@@ -77,10 +77,10 @@ async def test_a_listener_hears_everything_in_order(tmp_path: Path) -> None:
             await client.heard()
 
     assert diary.names == TOLD
-    assert [event.id for event in diary.heard] == sorted(event.id for event in diary.heard)
+    assert [event.id for event in diary.events] == sorted(event.id for event in diary.events)
 
 
-async def test_a_listener_that_was_away_is_told_what_it_missed(tmp_path: Path) -> None:
+async def test_a_listener_that_was_offline_receives_what_it_missed(tmp_path: Path) -> None:
     """A crash of a layer loses no event and repeats none that it kept (003-R112)."""
     url = f"sqlite:///{tmp_path}/s.db"
     async with ctxmgr.connect(url) as client:
@@ -88,7 +88,7 @@ async def test_a_listener_that_was_away_is_told_what_it_missed(tmp_path: Path) -
     diary = Diary()
     async with ctxmgr.connect(url, listeners=[diary]) as client:
         await client.heard()
-    del diary.heard[4:]  # it crashed in the middle of a transaction and remembers this much
+    del diary.events[4:]  # it crashed in the middle of a transaction and kept only these
 
     async with ctxmgr.connect(url, listeners=[diary]) as client:
         async with asyncio.timeout(20):
@@ -97,7 +97,7 @@ async def test_a_listener_that_was_away_is_told_what_it_missed(tmp_path: Path) -
     assert diary.names == TOLD
 
 
-async def test_a_listener_that_fails_fails_no_turn(
+async def test_a_failing_listener_does_not_fail_the_turn(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The failure is logged, and the same event is sent again (PG-07)."""
@@ -113,7 +113,7 @@ async def test_a_listener_that_fails_fails_no_turn(
     assert "listener diary failed" in caplog.text
 
 
-async def test_layers_speak_in_their_slots_when_they_are_asked(tmp_path: Path) -> None:
+async def test_contributions_appear_in_their_slots_when_requested(tmp_path: Path) -> None:
     """Unless contributions are requested, the prompt has the plain four sections (003-A31)."""
     slots = (Section.VOLATILE, Section.EPOCH, Section.STABLE)
     voices = [Voice(slot, f"[{slot}]") for slot in slots]
@@ -131,17 +131,17 @@ async def test_layers_speak_in_their_slots_when_they_are_asked(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("said", "told"), [("raise", "contributes nothing"), ("word " * 11, "budget")]
+    ("text", "logged"), [("raise", "contributes nothing"), ("word " * 11, "budget")]
 )
-async def test_a_layer_that_misbehaves_is_left_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, said: str, told: str
+async def test_a_failing_contributor_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, logged: str
 ) -> None:
-    """A layer never fails a turn, and never goes unnoticed (PG-07)."""
-    voices = [Voice(Section.STABLE, said), Voice(Section.VOLATILE, "fine")]
+    """A contributor that fails does not fail the turn, and the failure is logged (PG-07)."""
+    voices = [Voice(Section.STABLE, text), Voice(Section.VOLATILE, "fine")]
     async with ctxmgr.connect(f"sqlite:///{tmp_path}/s.db", contributors=voices) as client:
         session = await client.start("s1", system_prompt="")
 
         prompt = await session.render("go", contribute=True)
 
     assert prompt == "user: go\n\nfine\n"
-    assert told in caplog.text
+    assert logged in caplog.text

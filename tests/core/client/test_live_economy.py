@@ -34,7 +34,7 @@ async def session(client: Client) -> LiveSession:
 
 
 async def turn(session: LiveSession, *, lines: int = 100, policy: Any = "economy") -> str:
-    """One call whose answer runs a command; return its prompt."""
+    """Run one turn whose answer calls a command; return its prompt."""
     n = session.turn
     prompt = await session.render(f"go {n}", policy=policy)
     args = {"command": f"make {n}"}
@@ -45,7 +45,7 @@ async def turn(session: LiveSession, *, lines: int = 100, policy: Any = "economy
     return str(prompt)
 
 
-async def test_without_a_policy_the_plain_form_is_untouched(session: LiveSession) -> None:
+async def test_without_a_policy_the_plain_form_is_used(session: LiveSession) -> None:
     """003-A31: the four sections stay the default, byte for byte."""
     await turn(session, policy=None)
     before = session.context("next").text()
@@ -56,10 +56,10 @@ async def test_without_a_policy_the_plain_form_is_untouched(session: LiveSession
     assert before.endswith(long_output("run1", lines=100) + "\n")
 
 
-async def test_an_output_stands_once_in_its_place_and_nothing_sent_changes(
+async def test_an_output_appears_once_and_sent_bytes_never_change(
     session: LiveSession,
 ) -> None:
-    """A prefix that stays is read from the provider's cache at a tenth of its price."""
+    """An unchanged prefix is read from the provider's cache at a tenth of the price."""
     prompts = [await turn(session, lines=5) for _ in range(4)]
 
     last = await session.render("done?", policy="economy")
@@ -70,7 +70,7 @@ async def test_an_output_stands_once_in_its_place_and_nothing_sent_changes(
 
 
 async def test_every_piece_of_the_stream_names_its_object(session: LiveSession) -> None:
-    """Whoever asks what an object costs, or what broke the cache, is told the tool call."""
+    """Reports of costs and cache breaks can name the tool call."""
     await turn(session)
     context = await session.render("next", policy="economy", form="context")
 
@@ -80,10 +80,10 @@ async def test_every_piece_of_the_stream_names_its_object(session: LiveSession) 
     assert context.text().endswith("".join(block.text for block in blocks))
 
 
-async def test_every_prompt_can_be_made_again_and_proves_its_hash(
+async def test_every_prompt_can_be_rebuilt_and_matches_its_hash(
     client: Client, session: LiveSession
 ) -> None:
-    """What the model saw is evidence, under a policy too."""
+    """What the model saw can be proven, under a policy too."""
     prompts = [await turn(session) for _ in range(9)]
 
     for number, prompt in enumerate(prompts, start=1):
@@ -92,10 +92,10 @@ async def test_every_prompt_can_be_made_again_and_proves_its_hash(
         assert again.text() == prompt
 
 
-async def test_secrets_are_masked_and_the_prompt_still_proves_itself(
+async def test_secrets_are_masked_and_the_prompt_can_still_be_verified(
     client: Client, session: LiveSession
 ) -> None:
-    """A key that a command printed is not sent on; what is stored stays as it was."""
+    """A key that a command printed is not sent; the stored output is unchanged."""
     secret = "AKIA" + "QWERTYUIOPASDFGH"
     await session.render("go", policy="economy")
     output = f"export AWS_ACCESS_KEY_ID={secret}\nmore"
@@ -110,10 +110,8 @@ async def test_secrets_are_masked_and_the_prompt_still_proves_itself(
     assert (await client.prompt_as_of("s1", turn=2)).text() == prompt
 
 
-async def test_a_record_that_was_altered_does_not_prove_itself(
-    client: Client, session: LiveSession
-) -> None:
-    """A view that shows less than was sent must not pass."""
+async def test_an_altered_record_fails_verification(client: Client, session: LiveSession) -> None:
+    """A view that shows less than was sent must be detected."""
     for _ in range(3):
         await turn(session)
     version = await client.store.get("turn:s1:3")
@@ -126,10 +124,10 @@ async def test_a_record_that_was_altered_does_not_prove_itself(
         await client.prompt_as_of("s1", turn=3)
 
 
-async def test_a_resumed_session_begins_with_the_bytes_that_were_sent(
+async def test_a_resumed_session_starts_with_the_bytes_already_sent(
     client: Client, session: LiveSession
 ) -> None:
-    """On another machine the same prefix is the same prompt."""
+    """The prefix stays cached even if another machine resumes the session."""
     for _ in range(3):
         await turn(session)
     before = await session.render("go on", policy="economy")
@@ -140,7 +138,7 @@ async def test_a_resumed_session_begins_with_the_bytes_that_were_sent(
     assert await resumed.render("go on", policy="economy") == before
 
 
-async def test_an_imported_session_proves_its_prompts_and_goes_on_with_them(
+async def test_an_imported_session_verifies_its_prompts_and_continues_them(
     client: Client, session: LiveSession, tmp_path: Path
 ) -> None:
     """A bundle carries what was shown, not only what was stored."""
@@ -157,33 +155,33 @@ async def test_an_imported_session_proves_its_prompts_and_goes_on_with_them(
         assert await resumed.render("go on", policy="economy") == last
 
 
-async def test_a_folded_output_is_asked_back_by_its_handle(session: LiveSession) -> None:
-    """Collapse keeps the handle: nothing is ever lost."""
+async def test_a_folded_output_is_restored_by_its_handle(session: LiveSession) -> None:
+    """Folding keeps the handle, so nothing is ever lost."""
     await turn(session)
     folded = await session.render("again", policy="economy")
     assert long_output("run1", lines=100) not in folded
 
     await session.activate("#1")
 
-    shown = await session.render("again", policy="economy")
-    assert "[#1 again, in full]\n" + long_output("run1", lines=100) in shown
-    assert shown.startswith(folded.removesuffix("user: again\n"))
+    prompt = await session.render("again", policy="economy")
+    assert "[#1 again, in full]\n" + long_output("run1", lines=100) in prompt
+    assert prompt.startswith(folded.removesuffix("user: again\n"))
 
 
 async def test_the_sliding_window_leaves_the_active_set_alone_under_a_policy(
     session: LiveSession,
 ) -> None:
-    """The planner decides what is shown; membership is the agent's."""
+    """The planner decides what is shown; the agent decides what is active."""
     for _ in range(6):
         await turn(session)
 
     assert len(session.sets.active_set) == 6
 
 
-async def test_what_the_agent_puts_away_becomes_a_stub_at_the_next_break(
+async def test_a_deactivated_output_becomes_a_stub_at_the_next_break(
     client: Client, session: LiveSession
 ) -> None:
-    """It is out of sight, with its price and its names."""
+    """The stub gives the price of the text and the names in it."""
     await turn(session, lines=30)
     await session.deactivate("s1-1")
 
@@ -195,7 +193,7 @@ async def test_what_the_agent_puts_away_becomes_a_stub_at_the_next_break(
 async def test_a_file_is_shown_where_it_became_active_and_changes_are_appended(
     session: LiveSession, tmp_path: Path
 ) -> None:
-    """003-R138 and D5: what changes later is a notice; what was sent stays where it is."""
+    """003-R138 and D5: later changes are notices; sent text stays where it is."""
     file = tmp_path / "a.py"
     file.write_text(TEXT, encoding="utf-8")
     await session.read(str(file))
@@ -212,7 +210,7 @@ async def test_a_file_is_shown_where_it_became_active_and_changes_are_appended(
     assert "-value_7 = 7\n+value_7 = 8" in second
 
 
-async def test_a_file_that_the_agent_read_itself_is_not_told_again(
+async def test_a_file_the_agent_read_itself_is_not_shown_again(
     session: LiveSession, tmp_path: Path
 ) -> None:
     """Its text is shown once: in the output of the call that read it."""
@@ -228,7 +226,7 @@ async def test_a_file_that_the_agent_read_itself_is_not_told_again(
     assert prompt.count("value_39 = 39") == 1
 
 
-async def test_a_pin_that_does_not_fit_says_what_to_unpin(session: LiveSession) -> None:
+async def test_the_error_for_a_pin_that_does_not_fit_names_it(session: LiveSession) -> None:
     """The window is never exceeded, and a pin is never dropped silently."""
     await turn(session, lines=300)
     await session.render("", policy="economy")
@@ -238,25 +236,25 @@ async def test_a_pin_that_does_not_fit_says_what_to_unpin(session: LiveSession) 
         await session.render("", policy=Economy(window_tokens=500))
 
 
-async def test_the_window_is_the_providers_by_what_it_reports(session: LiveSession) -> None:
-    """Its tokenizer is not ours: what fits by our count may be refused by the provider."""
-    said = "word " * 2_000
+async def test_the_window_is_measured_in_the_providers_tokens(session: LiveSession) -> None:
+    """Its tokenizer differs from ours: what fits by our count may be refused by the provider."""
+    question = "word " * 2_000
     roomy, tight = Economy(window_tokens=100_000), Economy(window_tokens=3_500)
-    await session.render(said, policy=roomy)
+    await session.render(question, policy=roomy)
     await session.end_turn("yes")
     fits = await session.render("next", policy=tight, form="context")
 
     await session.end_turn("yes", meta=AssistantMeta(usage={"input_tokens": 4_000}))
 
-    assert said.strip() in fits.text()
+    assert question.strip() in fits.text()
     with pytest.raises(WindowExceeded):
         await session.render("next", policy=tight)
 
 
-async def test_a_pause_beyond_the_time_to_live_begins_an_epoch(
+async def test_a_pause_longer_than_the_cache_ttl_starts_a_new_epoch(
     client: Client,
 ) -> None:
-    """Nothing is cached any more, so idle texts are folded and the pool is written again."""
+    """Nothing is cached any more, so folding and rewriting the pool cost nothing extra."""
     now = [0.0]
     timed = with_clock(client, lambda: now[0])
     session = await timed.start("s1", system_prompt="Be careful.")
@@ -271,10 +269,10 @@ async def test_a_pause_beyond_the_time_to_live_begins_an_epoch(
     assert epochs == [1, 1, 2]
 
 
-async def test_after_a_lost_race_the_prompt_is_made_from_what_is_stored(
+async def test_after_a_lost_race_the_prompt_is_rendered_from_the_store(
     client: Client, session: LiveSession, tmp_path: Path
 ) -> None:
-    """A turn that another client ended first is theirs; ours is rendered again, after it."""
+    """If another client ended its turn first, ours is rendered again after it."""
     await turn(session)
     async with ctxmgr.connect(f"sqlite:///{tmp_path}/s.db", tracking=False) as other:
         theirs = await other.resume("s1")
@@ -289,10 +287,10 @@ async def test_after_a_lost_race_the_prompt_is_made_from_what_is_stored(
     assert "value_run1_0" in prompt
 
 
-async def test_a_prompt_made_again_names_the_files_of_its_pool(
+async def test_a_rebuilt_prompt_names_the_files_of_its_pool(
     client: Client, session: LiveSession, tmp_path: Path
 ) -> None:
-    """Whoever asks what a line of the pool costs is told the file, as while it was live."""
+    """The cost of a pool line is attributed to its file, as in the live session."""
     (tmp_path / "a.py").write_text(TEXT, encoding="utf-8")
     file = await session.read(str(tmp_path / "a.py"))
     await turn(session)

@@ -1,4 +1,4 @@
-"""The text of what a search of the session has found."""
+"""The text that shows the results of a search in the session."""
 
 from ctxmgr.core.client.recall import LINE_CHARS_MAX, MARK, Recalled, best_lines, recall_text, words
 
@@ -34,7 +34,7 @@ def test_recalled_text_is_marked_and_names_ids() -> None:
     ]
 
 
-def test_nothing_found_is_said() -> None:
+def test_an_empty_result_says_so() -> None:
     """An empty answer would look like a tool that failed."""
     assert (
         recall_text("sea\n snake", [])

@@ -1,4 +1,4 @@
-"""The tools that an agent is offered, run where commands run on the host."""
+"""The agent's tools, with commands that run on the host."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from ctxmgr.sandboxes.host import Host
 
 @pytest.fixture
 async def session(tmp_path: Path) -> AsyncIterator[LiveSession]:
-    """A session whose commands run in a folder of the test's."""
+    """A session whose commands run in a temporary directory."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.py").write_text("one\ntwo\n", encoding="utf-8")
     host = await Host.start()
@@ -38,7 +38,7 @@ def pool_lines(session: LiveSession) -> list[str]:
 
 
 async def test_a_read_shows_the_file(session: LiveSession) -> None:
-    """What the agent reads it also sees later, current (003-R108, 003-R145, 003-R173, 003-A35)."""
+    """A file the agent read stays visible and current (003-R108, 003-R145, 003-R173, 003-A35)."""
     assert await call(session, "read", path="a.py") == (True, "one\ntwo\n")
 
     assert any("a.py file_type=py char_count=8" in line for line in pool_lines(session))
@@ -46,13 +46,13 @@ async def test_a_read_shows_the_file(session: LiveSession) -> None:
 
 
 async def test_a_part_of_a_file_is_read_and_the_object_is_whole(session: LiveSession) -> None:
-    """The call holds the part, the object the file (003-A14)."""
+    """The tool call holds the part, the object the whole file (003-A14)."""
     assert await call(session, "read", path="a.py", offset=2, limit=1) == (True, "two\n")
 
     assert any("char_count=8" in line for line in pool_lines(session))
 
 
-async def test_what_is_written_is_known_and_not_shown(session: LiveSession, tmp_path: Path) -> None:
+async def test_a_written_file_is_known_but_not_active(session: LiveSession, tmp_path: Path) -> None:
     """The agent knows what it wrote (003-A10)."""
     assert (await call(session, "write", path="new/b.md", content="# b\n"))[0]
 
@@ -61,8 +61,8 @@ async def test_what_is_written_is_known_and_not_shown(session: LiveSession, tmp_
     assert list(session.sets.active_set) == ["call-write-1"]
 
 
-async def test_an_edit_replaces_what_is_there_once(session: LiveSession, tmp_path: Path) -> None:
-    """An edit that could mean two places is refused (003-A10)."""
+async def test_an_edit_replaces_text_that_occurs_once(session: LiveSession, tmp_path: Path) -> None:
+    """An edit that matches two places is refused (003-A10)."""
     assert (await call(session, "edit", path="a.py", old="two", new="three"))[0]
     ok, message = await call(session, "edit", 2, path="a.py", old="e", new="x")
 
@@ -81,10 +81,10 @@ async def test_an_edit_replaces_what_is_there_once(session: LiveSession, tmp_pat
         ("bash", {"command": "ls"}),
     ],
 )
-async def test_what_an_output_names_is_known_unread(
+async def test_files_named_in_an_output_become_unread_stubs(
     session: LiveSession, name: str, args: dict[str, Any]
 ) -> None:
-    """Listing is meeting, not reading (003-R108, 003-R176, 003-R179, PG-10)."""
+    """Listing a file does not read it (003-R108, 003-R176, 003-R179, PG-10)."""
     ok, _ = await call(session, name, **args)
 
     assert ok
@@ -92,7 +92,7 @@ async def test_what_an_output_names_is_known_unread(
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "told"),
+    ("name", "args", "expected"),
     [
         ("read", {"path": "missing"}, "cannot be read"),
         ("read", {"file": "a.py"}, "path"),
@@ -103,21 +103,21 @@ async def test_what_an_output_names_is_known_unread(
         ("dance", {}, "there is no tool"),
     ],
 )
-async def test_a_failure_is_told_to_the_agent(
-    session: LiveSession, name: str, args: dict[str, Any], told: str
+async def test_a_failure_is_reported_to_the_agent(
+    session: LiveSession, name: str, args: dict[str, Any], expected: str
 ) -> None:
-    """A mistake of the agent's ends no loop, and is on record (PG-10, 003-R075)."""
+    """A mistake of the agent does not end the loop, and is recorded (PG-10, 003-R075)."""
     ok, message = await call(session, name, **args)
 
     assert not ok
-    assert told in message
+    assert expected in message
     assert pool_lines(session) == [f"id=call-{name}-1 type=toolcall tool={name} status=fail"]
 
 
-async def test_a_compiler_that_fails_names_the_files_it_failed_at(
+async def test_diagnostics_of_a_failed_compiler_are_discovered(
     session: LiveSession, tmp_path: Path
 ) -> None:
-    """It prints diagnostics when it fails, and hardly ever otherwise (003-R176, 003-A24)."""
+    """Compilers print diagnostics mostly when they fail (003-R176, 003-A24)."""
     (tmp_path / "work" / "main.c").write_text("x\n", encoding="utf-8")
     fake = tmp_path / "work" / "gcc"
     fake.write_text("#!/bin/sh\necho 'main.c:1:1: error: no'; exit 1\n", encoding="utf-8")
@@ -129,15 +129,15 @@ async def test_a_compiler_that_fails_names_the_files_it_failed_at(
     assert any("main.c file_type=c [unread]" in line for line in pool_lines(session))
 
 
-async def test_a_listing_that_fails_names_nothing(session: LiveSession) -> None:
-    """What it printed may be a complaint, and half a list looks like a whole one (003-A24)."""
+async def test_a_failed_listing_discovers_nothing(session: LiveSession) -> None:
+    """Its output may be an error message, and a partial list looks complete (003-A24)."""
     ok, message = await call(session, "bash", command="ls a.py missing 2>/dev/null")
 
     assert (ok, message) == (False, "a.py\n[exit code 2]\n")
     assert len(pool_lines(session)) == 1
 
 
-async def test_the_four_context_tools_make_no_object(session: LiveSession) -> None:
+async def test_the_four_context_tools_create_no_object(session: LiveSession) -> None:
     """They change what is shown, and the chat records them (003-R101 to R107, 003-A06, PG-03)."""
     await call(session, "bash", command="echo hello")
     object_id = "call-bash-1"

@@ -18,7 +18,7 @@ SECONDS = 60
 
 @pytest.fixture
 async def session(tmp_path: Path) -> AsyncIterator[LiveSession]:
-    """A session whose commands run in a folder of the test's."""
+    """A session whose commands run in a temporary directory."""
     host = await Host.start()
     try:
         url = f"sqlite:///{tmp_path}/s.db"
@@ -31,7 +31,7 @@ async def session(tmp_path: Path) -> AsyncIterator[LiveSession]:
 async def test_a_tool_that_is_cancelled_is_stored_as_failed(
     session: LiveSession, tmp_path: Path
 ) -> None:
-    """003-R180: it ran, so there is an object; what it did to the disk is done."""
+    """003-R180: it ran and may have changed the disk, so there is an object."""
     fifo = Fifo(tmp_path)
     args = {"command": fifo.command}
     running = asyncio.create_task(Tools(session).dispatch("c1", name="bash", args=args))
@@ -47,8 +47,8 @@ async def test_a_tool_that_is_cancelled_is_stored_as_failed(
     assert await session.end_turn("It was interrupted.") == 1
 
 
-async def test_a_step_that_was_begun_ends_before_the_cancellation_goes_on() -> None:
-    """Between a commit and what is noted of it nothing may be cut."""
+async def test_a_step_in_progress_completes_before_the_cancellation() -> None:
+    """Cancellation must not separate a commit from its bookkeeping."""
     begun, may_end, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def step() -> None:
@@ -66,8 +66,8 @@ async def test_a_step_that_was_begun_ends_before_the_cancellation_goes_on() -> N
     assert ended.is_set()
 
 
-async def test_an_error_of_such_a_step_is_not_lost() -> None:
-    """Whoever cancelled must learn that nothing was stored."""
+async def test_an_error_of_such_a_step_is_raised() -> None:
+    """The canceller must learn that nothing was stored."""
     begun, may_end = asyncio.Event(), asyncio.Event()
 
     async def step() -> None:

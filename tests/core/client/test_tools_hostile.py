@@ -1,4 +1,4 @@
-"""Whatever a model sends comes back to it as a failed call with a reason."""
+"""Any call that a model sends is answered; an invalid one fails with a reason."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -63,8 +63,8 @@ async def session(tmp_path: Path) -> AsyncIterator[LiveSession]:
 @example(name="read", args={"path": NESTED})
 @example(name="write", args={"path": "a", "content": "\udc80"})
 @example(name="", args={})
-async def test_any_call_comes_back(session: LiveSession, name: Any, args: Any) -> None:
-    """A model that errs is told so; the session renders, ends its turn and goes on (003-R104)."""
+async def test_any_call_is_answered(session: LiveSession, name: Any, args: Any) -> None:
+    """The model gets the error; the session renders, ends its turn and continues (003-R104)."""
     if isinstance(args, dict) and isinstance(args.get("command"), str):
         args = {**args, "command": f": {args['command']}".replace("\n", " ")}  # runs nothing
     call = f"call-{next(_numbers)}"
@@ -77,8 +77,8 @@ async def test_any_call_comes_back(session: LiveSession, name: Any, args: Any) -
     await session.render("?", policy="economy")
 
 
-async def test_a_command_that_is_too_long_fails_alone(session: LiveSession) -> None:
-    """The kernel would refuse it, and the run would end with it."""
+async def test_a_command_that_is_too_long_fails_only_its_call(session: LiveSession) -> None:
+    """The kernel refuses it, which must not end the run."""
     result = await Tools(session).dispatch(
         "long", name="bash", args={"command": ":" * (WORD_BYTES_MAX + 1)}
     )
@@ -91,8 +91,8 @@ async def test_a_command_that_is_too_long_fails_alone(session: LiveSession) -> N
     assert fits.ok
 
 
-async def test_arguments_that_no_store_takes_are_described(session: LiveSession) -> None:
-    """The call is kept, in short."""
+async def test_arguments_that_cannot_be_stored_are_summarised(session: LiveSession) -> None:
+    """The call itself is kept."""
     huge = {"path": "a", "content": "x" * (ARGUMENT_CHARS_MAX + 1)}
 
     result = await Tools(session).dispatch("huge", name="write", args=huge)
@@ -104,7 +104,7 @@ async def test_arguments_that_no_store_takes_are_described(session: LiveSession)
     assert "'write'" in result.toolcall.args["raw"]
 
 
-async def test_an_id_is_run_once(session: LiveSession, tmp_path: Path) -> None:
+async def test_a_repeated_call_id_is_not_run_again(session: LiveSession, tmp_path: Path) -> None:
     """The second call could not be stored, so it must not change anything either."""
     tools = Tools(session)
     await tools.dispatch("call_0", name="bash", args={"command": "true"})
@@ -124,7 +124,7 @@ def test_every_call_has_an_output_kind(tool: str, args: dict[str, Any]) -> None:
 
 
 async def test_recording_a_call_again_changes_nothing(session: LiveSession) -> None:
-    """A harness that retries does not undo what the agent put away (003-A05, 003-A20)."""
+    """A retry by the harness must not reactivate what the agent deactivated (003-A05, 003-A20)."""
     again = {"tool": "x", "args": {"a": 1}, "output": "z", "args_display": "a is 1"}
     first = await session.record("z1", **again)
     await session.deactivate("z1")

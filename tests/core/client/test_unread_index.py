@@ -14,7 +14,7 @@ from ctxmgr.errors import HashMismatch, Unavailable
 
 
 class Forging:
-    """A real store that gives sessions another index than was stored."""
+    """A real store that returns sessions with a forged index."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -53,7 +53,7 @@ async def index_of(client: Client) -> list[str]:
 
 
 async def test_a_first_prompt_needs_no_index(store: Forging) -> None:
-    """A hundred thousand ids take longer to read and prove than the prompt takes (003-R116)."""
+    """Reading and verifying a hundred thousand ids takes longer than the prompt (003-R116)."""
     async with connected(store) as client:
         session = await client.resume("s1", eager=False)
         prompt = await session.render("next")
@@ -73,8 +73,8 @@ async def test_an_unread_index_is_not_an_empty_one(store: Forging) -> None:
             len(session.sets.session_index)
 
 
-async def test_the_index_is_there_once_the_rest_is_done(store: Forging) -> None:
-    """What goes on behind can be awaited, and then nothing is missing (003-R114)."""
+async def test_the_index_is_available_once_background_work_is_done(store: Forging) -> None:
+    """Background reads can be awaited, and then nothing is missing (003-R114)."""
     async with connected(store) as client:
         session = await client.resume("s1", eager=False)
 
@@ -85,7 +85,7 @@ async def test_the_index_is_there_once_the_rest_is_done(store: Forging) -> None:
 
 
 async def test_the_first_change_waits_for_the_index(store: Forging) -> None:
-    """The index only grows: a save that did not know it would lose it (003-R090)."""
+    """The index only grows; a save without it would lose entries (003-R090)."""
     async with connected(store) as client:
         session = await client.resume("s1", eager=False)
         await session.record("c2", tool="t", args={}, output="two")
@@ -94,8 +94,8 @@ async def test_the_first_change_waits_for_the_index(store: Forging) -> None:
         assert await index_of(client) == ["c1", "c2"]
 
 
-async def test_nothing_is_saved_on_an_index_that_fails_its_check(store: Forging) -> None:
-    """What was taken on trust for a prompt is proven before anything is written on top of it."""
+async def test_nothing_is_saved_if_the_index_fails_verification(store: Forging) -> None:
+    """An index that was not needed for the prompt is verified before anything is written."""
     async with connected(store) as client:
         session = await client.resume("s1", eager=False)
         await session.render("next")
@@ -110,8 +110,8 @@ async def test_nothing_is_saved_on_an_index_that_fails_its_check(store: Forging)
         assert "forged" not in str([entry.document for entry in entries])
 
 
-async def test_what_another_client_met_meanwhile_is_taken_over(store: Forging) -> None:
-    """Two clients on one session merge where the rules allow it, also while one still reads."""
+async def test_objects_indexed_by_another_client_meanwhile_are_kept(store: Forging) -> None:
+    """Two clients on one session are merged, even while one is still reading."""
     async with connected(store) as ours, connected(store) as theirs:
         session = await ours.resume("s1", eager=False)
         other = await theirs.resume("s1")

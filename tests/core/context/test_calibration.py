@@ -1,4 +1,4 @@
-"""Calibration: what providers report corrects what we count, within bounds."""
+"""Calibration: token counts corrected by what providers report, within bounds."""
 
 import math
 from random import Random
@@ -23,15 +23,15 @@ def reported(ratio: float, *, calls: int) -> Calibration:
     return calibration
 
 
-def test_without_reports_the_declared_bound_holds() -> None:
-    """The first prompt must fit too, before any provider has said anything."""
+def test_without_reports_the_declared_bound_applies() -> None:
+    """The first prompt must fit too, before any provider has reported a count."""
     assert Calibration().likely(10_000) == 12_000
     assert Calibration().at_most(10_000) == 15_000
     assert Calibration(EXACT).at_most(10_000) == 10_000
 
 
 def test_reports_give_the_ratio_of_a_model() -> None:
-    """After a few calls the provider's own numbers are better than any table."""
+    """After a few calls the provider's numbers are better than any table."""
     calibration = reported(1.31, calls=CALLS_MIN)
 
     assert calibration.likely(10_000) == 13_100
@@ -45,8 +45,8 @@ def test_a_few_reports_do_not_narrow_the_bound() -> None:
     assert (calibration.bound.low, calibration.bound.high) == (UNKNOWN.low, UNKNOWN.high)
 
 
-def test_the_bound_holds_what_was_reported() -> None:
-    """The window is never exceeded by a text of a kind that has been seen."""
+def test_the_bound_covers_every_reported_ratio() -> None:
+    """A text of a kind already seen never exceeds the window."""
     random = Random(5)
     calibration = Calibration()
     seen = [random.uniform(1.05, 1.6) for _ in range(CALLS_KEPT)]
@@ -59,15 +59,15 @@ def test_the_bound_holds_what_was_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counted", "told"), [(COUNTED_MIN - 1, 2_000), (10_000, 0), (10_000, 400), (10_000, 90_000)]
+    ("counted", "report"), [(COUNTED_MIN - 1, 2_000), (10_000, 0), (10_000, 400), (10_000, 90_000)]
 )
-def test_a_report_that_counts_something_else_is_left_out(counted: int, told: int) -> None:
+def test_an_implausible_report_is_ignored(counted: int, report: int) -> None:
     """Some providers leave the cached part out of the prompt's tokens, and some report nothing."""
-    assert Calibration().observe(counted=counted, reported=told) == Calibration()
+    assert Calibration().observe(counted=counted, reported=report) == Calibration()
 
 
-def test_old_reports_give_way() -> None:
-    """What is kept is bounded, and the kind of text changes over a session."""
+def test_old_reports_are_replaced() -> None:
+    """Memory is bounded, and the kind of text changes over a session."""
     calibration = reported(1.5, calls=CALLS_KEPT)
 
     for _ in range(CALLS_KEPT):

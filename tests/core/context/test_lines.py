@@ -1,4 +1,4 @@
-"""Lines of the pool, and the ids that are read from them again."""
+"""Lines of the pool, and the ids parsed back from them."""
 
 import pytest
 
@@ -19,8 +19,8 @@ from ctxmgr.core.objects.answers import CallRef
         "é中😀",
     ],
 )
-def test_an_id_is_read_as_it_was_before_it_was_shown(object_id: str) -> None:
-    """A prompt made again names its pieces; ids of calls are a provider's, with any character."""
+def test_an_id_is_parsed_back_unchanged(object_id: str) -> None:
+    """Rebuilt prompts name their pieces; call ids from providers may contain any character."""
     line = toolcall_line(CallRef(object_id=object_id, tool="a type=b", status="ok"))
 
     assert line_id(line) == object_id

@@ -27,7 +27,7 @@ PUBLISHED = (
     ("お誕生日おめでとう", O200K, 8),
     ("antidisestablishmentarianism", O200K, 6),
 )
-"""Counts that the vocabularies' publisher gives in its own guide to counting."""
+"""Counts from the guide of the vocabularies' publisher."""
 
 _LOAD_WITHOUT_NETWORK = """
 import socket, sys
@@ -41,7 +41,7 @@ print(TokenCounter().count("hello world"))
 
 
 class Tally:
-    """A vocabulary that notes what it was asked."""
+    """A vocabulary that records the texts it counted."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -55,15 +55,15 @@ class Tally:
 
 
 @pytest.mark.parametrize(("text", "name", "tokens"), PUBLISHED)
-def test_counts_are_those_that_the_publisher_gives(text: str, name: str, tokens: int) -> None:
-    """A count is worth something only if it is the provider's."""
+def test_counts_equal_the_published_ones(text: str, name: str, tokens: int) -> None:
+    """A count is only useful if it equals the provider's."""
     model = {CL100K: "gpt-4", O200K: "gpt-4o"}[name]
 
     assert TokenCounter(vocabulary(model)).count(text) == tokens
 
 
-def test_counting_reaches_for_no_network() -> None:
-    """Agents run where there is none; a vocabulary that must be fetched would stop them there."""
+def test_counting_needs_no_network() -> None:
+    """Agents may run offline, where a vocabulary cannot be downloaded."""
     run = [sys.executable, "-c", _LOAD_WITHOUT_NETWORK]
 
     answer = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
@@ -73,7 +73,7 @@ def test_counting_reaches_for_no_network() -> None:
 
 @given(st.text(max_size=400))
 def test_any_text_has_a_count(text: str) -> None:
-    """Tool output is whatever a program printed; counting it may never fail a turn."""
+    """Tool output may be any text; counting it must never fail a turn."""
     counter = TokenCounter()
 
     tokens = counter.count(text)
@@ -82,19 +82,19 @@ def test_any_text_has_a_count(text: str) -> None:
     assert tokens <= len(text.encode(errors="surrogatepass"))
 
 
-def test_a_lone_surrogate_counts_as_what_replaces_it() -> None:
-    """No provider can be sent one; the count must not be what refuses it."""
+def test_a_lone_surrogate_counts_as_its_replacement() -> None:
+    """It cannot be sent to a provider, but counting must not fail."""
     assert TokenCounter().count("a\ud800b") == TokenCounter().count("a?b")
 
 
-def test_marks_of_the_vocabulary_count_as_the_text_they_are() -> None:
-    """What a tool printed is text, even where it looks like a control token."""
+def test_control_tokens_in_text_count_as_ordinary_text() -> None:
+    """Tool output is text, even if it looks like a control token."""
     assert TokenCounter().count("<|endoftext|>") > 1
 
 
 @pytest.mark.parametrize("text", ["short", "long " * KEY_CHARS_MAX])
 def test_a_text_is_counted_once(text: str) -> None:
-    """Most of a prompt was there before; counting it again each turn would cost its square."""
+    """Most of a prompt is unchanged; recounting it each turn would cost quadratic time."""
     tally = Tally()
     counter = tally.counter()
 
@@ -103,8 +103,8 @@ def test_a_text_is_counted_once(text: str) -> None:
     assert tally.asked == [text]
 
 
-def test_what_is_remembered_is_bounded() -> None:
-    """A session of a week must not keep a count for every text it ever saw."""
+def test_the_cache_of_counts_is_bounded() -> None:
+    """A session that lasts a week must not keep a count of every text."""
     tally = Tally()
     counter = tally.counter(counts_max=3)
 
@@ -114,8 +114,8 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(counter._counts) <= 6
 
 
-def test_what_is_asked_for_again_stays_remembered() -> None:
-    """The system prompt is asked for every turn, and newer texts may not push it out."""
+def test_recently_used_counts_stay_cached() -> None:
+    """The system prompt is counted every turn, and newer texts must not evict it."""
     tally = Tally()
     counter = tally.counter(counts_max=3)
 
@@ -126,8 +126,8 @@ def test_what_is_asked_for_again_stays_remembered() -> None:
     assert tally.asked.count("system prompt") == 1
 
 
-def test_sections_are_counted_by_themselves() -> None:
-    """A person asks which section fills the window."""
+def test_sections_are_counted_separately() -> None:
+    """Users want to know which section fills the window."""
     counter = TokenCounter()
     block = ActiveBlock("call-1", "output of the tool\n" * 10)
     context = Context(session_id="s1", system_prompt="Be brief.", user="Why?", active=(block,))
@@ -150,7 +150,7 @@ def test_sections_are_counted_by_themselves() -> None:
     ],
 )
 def test_an_unknown_tokenizer_declares_its_bound(model: str, name: str, bound: object) -> None:
-    """Whoever fills a window to the brim must know how far the count may be off."""
-    found = vocabulary(model)
+    """Code that fills a window must know how far the count may be off."""
+    chosen = vocabulary(model)
 
-    assert (found.name, found.bound) == (name, bound)
+    assert (chosen.name, chosen.bound) == (name, bound)

@@ -1,4 +1,4 @@
-"""Discovery: which command an output is from, and what it names."""
+"""Discovery: which command produced an output, and which paths the output names."""
 
 import pytest
 
@@ -15,7 +15,7 @@ crw-rw-rw- 1 me me 1, 3 Nov 16 23:14 null
 """
 
 
-def found(command: str, output: str, **options: object) -> list[str]:
+def discovered(command: str, output: str, **options: object) -> list[str]:
     return [
         path.removeprefix("/w/")
         for path in discover(command, directory="/w", output=output, **options)  # type: ignore[arg-type]
@@ -87,9 +87,9 @@ def found(command: str, output: str, **options: object) -> list[str]:
         ("curl https://x.y/a.py", "https://x.y/a.py\n", []),
     ],
 )
-def test_an_output_names_these_files(command: str, output: str, expected: list[str]) -> None:
-    """003-R176, 003-A24: by the rules of the tool, relative to the folder that was listed."""
-    assert found(command, output) == expected
+def test_files_are_discovered_in_the_output(command: str, output: str, expected: list[str]) -> None:
+    """003-R176, 003-A24: by the rules of each tool, relative to the folder listed."""
+    assert discovered(command, output) == expected
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_an_output_names_these_files(command: str, output: str, expected: list[s
          "make[1]: Leaving directory '/w/lib'\nb.c:1:2: error: x\n"), ["lib/a.c", "b.c"]),
     ],
 )  # fmt: skip
-def test_a_diagnostic_names_its_file(command: str, output: str, expected: list[str]) -> None:
-    """003-A24: and no URL, version or made-up file."""
-    assert found(command, output)[: len(expected)] == expected
-    assert not [path for path in found(command, output) if "http" in path or "<" in path]
+def test_a_diagnostic_yields_its_file(command: str, output: str, expected: list[str]) -> None:
+    """003-A24: and no URL, version or invented file."""
+    assert discovered(command, output)[: len(expected)] == expected
+    assert not [path for path in discovered(command, output) if "http" in path or "<" in path]
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_a_diagnostic_names_its_file(command: str, output: str, expected: list[s
         ("ls \\\n  -la", "ls", "/w", False),
     ],
 )
-def test_one_command_of_a_line_speaks(
+def test_the_command_of_a_line_that_printed_the_output_is_identified(
     line: str,
     program: str,
     directory: str,
     picked: bool,  # noqa: FBT001
 ) -> None:
-    """003-A24: resolved against where that command ran, not where the line began."""
+    """003-A24: paths are relative to where that command ran, not where the line started."""
     command = producing_command(line, directory="/w")
 
     assert command is not None
@@ -176,46 +176,46 @@ def test_one_command_of_a_line_speaks(
     ],
 )
 def test_an_ambiguous_producer_yields_nothing(line: str) -> None:
-    """003-A24: a guess would show the agent files that were not in the output."""
+    """003-A24: a guess could report files that were not in the output."""
     assert discover(line, directory="/w", output="a\nb\n") == ()
 
 
 def test_a_filtered_listing_is_parsed_only_if_lines_are_independent() -> None:
     """003-A24: without its header a name is in no folder."""
-    assert found("ls -R | grep a", "a\nab\n") == []
-    assert found("tree | tail -2", "└── a\n") == []
-    assert found("ls src | grep a", "a\nab\n") == ["src/a", "src/ab"]
+    assert discovered("ls -R | grep a", "a\nab\n") == []
+    assert discovered("tree | tail -2", "└── a\n") == []
+    assert discovered("ls src | grep a", "a\nab\n") == ["src/a", "src/ab"]
 
 
-def test_what_another_command_said_is_no_name() -> None:
+def test_the_output_of_another_command_is_not_a_path() -> None:
     """003-A24: a script prints its own text among the names."""
-    assert found("echo '--- files'; ls", "--- files\na\n") == ["a"]
-    assert found("ls x || echo none", "none\n") == []
+    assert discovered("echo '--- files'; ls", "--- files\na\n") == ["a"]
+    assert discovered("ls x || echo none", "none\n") == []
 
 
 def test_columns_are_read_where_names_are_quoted() -> None:
     """003-A24: quotes distinguish a space in a name from one between names."""
     output = "'a b'   c.py  \"it's\"\n d\n"
 
-    assert found("ls -C --quoting-style=shell-escape", output) == ["a b", "c.py", "it's", "d"]
+    assert discovered("ls -C --quoting-style=shell-escape", output) == ["a b", "c.py", "it's", "d"]
 
 
 def test_short_status_paths_are_from_where_the_command_ran() -> None:
-    """003-A24: not from the top of the repository."""
-    assert found("cd src && git status -s", " M a\n") == ["src/a"]
+    """003-A24: they are not relative to the top of the repository."""
+    assert discovered("cd src && git status -s", " M a\n") == ["src/a"]
 
 
-def test_candidates_come_once_in_order() -> None:
+def test_paths_are_returned_once_in_order() -> None:
     """003-R178: the order of a listing is the order of the session's index."""
-    assert found("grep -n x b a", "b:1:x\na:1:x\nb:2:x\n") == ["b", "a"]
+    assert discovered("grep -n x b a", "b:1:x\na:1:x\nb:2:x\n") == ["b", "a"]
 
 
-def test_arguments_may_come_already_apart() -> None:
-    """003-A24: then nothing is expanded any more."""
+def test_a_command_may_be_an_argument_list() -> None:
+    """003-A24: then no shell expansion takes place."""
     assert discover(["ls", "*"], directory="/w", output="a\n") == ("/w/*/a",)
 
 
-def test_a_directory_is_absolute() -> None:
+def test_a_relative_directory_is_refused() -> None:
     """003-A24: names relative to an unknown folder are not paths."""
     with pytest.raises(Incorrect, match="is not absolute"):
         discover("ls", directory="w", output="a\n")
@@ -237,6 +237,6 @@ def test_a_directory_is_absolute() -> None:
         ("find *", "/" * 50_000),
     ],
 )
-def test_no_line_takes_for_ever(command: str, output: str) -> None:
-    """003-A24: an agent's tool prints what it likes, and the turn waits for it."""
+def test_hostile_output_is_parsed_in_bounded_time(command: str, output: str) -> None:
+    """003-A24: a tool may print anything, and the turn waits for the parser."""
     assert discover(command, directory="/w", output=output) is not None

@@ -1,4 +1,4 @@
-"""Discovery against the real tools: random trees are listed, and what is found is what exists."""
+"""Discovery against the real tools: exactly the existing files of random trees are found."""
 
 import os
 import subprocess
@@ -103,34 +103,34 @@ ENDED_BY_NUL = [
 @settings(max_examples=6)
 @given(paths=trees(LETTERS))
 @example(paths=NASTY)
-def test_what_a_tool_lists_is_what_exists(command: Sequence[str], paths: Sequence[str]) -> None:
-    """003-R176, 003-A24: every file that is there, and nothing that is not."""
+def test_exactly_the_listed_files_are_found(command: Sequence[str], paths: Sequence[str]) -> None:
+    """003-R176, 003-A24: every existing file, and nothing else."""
     need_program(command[0])
     with tree(paths, git=command[0] == "git") as (top, files):
         output = run(command, top)
 
-        found = discover(command, directory=str(top), output=output)
+        discovered = discover(command, directory=str(top), output=output)
 
-        assert existing(found) == files
+        assert existing(discovered) == files
         if command[0] != "tree" and "-1RFA" not in command:
-            assert all(map(os.path.lexists, found)), set(found) - files
+            assert all(map(os.path.lexists, discovered)), set(discovered) - files
 
 
 @pytest.mark.parametrize("command", ENDED_BY_NUL, ids=" ".join)
 @settings(max_examples=4)
 @given(paths=trees("ab\n\t é"))
 @example(paths=["a\nb", "d\n/x\ty"])
-def test_names_may_hold_line_ends_where_the_form_allows(
+def test_names_may_contain_newlines_if_the_format_allows(
     command: Sequence[str], paths: Sequence[str]
 ) -> None:
-    """003-A24: a name is the text between two NULs or two quotes."""
+    """003-A24: names are delimited by NULs or quotes."""
     need_program(command[0])
     with tree(paths, git=command[0] == "git") as (top, files):
         output = run(command, top)
 
-        found = discover(command, directory=str(top), output=output)
+        discovered = discover(command, directory=str(top), output=output)
 
-        assert existing(found) == files
+        assert existing(discovered) == files
 
 
 @pytest.mark.parametrize(
@@ -140,36 +140,36 @@ def test_names_may_hold_line_ends_where_the_form_allows(
 @given(paths=trees(LETTERS), folder=st.sampled_from(["", "."]))
 @example(paths=NASTY, folder="d")
 @example(paths=["d/d"], folder="d")
-def test_a_listing_is_of_the_given_folder(
+def test_names_are_resolved_against_the_listed_folder(
     command: Sequence[str], paths: Sequence[str], folder: str
 ) -> None:
-    """003-A24: names were once resolved against the folder the command ran in."""
+    """003-A24: not against the directory in which the command ran."""
     with tree(paths) as (top, files):
         command_line = [*command, folder] if folder else [*command]
         output = run(command_line, top)
 
-        found = discover(command_line, directory=str(top), output=output)
+        discovered = discover(command_line, directory=str(top), output=output)
 
         inside = {path for path in files if Path(path).parent == (top / folder)}
-        assert existing(found) == inside
+        assert existing(discovered) == inside
 
 
 @settings(max_examples=6)
 @given(paths=trees(LETTERS.replace("-", "")))
-def test_several_folders_and_files_are_listed_apart(paths: Sequence[str]) -> None:
-    """003-A24: a header says whose names follow."""
+def test_a_listing_of_several_folders_and_files_is_separated(paths: Sequence[str]) -> None:
+    """003-A24: a header names the folder of the entries after it."""
     with tree(paths) as (top, _):
         command_line = ["ls", "-A", "--", *sorted(path.name for path in top.iterdir())]
         output = run(command_line, top)
 
-        found = discover(command_line, directory=str(top), output=output)
+        discovered = discover(command_line, directory=str(top), output=output)
 
         level = {str(path) for path in [*top.iterdir(), *top.glob("*/*")] if path.is_file()}
-        assert existing(found) == level
+        assert existing(discovered) == level
 
 
-def test_a_rename_names_what_is_there_now(tmp_path: Path) -> None:
-    """003-A25: the old name is gone, and a deleted file too."""
+def test_only_the_new_name_of_a_renamed_file_is_discovered(tmp_path: Path) -> None:
+    """003-A25: the old name and deleted files no longer exist."""
     need_program("git")
     for name in ("old name", "gone", "kept", "é"):
         (tmp_path / name).write_text(f"{name}\n" * 9, encoding="utf-8")
@@ -188,37 +188,37 @@ def test_a_rename_names_what_is_there_now(tmp_path: Path) -> None:
 
     for form in ([], ["-s"], ["--porcelain"], ["-z"], ["--porcelain=v2"], ["--porcelain=v2", "-z"]):
         command = ["git", "status", *form]
-        found = discover(command, directory=str(tmp_path), output=run(command, tmp_path))
-        assert sorted(found) == [f"{tmp_path}/new name", f"{tmp_path}/é"], form
+        discovered = discover(command, directory=str(tmp_path), output=run(command, tmp_path))
+        assert sorted(discovered) == [f"{tmp_path}/new name", f"{tmp_path}/é"], form
 
 
 def test_a_python_traceback_names_its_files(tmp_path: Path) -> None:
-    """003-A24: where it went wrong is where the agent looks next."""
+    """003-A24: the agent will look there next."""
     (tmp_path / "my mod.py").write_text(
         "raise ValueError('see https://x.y/z:80:')", encoding="utf-8"
     )
     command = ["python3", "my mod.py"]
 
-    found = discover(command, directory=str(tmp_path), output=run(command, tmp_path))
+    discovered = discover(command, directory=str(tmp_path), output=run(command, tmp_path))
 
-    assert found == (f"{tmp_path}/my mod.py",)
+    assert discovered == (f"{tmp_path}/my mod.py",)
 
 
 def test_a_compiler_names_its_files(tmp_path: Path) -> None:
-    """003-A24: includes too, and nothing else of its output."""
+    """003-A24: including included files, and nothing else."""
     need_program("gcc")
     (tmp_path / "inc").mkdir()
     (tmp_path / "inc/a.h").write_text("int f(void) { return x; }\n", encoding="utf-8")
     (tmp_path / "main.c").write_text('#include "inc/a.h"\nint y = z;\n', encoding="utf-8")
     command = ["gcc", "-Wall", "-c", "main.c"]
 
-    found = discover(command, directory=str(tmp_path), output=run(command, tmp_path))
+    discovered = discover(command, directory=str(tmp_path), output=run(command, tmp_path))
 
-    assert sorted(found) == [f"{tmp_path}/inc/a.h", f"{tmp_path}/main.c"]
+    assert sorted(discovered) == [f"{tmp_path}/inc/a.h", f"{tmp_path}/main.c"]
 
 
 def existing(paths: Sequence[str]) -> set[str]:
-    """What the client keeps of candidates: regular files."""
+    """The candidates that the client keeps: regular files."""
     return {path for path in paths if Path(path).is_file()}
 
 
@@ -231,7 +231,7 @@ def run(command: Sequence[str], folder: Path) -> str:
 
 @contextmanager
 def tree(paths: Sequence[str], *, git: bool = False) -> Iterator[tuple[Path, set[str]]]:
-    """Make the files that fit together, each with a match, in a git repository."""
+    """Create the files that can coexist, each containing a match, in a git repository."""
     with tempfile.TemporaryDirectory() as folder:
         top, files = Path(folder).resolve(), set()
         for path in paths:

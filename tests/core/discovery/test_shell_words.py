@@ -1,4 +1,4 @@
-"""Words of command lines and quoted names, against Python's own quoting and git's."""
+"""Words of command lines and quoted names, compared with Python's quoting and git's."""
 
 import shlex
 
@@ -15,22 +15,22 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 @given(st.lists(WORDS, min_size=1, max_size=4))
 @example(["a\\\nb"])
-def test_quoted_words_are_read_as_they_were(words: list[str]) -> None:
-    """003-A24: what is quoted is a name, whatever letters it has."""
+def test_quoted_words_are_unquoted_exactly(words: list[str]) -> None:
+    """003-A24: a quoted name may contain any character."""
     line = shlex.join(["ls", *words])
 
     assert tokens(line) == [Word("ls"), *map(Word, words)]
 
 
 @given(WORDS)
-def test_a_shells_quotes_come_off(name: str) -> None:
-    """003-A24: ls quotes so on a terminal."""
+def test_shell_quotes_are_removed(name: str) -> None:
+    """003-A24: ls quotes names this way on a terminal."""
     assert unquote_shell(shlex.quote(name)) == name
 
 
 @given(WORDS)
-def test_octal_escapes_come_off_byte_by_byte(name: str) -> None:
-    """003-A24: git writes each byte of a letter that is not ASCII by itself."""
+def test_octal_escapes_are_decoded_byte_by_byte(name: str) -> None:
+    """003-A24: git escapes each byte of a non-ASCII character separately."""
     escaped = "".join(f"\\{byte:03o}" for byte in name.encode())
 
     assert unescape(escaped) == name
@@ -51,16 +51,16 @@ def test_octal_escapes_come_off_byte_by_byte(name: str) -> None:
         ("a?", False),
     ],
 )
-def test_what_a_shell_would_expand_is_marked(text: str, literal: object) -> None:
-    """003-A24: only the shell knows what was there."""
+def test_words_that_a_shell_would_expand_are_marked(text: str, literal: object) -> None:
+    """003-A24: only the shell knows what they expand to."""
     (word,) = tokens(text)
 
     assert isinstance(word, Word)
     assert word.literal is literal
 
 
-def test_a_line_as_long_as_a_program_is_not_read() -> None:
-    """003-A24: every turn waits for it."""
+def test_a_very_long_command_line_is_not_parsed() -> None:
+    """003-A24: every turn waits for the parser."""
     with pytest.raises(UnreadableError):
         tokens("a " * 100_000)
 
@@ -89,12 +89,12 @@ def test_options_are_separated_from_operands() -> None:
         ("a.b", "axb", False),
     ],
 )
-def test_a_glob_matches_these(glob: str, path: str, expected: object) -> None:
+def test_a_glob_matches_these_names(glob: str, path: str, expected: object) -> None:
     """003-A24: a header that the glob cannot expand to is not a header."""
     assert bool(glob_pattern(glob).fullmatch(path)) is expected
 
 
-def test_a_step_up_stays_in_a_path() -> None:
-    """003-A40: where links are, only the sandbox knows what is above a folder."""
+def test_parent_directory_steps_are_kept_in_a_path() -> None:
+    """003-A40: with symbolic links, only the sandbox knows the parent of a folder."""
     assert join_path("/w/./x", "../a//b") == "/w/x/../a/b"
     assert join_path("/w", "/abs") == "/abs"

@@ -1,4 +1,4 @@
-"""Long text → short text that keeps its handle."""
+"""Folding long text into short text with a handle."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ lines: Final = st.lists(
 
 
 def count(text: str) -> int:
-    """A token is four characters, or what is left."""
+    """A token is four characters; the last may be shorter."""
     return -(-len(text) // 4)
 
 
@@ -41,13 +41,13 @@ def numbered(number: int) -> str:
     return "\n".join(f"line {at:02} of what was printed here" for at in range(number))
 
 
-def test_a_short_text_stays_as_it_is() -> None:
+def test_a_short_text_is_not_folded() -> None:
     """A handle would cost more than it saves."""
     assert folded("one\ntwo") == "one\ntwo"
 
 
-def test_a_long_text_keeps_its_ends_and_a_handle_with_its_price() -> None:
-    """Where it begins and how it ended is what a person looks at first, too."""
+def test_a_long_text_keeps_both_ends_and_a_handle_with_its_price() -> None:
+    """People look at the start and the end first, too."""
     short = folded(numbered(50)).splitlines()
 
     assert short[0] == "line 00 of what was printed here"
@@ -63,21 +63,21 @@ def test_a_line_that_reports_a_failure_stays() -> None:
     assert "ValueError: no such column" in folded(content).splitlines()
 
 
-def test_a_line_stays_for_names_that_stand_nowhere_else() -> None:
-    """What the prompt says already need not be said again; what only this text says must."""
-    known, new = "call the known_function here", "call the novel_function here"
-    content = "\n".join(["plain words"] * 40 + [known, new] + ["plain words"] * 40)
+def test_a_line_with_names_that_appear_nowhere_else_stays() -> None:
+    """Names already in the prompt need not be repeated; those only in this text must stay."""
+    repeated, new = "call the known_function here", "call the novel_function here"
+    content = "\n".join(["plain words"] * 40 + [repeated, new] + ["plain words"] * 40)
     visible = VisibleNames()
     visible.enter([("known_function",)])
 
     short = folded(content, limits=FoldLimits(tokens=10), visible=visible)
 
     assert new in short
-    assert known not in short
+    assert repeated not in short
 
 
 def test_hidden_names_are_listed_until_their_budget_is_spent() -> None:
-    """The agent should know what it can ask back."""
+    """The agent should know what it can restore."""
     content = "\n".join(f"{'word ' * 20}hidden_name_{at}" for at in range(9))
 
     short = folded(content, limits=FoldLimits(tokens=0, names_tokens=10))
@@ -87,7 +87,7 @@ def test_hidden_names_are_listed_until_their_budget_is_spent() -> None:
 
 
 def test_one_long_line_is_cut_where_structure_allows() -> None:
-    """JSON in one line would otherwise be shown whole or not at all."""
+    """Single-line JSON would otherwise be shown whole or not at all."""
     content = "[" + ", ".join(f'{{"flight": "HAT{at:03}"}}' for at in range(100)) + "]"
 
     short = folded(content, limits=FoldLimits(tokens=160, ends=1.0, names_tokens=0))
@@ -101,7 +101,7 @@ def test_one_long_line_is_cut_where_structure_allows() -> None:
 def test_folding_never_invents_a_line_and_never_lengthens(
     content: str, tokens: int, ends: float
 ) -> None:
-    """Whatever is shown is of the text, and worth its handle."""
+    """Every line shown is from the text, and folding saves more than its handle costs."""
     text = FoldableText.of(content, count=count)
     limits = FoldLimits(tokens=tokens, ends=ends, names_tokens=5)
 
@@ -114,8 +114,8 @@ def test_folding_never_invents_a_line_and_never_lengthens(
 
 
 @given(content=lines)
-def test_a_view_is_rendered_alike_after_it_was_stored(content: str) -> None:
-    """A prompt is made again from its record, so nothing of a view may be lost in it."""
+def test_a_stored_view_is_rendered_the_same(content: str) -> None:
+    """Prompts are rebuilt from records, so a record must keep the whole view."""
     text = FoldableText.of(content, count=count)
     view = fold(text, limits=LIMITS, visible=VisibleNames(), count=count) or TextView(
         (TextSpan(0, 1, "#2"),)

@@ -1,4 +1,4 @@
-"""What to fold and when, by cost."""
+"""Deciding by cost what to fold and when."""
 
 from typing import Final
 
@@ -26,15 +26,15 @@ def plan(
 
 
 def test_a_fold_waits_until_it_saves_more_than_the_rewrite_costs() -> None:
-    """Hiding outputs one by one costs more than hiding nothing: each breaks the prefix."""
+    """Folding outputs one by one costs more than folding nothing: each breaks the prefix."""
     candidates, messages = [FoldCandidate(0, 1000, 100)], [1000, 2000]
 
     assert plan(candidates, messages, calls=20) is None
     assert plan(candidates, messages, calls=30) is not None
 
 
-def test_a_batch_takes_along_what_is_written_again_anyway() -> None:
-    """Once the prefix breaks at some place, folding after it is free."""
+def test_a_batch_includes_what_will_be_rewritten_anyway() -> None:
+    """Once the prefix breaks somewhere, folding after that point is free."""
     candidates = [FoldCandidate(0, 1000, 100), FoldCandidate(2, 120, 100)]
 
     made = plan(candidates, [1000, 500, 120], calls=100)
@@ -46,7 +46,7 @@ def test_a_batch_takes_along_what_is_written_again_anyway() -> None:
     assert made.rewritten_tokens == 100 + 500 + 100
 
 
-def test_a_cold_call_folds_whatever_may_be_folded() -> None:
+def test_a_call_with_a_cold_cache_folds_everything_foldable() -> None:
     """Nothing is cached, so the rewrite is free."""
     made = plan([FoldCandidate(0, 1000, 990)], [1000, 90_000], calls=1, cold=True)
 
@@ -55,7 +55,7 @@ def test_a_cold_call_folds_whatever_may_be_folded() -> None:
     assert made.folds == (0,)
 
 
-def test_known_calls_to_come_decide_instead_of_a_guess() -> None:
+def test_a_known_number_of_remaining_calls_replaces_the_estimate() -> None:
     """A harness that is about to stop should not rewrite anything."""
     made = plan_folds(
         [FoldCandidate(0, 1000, 100)],
@@ -71,7 +71,7 @@ def test_known_calls_to_come_decide_instead_of_a_guess() -> None:
 
 
 def test_the_window_takes_the_oldest_until_it_is_satisfied() -> None:
-    """What was seen last is most likely to be needed."""
+    """The latest outputs are most likely to be needed."""
     candidates = [FoldCandidate(at, 100, 40) for at in range(5)]
 
     made = plan_window(candidates, excess=100)
@@ -83,10 +83,10 @@ def test_the_window_takes_the_oldest_until_it_is_satisfied() -> None:
     sizes=st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=1, max_size=12),
     calls=st.integers(1, 60),
 )
-def test_no_other_start_of_the_batch_would_pay_more(
+def test_no_other_start_of_the_batch_would_save_more(
     sizes: list[tuple[int, int]], calls: int
 ) -> None:
-    """The plan is the best there is, against trying every start."""
+    """The plan is optimal, compared with trying every start."""
     messages = [max(pair) for pair in sizes]
     candidates = [
         FoldCandidate(at, max(pair), min(pair))

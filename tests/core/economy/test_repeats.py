@@ -1,4 +1,4 @@
-"""Runs of lines that stand in the prompt already."""
+"""Runs of lines that are already in the prompt."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ def showing(content: str) -> VisibleLines:
 
 
 def test_a_file_read_again_refers_to_the_first_reading() -> None:
-    """The same text twice costs twice and says nothing new."""
+    """Repeated text costs twice and adds no information."""
     again = text("new first line of it\n" + FILE)
 
     (span,) = showing(FILE).repeats(again, tokens_min=60)
@@ -27,15 +27,15 @@ def test_a_file_read_again_refers_to_the_first_reading() -> None:
     assert span == TextSpan(len("new first line of it\n"), len(again.content), "#1 read a.py")
 
 
-def test_lines_in_another_order_are_no_repeat() -> None:
-    """'As in #1' must be true of the order, too."""
+def test_lines_in_another_order_are_not_a_repeat() -> None:
+    """A reference to #1 implies the same order."""
     shuffled = "".join(reversed(FILE.splitlines(keepends=True)))
 
     assert showing(FILE).repeats(text(shuffled), tokens_min=60) == ()
 
 
-def test_lines_with_a_gap_between_them_are_no_run() -> None:
-    """What is hidden there cannot be pointed at."""
+def test_lines_with_a_gap_between_them_are_not_a_run() -> None:
+    """A reference cannot point to hidden lines."""
     lines, whole = VisibleLines(), text(FILE)
     lines.enter("1.0", FILE, [whole.lines[0], whole.lines[2]], name="#1 read")
 
@@ -44,8 +44,8 @@ def test_lines_with_a_gap_between_them_are_no_run() -> None:
     assert spans == ()
 
 
-def test_what_is_not_shown_any_more_is_not_referred_to() -> None:
-    """A reference must lead to something that stands there now."""
+def test_text_no_longer_visible_is_not_referenced() -> None:
+    """A reference must point to text that is visible now."""
     lines = showing(FILE)
 
     lines.leave("1.0")

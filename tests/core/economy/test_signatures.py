@@ -1,4 +1,4 @@
-"""Which lines of a source file say what is in it."""
+"""Which lines of a source file are signatures."""
 
 from typing import Final
 
@@ -38,14 +38,14 @@ const limit = 1;
         (PYTHON, "notes.md", set()),
     ],
 )
-def test_the_lines_that_open_something_are_signatures(
+def test_lines_that_open_a_definition_are_signatures(
     source: str, path: str, rows: set[int]
 ) -> None:
-    """By the language's grammar, or else by indentation; prose has none."""
+    """They are found by the language's grammar or else by indentation; prose has none."""
     assert signature_rows(source, path) == rows
 
 
-def test_a_fragment_of_a_file_is_read_as_far_as_it_goes() -> None:
+def test_signatures_of_a_fragment_are_found() -> None:
     """Agents read files in pieces."""
     fragment = "        return total\n\n" + PYTHON
 
@@ -53,7 +53,7 @@ def test_a_fragment_of_a_file_is_read_as_far_as_it_goes() -> None:
 
 
 def test_a_folded_source_keeps_its_signatures() -> None:
-    """What a file offers is what one opens it for."""
+    """Its definitions are the main reason to open a file."""
     body = "\n".join(f"        total += {at % 90}" for at in range(200))
     source = f"def first(x):\n{body}\n\ndef other(y):\n{body}\n"
     rows = signature_rows(source, "a.py")

@@ -1,4 +1,4 @@
-"""The append-only stream: what stands where, and when it changes."""
+"""The append-only stream: where texts appear, and when they change."""
 
 import json
 from dataclasses import replace
@@ -19,12 +19,12 @@ from ctxmgr.errors import Incorrect, WindowExceeded
 from tests.core.builders.streams import Talk, count, long_output
 
 NEVER: Final = Economy(calls_expected=0)
-"""Nothing pays when no call is to come."""
+"""Folding never pays if no further call is expected."""
 
 
 @given(sizes=st.lists(st.integers(0, 60), min_size=1, max_size=15), tool=st.sampled_from("ab"))
-def test_nothing_that_was_sent_changes_without_a_plan(sizes: list[int], tool: str) -> None:
-    """Every byte that moves is written to the provider's cache again."""
+def test_sent_bytes_never_change_without_a_plan(sizes: list[int], tool: str) -> None:
+    """Every byte that moves must be written to the provider's cache again."""
     talk = Talk()
     before = ""
     for number, size in enumerate(sizes):
@@ -35,8 +35,8 @@ def test_nothing_that_was_sent_changes_without_a_plan(sizes: list[int], tool: st
         before = prompt
 
 
-def test_a_long_output_is_short_on_arrival() -> None:
-    """What is short from the first moment breaks no prefix later."""
+def test_a_long_output_is_folded_on_arrival() -> None:
+    """A text that is short from the start breaks no prefix later."""
     talk = Talk(Economy(fidelity=0))
 
     talk.turn(long_output("build", lines=400))
@@ -46,8 +46,8 @@ def test_a_long_output_is_short_on_arrival() -> None:
     assert count(prompt) < 1000
 
 
-def test_a_file_is_shown_longer_than_what_a_command_printed() -> None:
-    """Of a file that was read ten times more is used again, for what it costs."""
+def test_more_of_a_file_is_shown_than_of_a_commands_output() -> None:
+    """For the same cost, ten times more of a file's text is used again."""
     read, ran = Talk(), Talk()
 
     read.turn(long_output("x", lines=100), tool="read", args={"path": "a.py"})
@@ -57,8 +57,8 @@ def test_a_file_is_shown_longer_than_what_a_command_printed() -> None:
     assert long_output("x", lines=100) not in ran.prompt()
 
 
-def test_long_arguments_are_folded_and_stay_legal() -> None:
-    """An API refuses a call whose arguments are not what its schema says."""
+def test_long_arguments_are_folded_and_stay_valid() -> None:
+    """APIs refuse a call whose arguments do not match the schema."""
     talk = Talk()
 
     talk.turn("done", tool="write", args={"path": "a.py", "text": long_output("f")})
@@ -82,13 +82,13 @@ def test_idle_outputs_are_folded_in_one_batch_when_that_pays() -> None:
     assert reasons == (FoldReason.PAYS, True, True) or "[#1 +" in talk.prompt()
 
 
-def test_what_an_action_uses_is_not_idle() -> None:
-    """An output that is being worked with stays."""
+def test_an_output_used_by_an_action_is_not_idle() -> None:
+    """The agent is still working with it."""
     used, idle = Talk(), Talk()
-    for talk, said in ((used, "value_f_1 and value_f_2"), (idle, "nothing")):
+    for talk, text in ((used, "value_f_1 and value_f_2"), (idle, "nothing")):
         talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
         for _ in range(6):
-            talk.turn("ok", said=said)
+            talk.turn("ok", text=text)
 
     used_prompt, idle_prompt = used.prompt(cold=True), idle.prompt(cold=True)
 
@@ -96,8 +96,8 @@ def test_what_an_action_uses_is_not_idle() -> None:
     assert "[#1 +" in idle_prompt
 
 
-def test_a_cold_call_folds_what_is_idle() -> None:
-    """The rewrite costs nothing then."""
+def test_a_call_with_a_cold_cache_folds_idle_outputs() -> None:
+    """The whole prompt is written anyway, so folding costs nothing."""
     talk = Talk(NEVER)
     talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
     for _ in range(6):
@@ -109,7 +109,7 @@ def test_a_cold_call_folds_what_is_idle() -> None:
 
 
 def test_a_pinned_output_is_never_folded() -> None:
-    """Whoever pins says that it must be seen."""
+    """A pin means that the output must stay visible."""
     talk = Talk()
     talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
     for _ in range(6):
@@ -118,8 +118,8 @@ def test_a_pinned_output_is_never_folded() -> None:
     assert long_output("f") in talk.prompt(pinned={"c1"}, cold=True)
 
 
-def test_what_was_put_away_becomes_a_stub_with_tool_and_status() -> None:
-    """It is out of sight, and can be asked back by its handle."""
+def test_a_deactivated_output_becomes_a_stub_with_tool_and_status() -> None:
+    """It is hidden and can be restored by its handle."""
     talk = Talk()
     talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
 
@@ -138,8 +138,8 @@ def test_a_prompt_that_does_not_fit_is_folded_until_it_does() -> None:
         assert count(talk.prompt()) <= 1200
 
 
-def test_what_must_stay_and_does_not_fit_is_an_error_that_names_the_pins() -> None:
-    """A prompt that silently lost a pin would be worse than none."""
+def test_pins_that_do_not_fit_are_named_in_the_error() -> None:
+    """A prompt that silently dropped a pin would be worse than an error."""
     talk = Talk(replace(NEVER, window_tokens=700))
     pinned = {"c1"}
     talk.turn(long_output("f", lines=150), tool="read", args={"path": "f.py"}, pinned=pinned)
@@ -151,8 +151,8 @@ def test_what_must_stay_and_does_not_fit_is_an_error_that_names_the_pins() -> No
     assert raised.value.window == 700
 
 
-def test_a_notice_that_does_not_fit_is_folded_once_it_is_not_pinned() -> None:
-    """Whoever unpins what was named must get a prompt."""
+def test_a_notice_that_does_not_fit_is_folded_once_unpinned() -> None:
+    """Unpinning the object named in the error must resolve it."""
     talk = Talk(replace(NEVER, window_tokens=500))
     talk.turn("ok")
     text = long_output("f", lines=150)
@@ -173,7 +173,7 @@ def test_a_notice_that_does_not_fit_is_folded_once_it_is_not_pinned() -> None:
     outputs=st.lists(st.integers(0, 120), min_size=1, max_size=12),
     fidelity=st.sampled_from([0.0, 0.5, 1.0]),
 )
-def test_a_stream_is_made_again_from_what_is_stored_and_its_views(
+def test_a_stream_is_rebuilt_from_stored_objects_and_its_views(
     outputs: list[int], fidelity: float
 ) -> None:
     """A record of the views is all that a prompt needs besides the stored objects."""
@@ -186,19 +186,19 @@ def test_a_stream_is_made_again_from_what_is_stored_and_its_views(
         part = toolcall_part(f"c{number}", call_id=f"c{number}", tool="read", args=args)
         turns.append(Turn(user="", assistant=(text_part("so"), part), toolcall_ids=(f"c{number}",)))
     prompt, views = talk.prompt(), dict(talk.stream.slots.views)
-    known = {version: CallRef(object_id=version, tool="read", status="ok") for version in stored}
+    calls = {version: CallRef(object_id=version, tool="read", status="ok") for version in stored}
 
     handles: set[str] = set()
     again = [
-        held_turn(turn, number=n, calls=known, outputs=stored, notices=(), handles=handles)
+        held_turn(turn, number=n, calls=calls, outputs=stored, notices=(), handles=handles)
         for n, turn in enumerate(turns, start=1)
     ]
 
     assert "".join(turn.shown(views).text for turn in again) == prompt
 
 
-def test_the_same_file_again_is_a_reference() -> None:
-    """A text stands once."""
+def test_a_file_read_twice_becomes_a_reference() -> None:
+    """A text appears only once."""
     talk = Talk()
     talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
     talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
@@ -206,8 +206,8 @@ def test_the_same_file_again_is_a_reference() -> None:
     assert "[40 lines as in #1 read f.py]" in talk.prompt()
 
 
-def test_a_notice_stands_before_what_the_user_says_and_stays_there() -> None:
-    """What entered later is appended, never inserted."""
+def test_a_notice_precedes_the_users_message_and_stays_there() -> None:
+    """Later text is appended, never inserted."""
     talk = Talk()
     talk.turn("ok")
     talk.stream.open([entered("#2", "file:a", path="a.py", content="print(1)")])
@@ -219,8 +219,8 @@ def test_a_notice_stands_before_what_the_user_says_and_stays_there() -> None:
     assert asked in talk.prompt()
 
 
-def test_kinds_that_are_asked_back_are_shown_longer() -> None:
-    """How short is decided by what has been used again so far, too."""
+def test_kinds_of_output_that_are_restored_often_are_shown_longer() -> None:
+    """The length also depends on how often that kind was used again."""
     shy, asked = Talk(), Talk()
     asked.stream.asked_back[OutputKind.RUN] += 2
     for talk in (shy, asked):
@@ -230,7 +230,7 @@ def test_kinds_that_are_asked_back_are_shown_longer() -> None:
 
 
 def test_the_dial_goes_from_lean_to_faithful() -> None:
-    """One number that a person can set, and every limit follows."""
+    """One user setting determines every limit."""
     sizes = []
     for fidelity in (0, 0.25, 0.5, 0.75, 1):
         talk = Talk(Economy(fidelity=fidelity))
@@ -242,13 +242,13 @@ def test_the_dial_goes_from_lean_to_faithful() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"fidelity": 2.0}, {"window_tokens": 0}, {"calls_expected": -1}])
-def test_settings_that_mean_nothing_are_refused(wrong: dict[str, float]) -> None:
-    """The caller learns it now and not from a bill."""
+def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
+    """The caller learns of the mistake before paying for it."""
     with pytest.raises(Incorrect):
         Economy(**wrong)  # type: ignore[arg-type]
 
 
 def test_an_unknown_policy_is_refused() -> None:
-    """A typing error must not fall back to the plain form."""
+    """A typing error must not silently select the plain form."""
     with pytest.raises(Incorrect, match=r"unknown policy .economi. \(one of: economy\)"):
         policy_of("economi")

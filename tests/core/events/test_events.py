@@ -1,4 +1,4 @@
-"""Events: what happened, told again from the transactions."""
+"""Events, derived again from the transactions."""
 
 from typing import Any, Final
 
@@ -79,7 +79,7 @@ def _turn_record(n: int) -> Document:
 
 
 def test_events_are_numbered_as_they_were_written() -> None:
-    """003-R005: an id says where an event stands, so that nobody hears one twice unawares."""
+    """003-R005: an id gives the position of an event, so that listeners recognise duplicates."""
     events = _derived(to_document(CALL), to_document(STUB), to_document(SystemPrompt(
         session_id="s1", content="Be careful."
     )))  # fmt: skip
@@ -93,8 +93,8 @@ def test_events_are_numbered_as_they_were_written() -> None:
     ]
 
 
-def test_a_tool_call_is_told_without_its_output() -> None:
-    """003-R013: whoever wants it has the id."""
+def test_a_tool_call_event_omits_the_output() -> None:
+    """003-R013: a listener that needs it has the id."""
     (event,) = _derived(to_document(CALL))
 
     assert isinstance(event, ToolCallCreated)
@@ -114,7 +114,7 @@ def test_a_tool_call_is_told_without_its_output() -> None:
         (READ.deleted(), READ, FileUpdated),
     ],
 )
-def test_a_file_is_told_by_what_became_of_it(
+def test_each_change_of_a_file_has_its_own_event(
     before: File | None, now: File, kind: type[FileEvent]
 ) -> None:
     """003-A01: found, read, changed and deleted are four different things."""
@@ -128,8 +128,8 @@ def test_a_file_is_told_by_what_became_of_it(
     assert event.valid_time == 50
 
 
-def test_a_turn_is_told_with_what_was_said() -> None:
-    """003-R078, 003-A38: transcript and audit hear one conversation, told once."""
+def test_a_turn_event_contains_the_conversation() -> None:
+    """003-R078, 003-A38: transcript and audit receive the same conversation, once."""
     turn = Turn(user="hi", assistant=({"type": "text", "text": "yo"},))
     chat = Chat(session_id="s1").append(Turn(user="", assistant=())).append(turn)
 
@@ -139,16 +139,16 @@ def test_a_turn_is_told_with_what_was_said() -> None:
     assert (event.session_id, event.n, event.turn) == ("s1", 2, turn.value)
 
 
-def test_a_turn_whose_chat_is_elsewhere_is_told_without_words() -> None:
-    """What is not known is not made up."""
+def test_a_turn_event_without_its_chat_has_no_text() -> None:
+    """Unknown text is never invented."""
     (event,) = _derived(_turn_record(2))
 
     assert isinstance(event, TurnFinished)
     assert event.turn is None
 
 
-def test_a_session_is_started_once() -> None:
-    """Its first version, and no later one."""
+def test_only_the_first_version_of_a_session_starts_it() -> None:
+    """Later versions are changes, not starts."""
     record = to_document(SessionRecord(session_id="s1"))
 
     (started,) = _derived(record)
@@ -157,8 +157,8 @@ def test_a_session_is_started_once() -> None:
     assert _derived(record, before={"session:s1": record}) == []
 
 
-def test_pause_and_resume_are_documents_of_their_own() -> None:
-    """A session's document has exactly its fields, and none for this."""
+def test_pause_and_resume_are_separate_documents() -> None:
+    """A session's document has exactly the specified fields, none of them for this."""
     documents = [lifecycle_document("s1", state=state) for state in (PAUSED, "active")]
 
     (paused,), (resumed,) = map(_derived, documents)
@@ -168,8 +168,8 @@ def test_pause_and_resume_are_documents_of_their_own() -> None:
 
 
 @given(sessions(), steps)
-def test_set_changes_lead_from_one_version_to_the_next(record: SessionRecord, done: Steps) -> None:
-    """003-R004, 003-R125: whoever applies the events has the sets."""
+def test_set_changes_lead_from_version_to_version(record: SessionRecord, done: Steps) -> None:
+    """003-R004, 003-R125: applying the events reproduces the sets."""
     now = after(Session.from_record(record), done).to_record()
 
     events = _derived(to_document(now), before={record.object_id: to_document(record)})
@@ -190,8 +190,8 @@ def test_only_files_and_sessions_are_compared() -> None:
     assert compared(transaction) == (READ.object_id, "session:s1")
 
 
-def test_what_others_wrote_is_no_event_of_ours() -> None:
-    """Layers keep documents of their own kinds in the same store."""
+def test_documents_of_other_kinds_give_no_events() -> None:
+    """Layers keep other kinds of documents in the same store."""
     deletion = Write(object_id="x", deleted=True, document=None, valid_from=1, valid_to=None)
     transaction = Transaction(sequence=1, system_time=1, key="k", writes=(deletion,))
 
@@ -199,8 +199,8 @@ def test_what_others_wrote_is_no_event_of_ours() -> None:
     assert _derived({"xt/id": "note:1", "type": "note"}) == []
 
 
-def test_a_listener_goes_on_where_it_was() -> None:
-    """PG-08: at least once and in order; what it knows is left out."""
+def test_a_listener_continues_after_its_last_event() -> None:
+    """PG-08: at least once and in order; handled events are skipped."""
     events = _derived(to_document(CALL), to_document(STUB))
 
     assert list(events_after(events, last=None)) == events
@@ -211,13 +211,13 @@ def test_a_listener_goes_on_where_it_was() -> None:
 @pytest.mark.parametrize(
     "kind", ["session", "lifecycle", "toolcall", "turn", "system_prompt", "file", "note"]
 )
-def test_another_programs_document_tells_nothing_and_hides_nothing(kind: str) -> None:
-    """One odd document must not end the stream of whoever listens."""
+def test_a_foreign_document_gives_no_event_and_hides_none(kind: str) -> None:
+    """One invalid document must not end a listener's stream."""
     theirs = {"xt/id": "theirs", "type": kind}
 
-    (told,) = _derived(theirs, to_document(READ), before={READ.object_id: {**theirs, "x": 1}})
+    (event,) = _derived(theirs, to_document(READ), before={READ.object_id: {**theirs, "x": 1}})
 
-    assert isinstance(told, FileIndexed)
+    assert isinstance(event, FileIndexed)
     assert [entry.object_id for entry in entries([_transaction(theirs, to_document(READ))])] == [
         READ.object_id
     ]

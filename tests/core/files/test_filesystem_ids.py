@@ -22,14 +22,14 @@ def test_the_hosts_id_is_the_hash_of_its_machine_id(text: str, tmp_path: Path) -
     file = tmp_path / "machine-id"
     file.write_text(text, encoding="utf-8")
 
-    found = host_filesystem_id(files=[tmp_path / "missing", file])
+    filesystem_id = host_filesystem_id(files=[tmp_path / "missing", file])
 
-    assert found == hashlib.sha256(MACHINE_ID.encode()).hexdigest()
+    assert filesystem_id == hashlib.sha256(MACHINE_ID.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("text", ["", "\n", "uninitialized\n"])
 def test_the_error_for_a_missing_machine_id_says_what_to_do(text: str, tmp_path: Path) -> None:
-    """003-R161: images ship an empty file, and all of them would be one host."""
+    """003-R161: images ship an empty file, which would make them all the same host."""
     file = tmp_path / "machine-id"
     file.write_text(text, encoding="utf-8")
 
@@ -37,13 +37,13 @@ def test_the_error_for_a_missing_machine_id_says_what_to_do(text: str, tmp_path:
         host_filesystem_id(files=[file])
 
 
-def test_a_machine_id_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_the_error_for_an_unreadable_machine_id_names_the_file(tmp_path: Path) -> None:
     """003-R161: another id would orphan every file of this machine."""
     with pytest.raises(Unavailable, match="cannot be read"):
         host_filesystem_id(files=[tmp_path])
 
 
-def test_macos_names_its_platform() -> None:
+def test_macos_uses_its_platform_id() -> None:
     """003-R161: the equivalent on systems without a machine-id file."""
     listing = '  | {\n  "IOPlatformUUID" = "00000000-1111-2222-3333-444444444444"\n  }'
 
@@ -51,8 +51,8 @@ def test_macos_names_its_platform() -> None:
     assert platform_uuid("") is None
 
 
-def test_a_container_and_an_undeclared_mount_have_ids_of_their_own() -> None:
-    """003-R154, 003-R160, 003-R162: none is the host's, and none another's."""
+def test_a_container_and_an_undeclared_mount_have_distinct_ids() -> None:
+    """003-R154, 003-R160, 003-R162: each differs from the host's and from every other."""
     own = container_filesystem_id("b80f2c5f")
 
     ids = {own, container_filesystem_id("b80f2c50"), hashlib.sha256(b"b80f2c5f").hexdigest()}

@@ -1,7 +1,7 @@
-"""Reading files for an agent that must not read the host: the corpus of escapes.
+"""Reading files for an agent that must not read the host: escape attempts.
 
-One tree on the host, seen by the agent through mounts; whatever the agent asks for, it gets what
-its own kernel would give it from the mounts, and never a byte from anywhere else.
+One tree on the host, seen by the agent through mounts. For every path the agent gets what
+the sandbox's kernel would give it from the mounts, and never a byte from anywhere else.
 """
 
 import os
@@ -121,15 +121,13 @@ def summary(outcome: ReadFile | SeenFile | Unread) -> object:
         ("/workspace/" + "n/" * 2048, Refusal.NAME),
     ],
 )
-def test_a_path_leads_where_the_sandbox_would_lead(
-    path: str, expected: object, files: HostFiles
-) -> None:
+def test_a_path_resolves_as_in_the_sandbox(path: str, expected: object, files: HostFiles) -> None:
     """003-A40, 003-A12, 003-A22: .., mounts in mounts, case, dots, newlines, NUL, long names."""
     assert summary(files.read(path)) == expected
 
 
-def test_the_hosts_own_paths_lead_nowhere(host: Path, files: HostFiles) -> None:
-    """003-A36: where the host keeps a file says nothing about the sandbox."""
+def test_host_paths_do_not_resolve(host: Path, files: HostFiles) -> None:
+    """003-A36: the host's path of a file has no meaning in the sandbox."""
     for path in (host / "secret.txt", host / "project/a.txt", Path("/etc/hostname")):
         assert summary(files.read(str(path))) is Refusal.OUTSIDE
 
@@ -160,10 +158,10 @@ def test_the_hosts_own_paths_lead_nowhere(host: Path, files: HostFiles) -> None:
         ("./loop/a.txt", Refusal.LOOP),
     ],
 )
-def test_a_link_leads_where_the_sandbox_would_follow_it(
+def test_a_link_is_followed_as_in_the_sandbox(
     target: str, expected: object, host: Path, files: HostFiles
 ) -> None:
-    """003-A40: an absolute target is an agent path; what ends outside the mounts is refused."""
+    """003-A40: an absolute target is an agent path; a target outside the mounts is refused."""
     link(host, "loop", "loop")
     link(host, "link", target.format(host=host))
 
@@ -182,17 +180,17 @@ def test_a_link_leads_where_the_sandbox_would_follow_it(
         ("a.txt", MissingFile),
     ],
 )
-def test_a_link_to_a_folder_is_followed_on_the_way(
+def test_a_link_to_a_folder_in_a_path_is_followed(
     target: str, expected: object, host: Path, files: HostFiles
 ) -> None:
-    """003-A40: the file after it is the one that the sandbox has there."""
+    """003-A40: the path names the same file as in the sandbox."""
     link(host, "folder", target.format(host=host))
 
     assert summary(files.read("/workspace/folder/main.py")) == expected
 
 
-def test_a_step_back_from_a_link_is_from_where_it_led(host: Path, files: HostFiles) -> None:
-    """003-A40: by the letters deep/../main.py would be beside the link, and another file."""
+def test_a_parent_step_after_a_link_starts_at_its_target(host: Path, files: HostFiles) -> None:
+    """003-A40: lexically, deep/../main.py would be a different file, beside the link."""
     (host / "project/src/sub").mkdir()
     (host / "project/main.py").write_bytes(b"another")
     link(host, "deep", "src/sub")
@@ -201,10 +199,10 @@ def test_a_step_back_from_a_link_is_from_where_it_led(host: Path, files: HostFil
 
 
 @pytest.mark.parametrize(("links", "expected"), [(LINKS_MAX, b"a"), (LINKS_MAX + 1, Refusal.LOOP)])
-def test_a_chain_of_links_has_the_kernels_bound(
+def test_a_chain_of_links_has_the_kernels_limit(
     links: int, expected: object, host: Path, files: HostFiles
 ) -> None:
-    """003-A40: a chain ends where the sandbox's kernel would give up, and a loop always ends."""
+    """003-A40: a chain fails where the sandbox's kernel would fail, so a loop ends."""
     link(host, "link-1", "a.txt")
     for number in range(2, links + 1):
         link(host, f"link-{number}", f"link-{number - 1}")
@@ -213,7 +211,7 @@ def test_a_chain_of_links_has_the_kernels_bound(
 
 
 def test_a_hard_link_inside_a_mount_is_inside(host: Path, files: HostFiles) -> None:
-    """003-A40: it is a name of the file, and the mount holds that name."""
+    """003-A40: it is one name of the file, and that name is in the mount."""
     os.link(host / "data/d.txt", host / "project/hard.txt")
 
     outcome = files.read("/workspace/hard.txt")
@@ -223,7 +221,7 @@ def test_a_hard_link_inside_a_mount_is_inside(host: Path, files: HostFiles) -> N
     assert outcome.location.path == f"{host}/project/hard.txt"
 
 
-def test_what_was_read_has_one_place_whatever_the_way(host: Path, files: HostFiles) -> None:
+def test_a_file_read_through_any_link_has_one_location(host: Path, files: HostFiles) -> None:
     """003-R039, 003-R163, 003-R165: two names of one file through links are one object."""
     link(host, "link", "/workspace/data/d.txt")
 
@@ -252,8 +250,8 @@ def source_of(seen: SeenFile) -> FilesystemSource:
     return FilesystemSource(filesystem_id=seen.location.filesystem_id, path=seen.location.path)
 
 
-def test_a_mount_that_is_itself_a_link_has_its_real_place(host: Path) -> None:
-    """003-A22: a client without a sandbox finds the same file under the same name."""
+def test_a_mount_that_is_itself_a_link_is_resolved(host: Path) -> None:
+    """003-A22: a client without a sandbox finds the same file under the same path."""
     (host / "alias").symlink_to(host / "project")
     mapping = MountMapping(
         agent_prefix="/w", canonical_prefix=f"{host}/alias", filesystem_id="host"
@@ -272,7 +270,7 @@ def test_a_mount_that_is_itself_a_link_has_its_real_place(host: Path) -> None:
 
 
 def test_a_single_file_can_be_mounted(host: Path) -> None:
-    """003-A40: containers are given their hosts file so."""
+    """003-A40: containers get their hosts file this way."""
     mapping = MountMapping(
         agent_prefix="/etc/hosts", canonical_prefix=f"{host}/data/d.txt", filesystem_id="host"
     )
@@ -283,8 +281,8 @@ def test_a_single_file_can_be_mounted(host: Path) -> None:
     assert results == [b"d", MissingFile, Refusal.OUTSIDE]
 
 
-def test_what_is_no_regular_file_is_not_opened(host: Path, files: HostFiles) -> None:
-    """003-A40: a FIFO would block for ever, and a device would notice."""
+def test_only_regular_files_are_opened(host: Path, files: HostFiles) -> None:
+    """003-A40: opening a FIFO would block, and opening a device may have effects."""
     os.mkfifo(host / "project/fifo")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(os.path.relpath(host / "project/sock"))
@@ -299,7 +297,7 @@ def test_what_is_no_regular_file_is_not_opened(host: Path, files: HostFiles) -> 
 
 @pytest.mark.parametrize("path", ["/dev/null", "/dev/zero", "/dev/tty", "/dev/stdin"])
 def test_a_device_is_not_read(path: str) -> None:
-    """003-A40: /dev/zero has no end; and none is opened, for some act on that alone."""
+    """003-A40: /dev/zero is endless; no device is opened, since opening alone may have effects."""
     with HostFiles(Mounts.of_host("host")) as files:
         outcome = files.read(path)
 
@@ -309,8 +307,8 @@ def test_a_device_is_not_read(path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/proc/self/environ", "/proc/self/root/proc/self/maps", "/proc/1/cmdline"]
 )
-def test_a_file_that_the_kernel_makes_up_is_not_read(path: str) -> None:
-    """003-A40: the client's environment holds its keys, and the agent is not the client."""
+def test_a_file_generated_by_the_kernel_is_not_read(path: str) -> None:
+    """003-A40: /proc exposes the client's environment, which holds its keys."""
     if not Path("/proc/self/environ").exists():
         pytest.skip("needs a Linux: elsewhere there is no /proc")
     with HostFiles(Mounts.of_host("host")) as files:
@@ -320,10 +318,10 @@ def test_a_file_that_the_kernel_makes_up_is_not_read(path: str) -> None:
 
 
 @pytest.mark.parametrize("size", [FILE_BYTES_MAX + 1, 5 * 1024**3])
-def test_a_file_above_the_bound_is_seen_and_not_read(
+def test_a_file_over_the_size_limit_is_seen_but_not_read(
     size: int, host: Path, files: HostFiles
 ) -> None:
-    """003-A40: it stays unread, and the reason says how large it is."""
+    """003-A40: it stays unread, and the reason states its size."""
     with (host / "project/large").open("wb") as large:
         large.truncate(size)
 
@@ -335,24 +333,24 @@ def test_a_file_above_the_bound_is_seen_and_not_read(
     assert isinstance(files.look("/workspace/large"), SeenFile)
 
 
-def test_a_file_of_just_the_bound_is_read(host: Path, files: HostFiles) -> None:
-    """003-A40: the bound itself is inside."""
+def test_a_file_of_exactly_the_size_limit_is_read(host: Path, files: HostFiles) -> None:
+    """003-A40: the limit is inclusive."""
     (host / "project/full").write_bytes(b"x" * 10)
 
     assert summary(files.read("/workspace/full", bytes_max=10)) == b"x" * 10
     assert summary(files.read("/workspace/full", bytes_max=9)) is Refusal.TOO_LARGE
 
 
-def test_names_may_be_anything_that_is_text(host: Path, files: HostFiles) -> None:
-    """003-A40: newlines, spaces, quotes and dots are letters like others."""
+def test_names_may_be_any_text(host: Path, files: HostFiles) -> None:
+    """003-A40: newlines, spaces, quotes and dots are ordinary characters."""
     for name in ("a\nb", " lead", "trail ", "it's", "é", "-rf", "...", "a.", "日本", "*"):
         (host / "project" / name).write_bytes(name.encode())
 
         assert summary(files.read(f"/workspace/{name}")) == name.encode()
 
 
-def test_a_name_that_is_no_utf8_is_refused(host: Path, files: HostFiles) -> None:
-    """003-A40: no document could hold its path; a link to a proper name may be called so."""
+def test_a_name_that_is_not_utf8_is_refused(host: Path, files: HostFiles) -> None:
+    """003-A40: no document could hold its path; a link with such a name may be followed."""
     (host / "project" / os.fsdecode(b"\xff")).write_bytes(b"x")
     link(host, os.fsdecode(b"link\xff"), "a.txt")
 
@@ -360,16 +358,16 @@ def test_a_name_that_is_no_utf8_is_refused(host: Path, files: HostFiles) -> None
     assert summary(files.read("/workspace/link\udcff")) == b"a"
 
 
-def test_a_path_is_not_followed_for_ever_into_the_deep(host: Path, files: HostFiles) -> None:
-    """003-A40: every folder on the way is open while the walk lasts, and a process has few."""
+def test_the_depth_of_a_path_is_limited(host: Path, files: HostFiles) -> None:
+    """003-A40: every folder of the path is held open, and file descriptors are limited."""
     deep = host / "project" / "/".join("n" * DEPTH_MAX)
     deep.mkdir(parents=True)
 
     assert summary(files.read("/workspace/" + "n/" * DEPTH_MAX + "x")) is Refusal.NAME
 
 
-def test_nothing_stays_open(host: Path, files: HostFiles) -> None:
-    """003-A40: a client asks for thousands of files."""
+def test_no_file_descriptor_stays_open(host: Path, files: HostFiles) -> None:
+    """003-A40: a client reads thousands of files."""
     link(host, "link", "/workspace/src/../src/main.py")
     link(host, "loop", "loop")
     paths = ("link", "loop", "src", "missing/x", "../x", "data/d.txt", "src/main.py/x", "tmp/x")

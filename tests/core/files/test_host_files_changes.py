@@ -1,4 +1,4 @@
-"""Reading files while the disk changes: swaps, deletions, writes and folders that are not there."""
+"""Reading files while the disk changes: swaps, deletions, writes and missing folders."""
 
 import os
 import shutil
@@ -24,14 +24,14 @@ from ctxmgr.core.files.outcomes import (
 
 SECRET = b"the host's secret"
 STRAIGHT, STEPWISE = "/workspace/src/main.py", "/workspace/./src/main.py"
-"""The same file: opened in one call where the kernel can, and part by part."""
+"""Both ways to open a path: in one call if the kernel supports it, or component by component."""
 FLIPS = 400
-"""Readings while a thread swaps; a reader that trusts a check fails within a dozen."""
+"""Reads while a thread swaps files; a check-then-open reader fails within a dozen."""
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with one file, and a folder of the host's with a file of the same name."""
+    """A project with one file, and a folder of the host with a file of the same name."""
     (tmp_path / "project/src").mkdir(parents=True)
     (tmp_path / "project/src/main.py").write_bytes(b"main")
     (tmp_path / "etc").mkdir()
@@ -71,7 +71,7 @@ def swap_file(project: Path) -> None:
 def before_call(
     monkeypatch: pytest.MonkeyPatch, name: str, number: int, act: Callable[[], None]
 ) -> None:
-    """Do something just before the so-many-th call of a function of ``os``."""
+    """Run a hook just before the n-th call of a function of ``os``."""
     real, calls = getattr(os, name), iter(range(1, 1_000))
 
     def called(*args: Any, **options: Any) -> Any:
@@ -87,14 +87,14 @@ def before_call(
     "moment", [(call, number) for call in ("open", "fstat", "readlink") for number in (1, 2, 3, 4)]
 )
 @pytest.mark.parametrize("path", [STRAIGHT, STEPWISE])
-def test_a_link_swapped_in_at_any_step_leads_nowhere(
+def test_a_link_swapped_in_at_any_step_is_not_followed(
     path: str,
     moment: tuple[str, int],
     swap: Callable[[Path], None],
     files: HostFiles,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """003-A40: between a check and its use the agent may put anything there."""
+    """003-A40: the agent may replace a file between check and use."""
     before_call(monkeypatch, *moment, lambda: swap(project_of(files)))
 
     outcome = files.read(path)
@@ -107,8 +107,8 @@ def test_a_link_swapped_in_at_any_step_leads_nowhere(
         )
 
 
-def test_a_link_swapped_all_the_time_leads_nowhere(project: Path, files: HostFiles) -> None:
-    """003-A40: whatever the moment, not one byte of the host is read."""
+def test_a_continuously_swapped_link_is_not_followed(project: Path, files: HostFiles) -> None:
+    """003-A40: no byte of the host is read, whatever the timing."""
     (project / "link").symlink_to(project.parent / "etc")
     swapping, done = threading.Event(), threading.Event()
 
@@ -136,7 +136,7 @@ def test_a_link_swapped_all_the_time_leads_nowhere(project: Path, files: HostFil
 def test_a_device_or_fifo_swapped_in_is_not_opened(
     project: Path, files: HostFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """003-A40: what is read is the very thing whose kind was checked."""
+    """003-A40: the file that is read is the one whose kind was checked."""
 
     def swap() -> None:
         (project / "src/main.py").unlink()
@@ -150,7 +150,7 @@ def test_a_device_or_fifo_swapped_in_is_not_opened(
     assert not isinstance(outcome, ReadFile) or outcome.data == b"main"
 
 
-def test_a_mount_whose_path_is_swapped_stays_what_it_was(tmp_path: Path, project: Path) -> None:
+def test_a_mount_whose_path_is_swapped_keeps_its_folder(tmp_path: Path, project: Path) -> None:
     """003-A40: an agent with write access above another mount cannot turn it into a link."""
     (project / "data").mkdir()
     (project / "data/main.py").write_bytes(b"data")
@@ -170,7 +170,7 @@ def test_a_mount_whose_path_is_swapped_stays_what_it_was(tmp_path: Path, project
 def test_a_deleted_file_is_gone_only_while_its_mount_is_there(
     project: Path, files: HostFiles
 ) -> None:
-    """003-A12: a folder that vanishes whole has not had each of its files deleted."""
+    """003-A12: if the whole folder vanishes, its files were not deleted one by one."""
     (project / "src/main.py").unlink()
     assert isinstance(files.read(STRAIGHT), MissingFile)
 
@@ -179,7 +179,7 @@ def test_a_deleted_file_is_gone_only_while_its_mount_is_there(
     assert files.read(STRAIGHT) == Unreachable("the mount itself is missing")
 
 
-def test_a_mount_that_was_never_there_is_unreachable(tmp_path: Path) -> None:
+def test_a_mount_that_never_existed_is_unreachable(tmp_path: Path) -> None:
     """003-A12: on another machine the folder is missing, and its files are orphaned."""
     with HostFiles(sandbox(tmp_path / "missing")) as files:
         outcome = files.read(STRAIGHT)
@@ -188,10 +188,10 @@ def test_a_mount_that_was_never_there_is_unreachable(tmp_path: Path) -> None:
     assert "No such file" in outcome.reason
 
 
-def test_a_file_that_may_not_be_read_is_unreachable(
+def test_a_file_without_read_permission_is_unreachable(
     project: Path, files: HostFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """003-A12: a permission says nothing about whether the file is still there."""
+    """003-A12: missing permissions do not mean that the file is gone."""
     refused = PermissionError(13, "Permission denied")
 
     def refuse() -> None:
@@ -206,7 +206,7 @@ def test_a_file_that_may_not_be_read_is_unreachable(
 def test_an_error_of_the_disk_is_unreachable(
     number: int, project: Path, files: HostFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """003-A12: a network mount that does not answer has deleted nothing."""
+    """003-A12: a network mount that does not respond has deleted nothing."""
 
     def fail() -> None:
         raise OSError(5, "Input/output error")
@@ -219,7 +219,7 @@ def test_an_error_of_the_disk_is_unreachable(
 def test_a_file_that_changes_while_it_is_read_is_read_again(
     project: Path, files: HostFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """003-R168: half of one state and half of another was never the file's content."""
+    """003-R168: a mix of two states was never the file's content."""
 
     def change() -> None:
         (project / "src/main.py").write_bytes(b"longer")
@@ -235,7 +235,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
 def test_a_file_that_keeps_changing_is_marked(
     project: Path, files: HostFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """003-R168: a log grows faster than it is read; what was read is better than nothing."""
+    """003-R168: a log may grow faster than it is read; a partial read is better than none."""
     real, reads = os.read, []
 
     def growing(fd: int, size: int) -> bytes:
@@ -254,10 +254,10 @@ def test_a_file_that_keeps_changing_is_marked(
     assert len(reads) <= 3 * READS_MAX
 
 
-def test_a_file_that_outgrows_the_bound_while_read_is_not_kept(
+def test_a_file_that_exceeds_the_limit_while_read_is_not_kept(
     project: Path, files: HostFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """003-A40: the bound is of what is held in memory, whatever the first look said."""
+    """003-A40: the limit applies to the bytes in memory, whatever stat reported first."""
     before_call(monkeypatch, "read", 1, lambda: os.truncate(project / "src/main.py", 100))
 
     outcome = files.read(STRAIGHT, bytes_max=10)
@@ -266,7 +266,7 @@ def test_a_file_that_outgrows_the_bound_while_read_is_not_kept(
     assert outcome.refusal is Refusal.TOO_LARGE
 
 
-def test_a_fingerprint_tells_a_change(project: Path, files: HostFiles) -> None:
+def test_a_changed_file_has_another_fingerprint(project: Path, files: HostFiles) -> None:
     """003-R171: a file whose stat is unchanged need not be read again."""
     seen, again = files.look(STRAIGHT), files.look(STRAIGHT)
     os.utime(project / "src/main.py", ns=(1, 1))
@@ -279,8 +279,8 @@ def test_a_fingerprint_tells_a_change(project: Path, files: HostFiles) -> None:
     assert changed.fingerprint.mtime_ns == 1
 
 
-def test_a_fingerprint_within_the_clocks_grain_proves_nothing() -> None:
-    """003-R171: a second write in the same tick looks like the first."""
+def test_a_fingerprint_within_the_clocks_granularity_is_not_trusted() -> None:
+    """003-R171: a second write in the same tick has the same timestamp."""
     fingerprint = Fingerprint(mtime_ns=10, ctime_ns=20, size=1, inode=1)
 
     assert not fingerprint.is_settled(looked_at_ns=20 + CLOCK_GRAIN_NS)

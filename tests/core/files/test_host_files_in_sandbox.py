@@ -1,7 +1,7 @@
-"""Reading for the agent against the kernel of a real sandbox: random trees, mounts, links, paths.
+"""Host reads compared with the kernel of a real sandbox: random trees, mounts, links, paths.
 
-The same tree is read by bubblewrap's kernel from inside and by the client from outside. Whatever
-the client reads, the agent can read, byte for byte; and what the agent can read in its mounts,
+The same tree is read by bubblewrap's kernel from inside and by the client from outside. Every byte
+the client reads, the agent can read; and every file that the agent can read in its mounts,
 the client reads.
 """
 
@@ -21,7 +21,7 @@ from ctxmgr.core.files.outcomes import ReadFile
 from tests.sandboxes.programs import SYSTEM, need_bubblewrap
 
 SANDBOX_SECONDS = 30
-READ_ALL = 'for each; do [ -f "$each" ] && cat -- "$each"; printf "\\0"; done'
+READ_ALL = 'for path; do [ -f "$path" ] && cat -- "$path"; printf "\\0"; done'
 
 FOLDERS = ("project", "project/d", "project/data", "data", "data/d", "other")
 STEPS = st.sampled_from(["a", "d", "data", "l0", "l1", "l2", "..", ".", "", "workspace"])
@@ -82,7 +82,7 @@ def mounts(host: Path) -> Mounts:
 
 
 def read_in_sandbox(host: Path, paths: Sequence[str]) -> list[bytes]:
-    """What the agent reads at each path; nothing where there is no regular file."""
+    """Return what the agent reads at each path; None where there is no regular file."""
     binds = ("--bind", f"{host}/project", "/workspace", "--bind", f"{host}/data", "/workspace/data")
     command = ["bwrap", *SYSTEM, *binds, "sh", "-c", READ_ALL, "sh", *paths]
     run = subprocess.run(command, capture_output=True, timeout=SANDBOX_SECONDS, check=True)

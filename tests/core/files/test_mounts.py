@@ -1,4 +1,4 @@
-"""Mounts: the agent's paths and the host's, there and back."""
+"""Mounts: agent paths to host paths and back."""
 
 import pytest
 from hypothesis import given
@@ -55,7 +55,7 @@ def location(filesystem_id: str, path: str) -> FileLocation:
     ],
 )
 def test_the_longest_agent_prefix_decides(path: str, filesystem_id: str, canonical: str) -> None:
-    """003-R153 to R157, 003-A22: part by part, so workspace2 is not a part of workspace."""
+    """003-R153 to R157, 003-A22: by path component, so workspace2 is not below workspace."""
     mounts = sandbox(
         mapping("/workspace", "/home/me/ws"),
         mapping("/workspace/data/", "/export/", "share"),
@@ -65,7 +65,7 @@ def test_the_longest_agent_prefix_decides(path: str, filesystem_id: str, canonic
     assert mounts.forward(path) == location(filesystem_id, canonical)
 
 
-def test_the_order_of_mappings_does_not_decide_forward() -> None:
+def test_the_order_of_mappings_does_not_affect_forward_translation() -> None:
     """003-R156: the longest prefix wins, wherever it is declared."""
     inner, outer = mapping("/w/in", "/inner"), mapping("/w", "/outer")
 
@@ -83,14 +83,14 @@ def test_the_order_of_mappings_does_not_decide_forward() -> None:
     ],
 )
 def test_a_root_can_be_mounted(agent: str, canonical: str, path: str, expected: str) -> None:
-    """003-R156: a root has no name to cut off, and is still a prefix."""
+    """003-R156: the root has no name and is still a prefix."""
     mounts = sandbox(mapping(agent, canonical))
 
     assert mounts.forward(path).path == expected
     assert mounts.reverse(mounts.forward(path)) == path
 
 
-def test_without_a_sandbox_paths_are_as_they_are() -> None:
+def test_without_a_sandbox_paths_are_unchanged() -> None:
     """003-R152, 003-A36: one filesystem, the host's, and the client may read it."""
     mounts = Mounts.of_host("host")
 
@@ -99,8 +99,8 @@ def test_without_a_sandbox_paths_are_as_they_are() -> None:
     assert mounts.reverse(location("host", "/home/me/a.md")) == "/home/me/a.md"
 
 
-def test_a_path_on_no_mount_is_never_the_hosts() -> None:
-    """003-R157, 003-A36: in a sandbox it is the sandbox's own, and so is a tmpfs in a mount."""
+def test_a_path_outside_the_mounts_is_never_a_host_path() -> None:
+    """003-R157, 003-A36: it is in the sandbox's private filesystem, as is a tmpfs in a mount."""
     mounts = sandbox(mapping("/w", "/srv/w"), mapping("/w/tmp", "/w/tmp", "own"))
 
     on_host = {path: mounts.forward(path).on_host for path in ("/w/a", "/w/tmp/a", "/etc/a")}
@@ -108,8 +108,8 @@ def test_a_path_on_no_mount_is_never_the_hosts() -> None:
     assert on_host == {"/w/a": True, "/w/tmp/a": False, "/etc/a": False}
 
 
-def test_of_two_mounts_of_one_folder_the_first_declared_shows_it() -> None:
-    """003-R158, 003-A23: the agent sees one name for it, always the same."""
+def test_the_first_declared_mount_of_a_folder_gives_its_display_path() -> None:
+    """003-R158, 003-A23: the agent always sees the same path."""
     mounts = sandbox(mapping("/one", "/srv/x"), mapping("/two", "/srv/x"), mapping("/s", "/srv"))
 
     assert mounts.reverse(location("host", "/srv/x/a")) == "/one/a"
@@ -117,7 +117,7 @@ def test_of_two_mounts_of_one_folder_the_first_declared_shows_it() -> None:
     assert mounts.reverse(location("host", "/srv2/y")) == "/srv2/y"
 
 
-def test_a_place_of_another_filesystem_is_shown_by_its_own_path() -> None:
+def test_a_location_on_another_filesystem_keeps_its_path() -> None:
     """003-R158, 003-A33: the same path on another machine is another file."""
     mounts = sandbox(mapping("/w", "/srv/w"))
 
@@ -127,7 +127,7 @@ def test_a_place_of_another_filesystem_is_shown_by_its_own_path() -> None:
     assert mounts.declares("own")
 
 
-def test_what_another_mount_covers_is_not_shown_under_its_name() -> None:
+def test_a_file_hidden_by_another_mount_is_not_displayed_below_it() -> None:
     """003-R158: below /w/data the agent sees the other mount, not this folder."""
     mounts = sandbox(mapping("/w", "/srv/w"), mapping("/w/data", "/export"))
 
@@ -135,11 +135,11 @@ def test_what_another_mount_covers_is_not_shown_under_its_name() -> None:
 
 
 @given(MOUNTS, PATHS)
-def test_what_is_shown_leads_back_to_its_place(mounts: Mounts, path: str) -> None:
-    """003-R156, 003-R158: whatever the mounts, no object shows up under another one's path."""
-    found = mounts.forward(path)
+def test_a_display_path_translates_back_to_its_location(mounts: Mounts, path: str) -> None:
+    """003-R156, 003-R158: with any mounts, no object is displayed under the path of another."""
+    location = mounts.forward(path)
 
-    assert mounts.forward(mounts.reverse(found)) == found
+    assert mounts.forward(mounts.reverse(location)) == location
 
 
 @given(MOUNTS, PATHS, NAMES)
@@ -150,8 +150,10 @@ def test_the_spelling_of_a_path_changes_nothing(mounts: Mounts, path: str, name:
 
 
 @given(MOUNTS, PATHS)
-def test_forward_agrees_with_comparing_part_by_part(mounts: Mounts, path: str) -> None:
-    """003-R156, 003-A22: the quick comparison of letters is the slow one of parts."""
+def test_forward_translation_agrees_with_a_comparison_by_component(
+    mounts: Mounts, path: str
+) -> None:
+    """003-R156, 003-A22: the fast string comparison gives the same result."""
     parts = [part for part in path.split("/") if part]
     holding = []
     for mount in mounts.mappings:
@@ -174,7 +176,7 @@ def test_forward_agrees_with_comparing_part_by_part(mounts: Mounts, path: str) -
         ("/w", "/a", "", "the mount at '/w' needs a filesystemId"),
     ],
 )
-def test_a_mapping_that_cannot_be_is_refused(
+def test_an_invalid_mapping_is_refused(
     agent: str, canonical: str, filesystem_id: str, message: str
 ) -> None:
     """003-R155: a wrong mapping would give every file below it a wrong identity."""
@@ -182,13 +184,13 @@ def test_a_mapping_that_cannot_be_is_refused(
         mapping(agent, canonical, filesystem_id)
 
 
-def test_a_path_is_mounted_once() -> None:
-    """003-R156: of two mounts at one path none would be the longer."""
+def test_a_path_cannot_be_mounted_twice() -> None:
+    """003-R156: neither of two mounts at one path would have the longer prefix."""
     with pytest.raises(Incorrect, match="'/w' is mounted twice"):
         sandbox(mapping("/w", "/a"), mapping("/w/", "/b"))
 
 
-def test_mounts_have_a_bound_and_a_default() -> None:
+def test_mounts_have_a_limit_and_a_default() -> None:
     """003-R154, 003-R157: every path is compared with every mount."""
     with pytest.raises(Incorrect, match="1000 at most"):
         sandbox(*(mapping(f"/{number}", "/a") for number in range(MOUNTS_MAX + 1)))
@@ -196,8 +198,8 @@ def test_mounts_have_a_bound_and_a_default() -> None:
         Mounts.of_host("")
 
 
-def test_a_harness_gives_mappings_by_their_specified_names() -> None:
-    """003-R155, 003-R159, 003-R163: a bind mount is the host's unless the mapping says else."""
+def test_mappings_are_read_by_their_specified_field_names() -> None:
+    """003-R155, 003-R159, 003-R163: a bind mount is on the host unless it says otherwise."""
     given_ = [
         {"agentPrefix": "/w", "canonicalPrefix": "/srv/w"},
         {"agentPrefix": "/s", "canonicalPrefix": "/export", "filesystemId": "share"},
@@ -221,7 +223,7 @@ def test_a_harness_gives_mappings_by_their_specified_names() -> None:
         ({"agentPrefix": 7, "canonicalPrefix": "/a"}, "agentPrefix: Input should be a valid str"),
     ],
 )
-def test_a_misspelt_mapping_is_named(value: dict[str, object], message: str) -> None:
-    """003-R159: a harness learns at startup, not from files that are never found."""
+def test_the_error_for_a_misspelt_mapping_names_it(value: dict[str, object], message: str) -> None:
+    """003-R159: the mistake is reported at startup, not as missing files later."""
     with pytest.raises(Incorrect, match=message):
         read_mappings([value], host_id="host")

@@ -1,4 +1,4 @@
-"""Why a cached prefix broke: the first byte, whose it is, and what it cost."""
+"""Why a cached prefix broke: the first changed byte, its object, and the cost."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def against(changed: Context) -> PrefixBreak:
 
 
 def test_a_prompt_that_only_grew_did_not_break() -> None:
-    """The next question at the end keeps everything before it."""
+    """A question appended at the end keeps everything before it."""
     longer = replace(CONTEXT, active=(*CONTEXT.active, ActiveBlock("c", "four\n")))
 
     broken = against(longer)
@@ -56,7 +56,7 @@ def test_a_prompt_that_only_grew_did_not_break() -> None:
 
 
 def test_a_changed_file_is_named_with_its_field() -> None:
-    """A line of the pool changes with the file, far before the text that did."""
+    """The pool line of a changed file comes long before its text."""
     pool = CONTEXT.pool.change({"b": file_entry("b", 21)})
 
     broken = against(replace(CONTEXT, pool=pool))
@@ -65,15 +65,15 @@ def test_a_changed_file_is_named_with_its_field() -> None:
     assert (broken.object_id, broken.field) == ("b", "char_count")
 
 
-def test_a_new_line_in_the_pool_breaks_what_stands_after_it() -> None:
+def test_a_new_line_in_the_pool_breaks_everything_after_it() -> None:
     """The plain layout pays this for every tool call (D5)."""
     broken = against(replace(CONTEXT, pool=CONTEXT.pool.add([file_entry("c", 5)])))
 
     assert (broken.change, broken.object_id) == (PrefixChange.NEW, "c")
 
 
-def test_content_that_changed_is_named_with_its_line() -> None:
-    """A person looks for the line, not for byte 4,711."""
+def test_changed_content_is_reported_with_its_line() -> None:
+    """People look for a line, not for byte 4,711."""
     changed = (ActiveBlock("a", "one\nTWO\n"), CONTEXT.active[1])
 
     broken = against(replace(CONTEXT, active=changed))
@@ -85,22 +85,22 @@ def test_content_that_changed_is_named_with_its_line() -> None:
     )
 
 
-def test_content_that_was_folded_is_gone() -> None:
-    """Folding is a break too, and whoever folds wants to know its price."""
+def test_folded_content_is_reported_as_gone() -> None:
+    """Folding breaks the prefix too, and its price should be known."""
     broken = against(replace(CONTEXT, active=CONTEXT.active[1:]))
 
     assert (broken.change, broken.object_id) == (PrefixChange.REMOVED, "a")
 
 
-def test_a_prompt_cut_at_its_end_lost_its_last_piece() -> None:
-    """What is gone at the end is named as well."""
+def test_a_prompt_cut_at_its_end_reports_its_last_piece_as_gone() -> None:
+    """A removal at the end is named as well."""
     broken = against(replace(CONTEXT, active=CONTEXT.active[:1]))
 
     assert (broken.change, broken.object_id) == (PrefixChange.REMOVED, "b")
 
 
-def test_content_in_another_order_moved() -> None:
-    """An order that is not kept costs as much as new content."""
+def test_reordered_content_is_reported_as_moved() -> None:
+    """A changed order costs as much as new content."""
     broken = against(replace(CONTEXT, active=CONTEXT.active[::-1]))
 
     assert broken.change is PrefixChange.MOVED
@@ -116,15 +116,15 @@ def test_the_first_byte_is_counted_in_bytes() -> None:
 
 
 def test_a_changed_system_prompt_breaks_at_the_beginning() -> None:
-    """The dearest break of all: nothing is left."""
+    """The most expensive break: nothing of the prefix remains."""
     broken = against(replace(CONTEXT, system_prompt="At 10:01. Be brief.\nBe kind."))
 
     assert broken.first_byte == 0
     assert (broken.object_id, broken.field) == ("system_prompt:s1", "content, line 1")
 
 
-def test_in_a_conversation_the_nearest_object_is_named() -> None:
-    """A stream holds many outputs in one section; the chat's id would say nothing."""
+def test_a_break_in_the_conversation_names_the_nearest_object() -> None:
+    """A stream holds many outputs in one section; the chat's id would not help."""
     pieces = [
         [Block(section=Section.CHAT, object_id="chat:s1", text=text)]
         for text in (
@@ -138,8 +138,8 @@ def test_in_a_conversation_the_nearest_object_is_named() -> None:
     assert compare(one, two, count=len).object_id == "c1"
 
 
-def test_a_break_costs_what_is_written_again() -> None:
-    """Written instead of read: 1.25 instead of 0.1 for each token that had been there."""
+def test_a_break_costs_the_tokens_written_again() -> None:
+    """Written instead of read: 1.25 instead of 0.1 for each token that was cached before."""
     one, two = prompt(CONTEXT), prompt(replace(CONTEXT, system_prompt="Be long."))
 
     first, second = call_costs([(1, one), (2, two)], count=len)
@@ -150,8 +150,8 @@ def test_a_break_costs_what_is_written_again() -> None:
     assert second.cost == round(1.15 * second.rewritten_tokens)
 
 
-def test_what_is_appended_costs_nothing_extra() -> None:
-    """New text must be written anyway; only the old is paid for twice."""
+def test_appended_text_costs_nothing_extra() -> None:
+    """New text must be written anyway; only old text is paid for twice."""
     longer = replace(CONTEXT, active=(*CONTEXT.active, ActiveBlock("c", "four\n")))
 
     _, second = call_costs([(1, prompt(CONTEXT)), (2, prompt(longer))], count=len)
@@ -162,7 +162,7 @@ def test_what_is_appended_costs_nothing_extra() -> None:
 
 @given(st.text("ab", max_size=50), st.text("ab", max_size=50))
 def test_the_common_prefix_is_the_longest(one: str, two: str) -> None:
-    """By halves it must find what a walk would."""
+    """Bisection must find the same prefix as a linear scan."""
     length = common_length(one, two)
 
     assert one[:length] == two[:length]
@@ -170,6 +170,6 @@ def test_the_common_prefix_is_the_longest(one: str, two: str) -> None:
 
 
 @pytest.mark.parametrize("context", [CONTEXT, Context(session_id="s1", system_prompt="")])
-def test_the_rows_hold_the_whole_text(context: Context) -> None:
-    """A byte is named by the piece it stands in, so the pieces must be all there is."""
+def test_the_rows_cover_the_whole_text(context: Context) -> None:
+    """A byte is attributed to the piece that contains it, so the pieces must cover the text."""
     assert prompt(context).text() == context.text()

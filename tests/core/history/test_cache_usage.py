@@ -1,4 +1,4 @@
-"""Why a cache broke, by the usage that a provider reported."""
+"""Why a cache broke, inferred from the usage that a provider reported."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def call(n: int, *, read: int, write: int, model: str = "m", minute: float = 0) 
 FIRST = (call(1, read=0, write=10_000), call(2, read=10_003, write=5_000, minute=1))
 
 
-def test_a_call_that_finds_the_prompt_before_it_broke_nothing() -> None:
+def test_a_call_that_reads_the_previous_prompt_from_the_cache_is_not_a_break() -> None:
     """Most calls of a good harness look like this."""
     costs = recorded_costs([*FIRST, call(3, read=15_003, write=400, minute=2)])
 
@@ -43,8 +43,8 @@ def test_a_call_that_finds_the_prompt_before_it_broke_nothing() -> None:
         (call(3, read=9_000, write=6_400, minute=2), "prefix"),
     ],
 )
-def test_each_cause_is_told_by_its_signs(third: ReportedCall, why: str) -> None:
-    """What to do about it differs: wait less, keep the model, keep the prefix."""
+def test_each_cause_is_recognised(third: ReportedCall, why: str) -> None:
+    """Each has another remedy: shorter pauses, the same model, a stable prefix."""
     *_, last = recorded_costs([*FIRST, third])
 
     assert last.why == why
@@ -52,8 +52,8 @@ def test_each_cause_is_told_by_its_signs(third: ReportedCall, why: str) -> None:
     assert last.cost == round(1.15 * last.lost_tokens)
 
 
-def test_the_end_of_the_cached_part_is_named_by_what_was_new_then() -> None:
-    """12,000 tokens end in what call 2 was the first to send: the outputs of call 1's tools."""
+def test_the_end_of_the_cached_part_names_the_text_added_there() -> None:
+    """12,000 tokens end in the text that call 2 added: the tool outputs of call 1."""
     *_, last = recorded_costs([*FIRST, call(3, read=12_000, write=3_400, minute=2)])
 
     assert last.ended_before_call == 2
@@ -61,15 +61,15 @@ def test_the_end_of_the_cached_part_is_named_by_what_was_new_then() -> None:
     assert last.lost_tokens == 3_006
 
 
-def test_a_few_tokens_are_no_break() -> None:
-    """Providers cache in blocks, so a little is always written again."""
+def test_a_few_missing_tokens_are_not_a_break() -> None:
+    """Providers cache in blocks, so a few tokens are always written again."""
     *_, last = recorded_costs([*FIRST, call(3, read=14_500, write=900, minute=2)])
 
     assert last.why is None
 
 
-def test_a_call_without_usage_is_passed_over() -> None:
-    """A request that was stopped reports nothing, and the next one finds the cache as it was."""
+def test_a_call_without_usage_is_skipped() -> None:
+    """An aborted request reports nothing, and the next one finds the cache unchanged."""
     silent = replace(call(3, read=0, write=0, minute=2), usage=Usage())
 
     costs = recorded_costs([*FIRST, silent, call(4, read=15_003, write=100, minute=3)])
@@ -106,8 +106,8 @@ def test_a_call_without_usage_is_passed_over() -> None:
         },
     ],
 )
-def test_usage_is_read_whoever_reported_it(value: dict[str, object]) -> None:
-    """Turns of live sessions hold what their provider said, in its own words."""
+def test_usage_is_read_in_the_format_of_every_provider(value: dict[str, object]) -> None:
+    """Turns of live sessions store usage as their provider reported it."""
     expected = Usage(
         input_tokens=5, cache_read_tokens=1200, cache_written_tokens=60, output_tokens=8
     )

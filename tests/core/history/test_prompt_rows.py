@@ -1,4 +1,4 @@
-"""Rows of blocks: built from one another, and equal to rows built from nothing."""
+"""Rows of blocks: built incrementally, and equal to rows built from scratch."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +42,7 @@ def test_a_row_depends_only_on_its_blocks(
 
 
 @given(lists)
-def test_a_running_hash_is_that_of_the_whole(given: list[list[CountedBlock]]) -> None:
+def test_a_running_hash_equals_the_hash_of_the_whole(given: list[list[CountedBlock]]) -> None:
     """Skipping unchanged blocks does not change the hash."""
     running, row = RowHash(Section.POOL), PromptRow(Section.POOL)
     for pieces in given:

@@ -1,4 +1,4 @@
-"""Prompts built from one another, compared with the same prompts rebuilt one by one."""
+"""Prompts rebuilt incrementally, compared with the same prompts rebuilt one by one."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from ctxmgr.errors import Corrupt, NotFound
 from tests.core.builders.random_sessions import Volatile, Worker, steps
 
 JOINT_TOKENS: Final = 1
-"""By which counts may differ where two paragraphs meet (docs/tokens.md)."""
+"""How far counts may differ where two paragraphs meet (docs/tokens.md)."""
 
 COUNT: Final = vocabulary("gpt-4o").count
 
@@ -34,7 +34,7 @@ def _common(one: str, two: str) -> str:
 
 
 def _block_at(context: Context, position: int) -> Block | None:
-    """Return the block at a character; what stands before a block belongs to it."""
+    """Return the block at a character; text before a block belongs to it."""
     text, at = context.text(), 0
     for block in context.blocks():
         at = text.index(block.text, at) + len(block.text)
@@ -48,11 +48,11 @@ def _keys(context: Context) -> set[tuple[str, str | None]]:
 
 
 Difference: TypeAlias = tuple[str, int | None, str | None, str | None]
-"""Change, first byte, section, object; of a conversation the object is left out."""
+"""Change, first byte, section, object; the object is omitted for a conversation."""
 
 
 def _text_difference(before: Context, now: Context) -> Difference:
-    """Return how two prompts differ, by their texts alone."""
+    """Return how two prompts differ, computed from their texts only."""
     kept = _common(before.text(), now.text())
     if kept == before.text():
         return "appended", None, None, None
@@ -95,7 +95,7 @@ async def _costs(store: Store, session_id: str, *, first: int = 1) -> list[CallC
 
 
 def _agree(counted: int, text: str) -> bool:
-    """Whether a sum over blocks is the count of the whole text, apart from the joints."""
+    """Whether a sum over blocks equals the count of the whole text, up to paragraph joints."""
     return abs(counted - COUNT(text)) <= JOINT_TOKENS * (1 + text.count("\n\n"))
 
 
@@ -131,8 +131,8 @@ async def _work(done: list[tuple[str, int]], folder: Path) -> None:
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps)
-def test_a_walk_makes_every_prompt_as_it_was_sent(done: list[tuple[str, int]]) -> None:
-    """In both layouts and mixed ones, over forks, resumes and deletions, here and imported."""
+def test_a_walk_rebuilds_every_prompt_as_it_was_sent(done: list[tuple[str, int]]) -> None:
+    """In both layouts and mixed ones, with forks, resumes and deletions, local and imported."""
     with TemporaryDirectory() as folder:
         asyncio.run(_work(done, Path(folder)))
 
@@ -149,7 +149,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize("field", ["active", "contributions", "policy"])
-async def test_a_record_that_was_altered_proves_nothing(
+async def test_an_altered_record_fails_verification(
     client: Client, tmp_path: Path, field: str
 ) -> None:
     """A timeline of prompts that were never sent would be worse than none (003-R005)."""
@@ -169,7 +169,7 @@ async def test_a_record_that_was_altered_proves_nothing(
 
 
 @pytest.mark.parametrize("lost", ["views", "notices", "masks", "pool"])
-async def test_a_policy_that_lacks_something_is_noticed(
+async def test_a_policy_with_a_missing_field_is_refused(
     client: Client, tmp_path: Path, lost: str
 ) -> None:
     """A missing field is an error, not a default."""
@@ -183,8 +183,10 @@ async def test_a_policy_that_lacks_something_is_noticed(
         await _costs(client.store, name)
 
 
-async def test_a_turn_without_a_record_is_named(client: Client, tmp_path: Path) -> None:
-    """A gap in the middle does not make a shorter session."""
+async def test_the_error_for_a_missing_record_names_the_turn(
+    client: Client, tmp_path: Path
+) -> None:
+    """A gap must not look like a shorter session."""
     name = await _worked(client, tmp_path)
     await client.store.commit([Delete(f"turn:{name}:2")])
 

@@ -36,7 +36,7 @@ PROMPT: Final = SystemPrompt(session_id="s1", content="Be careful.")
 
 @dataclass
 class Sent:
-    """A prompt that was sent, its record, and what a store has of it."""
+    """A prompt that was sent, its record, and the stored versions it refers to."""
 
     context: Context
     record: TurnRecord
@@ -148,7 +148,7 @@ def _example() -> Sent:
 
 
 @given(sent_prompts())
-def test_a_prompt_is_made_again_from_its_record(sent: Sent) -> None:
+def test_a_prompt_is_rebuilt_from_its_record(sent: Sent) -> None:
     """003-R005, PG-09: byte for byte, without the machine that sent it."""
     carried = TurnRecord.from_document(json.loads(json.dumps(sent.record.to_document())))
 
@@ -158,15 +158,15 @@ def test_a_prompt_is_made_again_from_its_record(sent: Sent) -> None:
 
 
 @given(sent_prompts(), texts)
-def test_later_turns_change_no_earlier_prompt(sent: Sent, said: str) -> None:
-    """003-R005: the chat as it is today holds every prompt of its past."""
+def test_later_turns_do_not_change_earlier_prompts(sent: Sent, said: str) -> None:
+    """003-R005: the current chat is enough to rebuild every earlier prompt."""
     sent.chat = sent.chat.append(Turn(user=said, assistant=(text_part(said),)))
 
     assert _rebuilt(sent).text() == sent.context.text()
 
 
-def test_another_version_is_noticed() -> None:
-    """003-R005: what was not shown is not passed off as shown."""
+def test_a_wrong_version_is_detected() -> None:
+    """003-R005: a version that was not shown must not appear."""
     sent = _example()
     key = (PROMPT.object_id, PROMPT.object_hash)
     sent.versions[key] = replace(sent.versions[key], content="Be quick.")
@@ -175,8 +175,8 @@ def test_another_version_is_noticed() -> None:
         _rebuilt(sent)
 
 
-def test_another_chat_is_noticed() -> None:
-    """003-R005: also in what only other forms than the text show of it."""
+def test_a_wrong_chat_is_detected() -> None:
+    """003-R005: including parts that only the structured forms show."""
     sent = _example()
     prompt, chat, file = sent.record.shown
     sent.record = replace(
@@ -187,7 +187,7 @@ def test_another_chat_is_noticed() -> None:
         _rebuilt(sent)
 
 
-def test_a_prompt_that_is_not_the_one_sent_is_noticed() -> None:
+def test_a_prompt_that_differs_from_the_one_sent_is_detected() -> None:
     """003-R005: the hash is the proof."""
     sent = _example()
 
@@ -196,8 +196,8 @@ def test_a_prompt_that_is_not_the_one_sent_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("missing", ["version", "chat", "path", "active"])
-def test_what_is_missing_is_named(missing: str) -> None:
-    """003-R005, PG-18: a prompt with a gap would be an answer, and the wrong one."""
+def test_the_error_names_what_is_missing(missing: str) -> None:
+    """003-R005, PG-18: a prompt with a gap would be a wrong answer."""
     sent = _example()
     prompt, chat, file = sent.record.shown
     match missing:
@@ -216,8 +216,8 @@ def test_what_is_missing_is_named(missing: str) -> None:
         _rebuilt(sent)
 
 
-def test_what_another_renderer_made_is_left_to_it() -> None:
-    """003-A31: a policy's prompt is not four plain sections."""
+def test_a_prompt_of_another_renderer_is_refused() -> None:
+    """003-A31: a prompt under a policy does not have the four plain sections."""
     sent = _example()
 
     for other in (

@@ -1,4 +1,4 @@
-"""Turn records: what a prompt was made of, kept so that it can be made again."""
+"""Turn records: the parts of a prompt, stored so that it can be rebuilt."""
 
 from typing import Any, Final
 
@@ -66,7 +66,7 @@ def records(draw: st.DrawFn) -> TurnRecord:
 
 @given(records())
 def test_a_record_is_read_as_it_was_written(record: TurnRecord) -> None:
-    """003-R005: a prompt is told again from what its record says."""
+    """003-R005: a prompt is rebuilt from its record."""
     document = record.to_document()
 
     check_document(document)
@@ -74,7 +74,7 @@ def test_a_record_is_read_as_it_was_written(record: TurnRecord) -> None:
 
 
 def test_a_record_is_found_by_session_and_number() -> None:
-    """A plain document of its own kind, with the fields that the kind declares."""
+    """It is a plain document of a separate kind, with the declared fields."""
     document = _record().to_document()
 
     assert (document["xt/id"], document["type"]) == ("turn:s1:3", "turn")
@@ -93,14 +93,14 @@ def test_a_record_is_found_by_session_and_number() -> None:
         {"more": 1},
     ],
 )
-def test_a_record_that_is_none_is_noticed(changes: dict[str, Any]) -> None:
-    """003-R005: a prompt made of a broken record would be believed."""
+def test_an_invalid_record_is_refused(changes: dict[str, Any]) -> None:
+    """003-R005: a prompt rebuilt from a broken record would be trusted."""
     with pytest.raises(Corrupt):
         TurnRecord.from_document({**_record().to_document(), **changes})
 
 
-def test_a_record_without_a_field_is_noticed() -> None:
-    """003-R005: the message names what is missing."""
+def test_the_error_for_a_missing_field_names_it() -> None:
+    """003-R005: the message says what to look for."""
     document = _record().to_document()
     del document["mounts"]
 
@@ -115,12 +115,12 @@ def test_a_record_cannot_continue_from_the_future() -> None:
 
 
 @given(st.lists(prompts, min_size=1, max_size=12))
-def test_records_say_what_each_prompt_showed(shown: list[list[ShownVersion]]) -> None:
-    """003-R005: however little each lists, together they give every version, in order."""
+def test_records_give_every_version_of_each_prompt(prompts_shown: list[list[ShownVersion]]) -> None:
+    """003-R005: each record lists few versions; together they give all, in order."""
     written: dict[str, TurnRecord] = {}
     before: dict[str, ShownVersion] = {}
     snapshot = 0
-    for n, prompt in enumerate(shown, start=1):
+    for n, prompt in enumerate(prompts_shown, start=1):
         snapshot, listed = plan_shown(prompt, n=n, before=before, snapshot=snapshot)
         record = _record(n=n, snapshot=snapshot, shown=listed)
         written[record.object_id] = record
@@ -130,8 +130,8 @@ def test_records_say_what_each_prompt_showed(shown: list[list[ShownVersion]]) ->
         assert list(before.values()) == prompt
 
 
-def test_a_long_session_does_not_cost_its_square() -> None:
-    """003-R005: with one object more per turn, a record lists one, and all only now and then."""
+def test_the_size_of_all_records_is_not_quadratic() -> None:
+    """003-R005: with one more object per turn, most records list only that object."""
     pool: list[ShownVersion] = []
     before: dict[str, ShownVersion] = {}
     listed_in_all, snapshot = 0, 0
@@ -155,7 +155,7 @@ def test_a_long_session_does_not_cost_its_square() -> None:
     ],
     ids=["gap", "no beginning", "two chains", "too many"],
 )
-def test_records_that_do_not_join_up_are_noticed(chain: list[TurnRecord]) -> None:
-    """003-R005: without one of them nobody knows what was shown."""
+def test_a_gap_in_the_chain_of_records_is_detected(chain: list[TurnRecord]) -> None:
+    """003-R005: every record is needed to know what was shown."""
     with pytest.raises(Corrupt, match="does not continue the record before it"):
         shown_at(chain)

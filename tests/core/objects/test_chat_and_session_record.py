@@ -20,16 +20,16 @@ def _turn(**changes: Any) -> Turn:
 
 
 @given(chats)
-def test_a_chat_hashes_as_its_fields_do(chat: Chat) -> None:
+def test_a_chat_has_the_hash_of_its_fields(chat: Chat) -> None:
     """003-R054, 003-R079, 003-R080, 003-R081, 003-R082:
-    kept bytes are a shortcut, not another hash.
+    cached bytes must not change the hash.
     """
     assert chat.metadata_hash == metadata_hash(chat.metadata())
 
 
 @given(chats, turns)
-def test_a_turn_more_is_a_new_version_of_the_same_chat(chat: Chat, turn: Turn) -> None:
-    """003-R078, 003-R081, 003-R048: the id stays, the count and the hash do not."""
+def test_adding_a_turn_makes_a_new_version_of_the_same_chat(chat: Chat, turn: Turn) -> None:
+    """003-R078, 003-R081, 003-R048: the id stays; the count and the hash change."""
     longer = chat.append(turn)
 
     assert (longer.object_id, longer.identity_hash) == (chat.object_id, chat.identity_hash)
@@ -39,7 +39,7 @@ def test_a_turn_more_is_a_new_version_of_the_same_chat(chat: Chat, turn: Turn) -
 
 
 def test_a_chat_lists_every_tool_call_once_in_order() -> None:
-    """003-R082, 003-R013: references only; the output has an object of its own."""
+    """003-R082, 003-R013: references only; each output is a separate object."""
     chat = Chat(session_id="s1").append(_turn(toolcall_ids=("b", "a"))).append(_turn())
     chat = chat.append(_turn(toolcall_ids=("c",)))
 
@@ -47,7 +47,7 @@ def test_a_chat_lists_every_tool_call_once_in_order() -> None:
     assert chat.metadata()["toolcall_refs"] == ["b", "a", "c"]
 
 
-def test_a_chat_has_no_content_and_knows_its_session() -> None:
+def test_a_chat_has_no_content_and_refers_to_its_session() -> None:
     """003-A19, 003-R064, 003-R080, 003-R053: the turns are the text."""
     document = to_document(Chat(session_id="s1"))
 
@@ -56,8 +56,8 @@ def test_a_chat_has_no_content_and_knows_its_session() -> None:
     assert (document["turns"], document["turn_count"], document["toolcall_refs"]) == ([], 0, [])
 
 
-def test_a_turn_is_stored_in_its_shape() -> None:
-    """003-A18: what was asked, what was answered, with what, and how."""
+def test_a_turn_is_stored_in_the_specified_form() -> None:
+    """003-A18: question, answer, tool calls and details of the model."""
     meta = AssistantMeta(api="messages", stopReason="stop", usage={"input": 3}, timestamp=17)
 
     turn = _turn(toolcall_ids=("a",), assistant_meta=meta)
@@ -76,13 +76,13 @@ def test_a_turn_is_stored_in_its_shape() -> None:
 
 
 @given(turns)
-def test_a_turn_is_read_as_it_was_written(turn: Turn) -> None:
-    """003-A18, 003-R005: an old turn can be told again."""
+def test_a_turn_is_read_back_unchanged(turn: Turn) -> None:
+    """003-A18, 003-R005: an old turn can be reproduced."""
     assert Turn.from_value(turn.value) == turn
 
 
 def test_parts_changed_later_do_not_change_the_turn() -> None:
-    """003-R079: a harness may go on using its own messages."""
+    """003-R079: a harness may keep changing its messages."""
     part, usage = {"type": "text", "text": "yo"}, {"input": 1}
     turn = _turn(assistant=(part,), assistant_meta=AssistantMeta(usage=usage))
 
@@ -116,15 +116,15 @@ def test_parts_changed_later_do_not_change_the_turn() -> None:
         ({"assistant_meta": AssistantMeta(api=1)}, "assistant_meta api must be a string, not 1"),  # type: ignore[arg-type]
     ],
 )
-def test_a_turn_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_an_invalid_turn_is_refused(changes: dict[str, Any], message: str) -> None:
     """003-A18: what a harness passes is checked before it is stored."""
     with pytest.raises(Incorrect, match=message):
         _turn(**changes)
 
 
 @pytest.mark.parametrize("depth", [DEPTH_MAX - 4, DEPTH_MAX - 3, 5_000])
-def test_a_turn_that_is_accepted_can_be_stored(depth: int) -> None:
-    """003-R079: the turn is refused where it is made, not when its chat is saved."""
+def test_every_accepted_turn_can_be_stored(depth: int) -> None:
+    """003-R079: an invalid turn is refused when it is created, not when its chat is saved."""
     nested: list[Any] = []
     for _ in range(depth - 1):
         nested = [nested]
@@ -152,14 +152,14 @@ def test_a_turn_that_is_accepted_can_be_stored(depth: int) -> None:
         ({**_turn().value, "assistant_meta": {"api": None}}, "assistant_meta may have api, model"),
     ],
 )
-def test_a_stored_turn_of_another_shape_is_refused(value: object, message: str) -> None:
-    """003-A18: unknown and missing fields are not passed over."""
+def test_a_stored_turn_with_other_fields_is_refused(value: object, message: str) -> None:
+    """003-A18: unknown and missing fields are not ignored."""
     with pytest.raises(Incorrect, match=message):
         Turn.from_value(value)
 
 
-def test_a_system_prompt_is_its_text() -> None:
-    """003-R083, 003-R084, 003-R055, 003-R064: no fields besides, and still a metadata_hash."""
+def test_a_system_prompt_consists_of_its_text() -> None:
+    """003-R083, 003-R084, 003-R055, 003-R064: it has no other fields, and still a metadata_hash."""
     prompt = SystemPrompt(session_id="s1", content="Be kind.")
 
     assert prompt.object_id == "system_prompt:s1"
@@ -168,8 +168,8 @@ def test_a_system_prompt_is_its_text() -> None:
     assert prompt.object_hash != SystemPrompt(session_id="s1", content="Be.").object_hash
 
 
-def test_a_session_stores_ids_in_their_order() -> None:
-    """003-R085, 003-R093, 003-A17, 003-A19, 003-R064: the lists as they are, nothing copied in."""
+def test_a_session_stores_ids_in_order() -> None:
+    """003-R085, 003-R093, 003-A17, 003-A19, 003-R064: lists of ids, without copies of objects."""
     session = SessionRecord(
         session_id="s1",
         session_index=("b", "a", "c"),
@@ -209,19 +209,19 @@ def test_the_order_of_a_set_changes_the_hash() -> None:
         ({"session_index": (1,)}, "an object id .* must be a non-empty string"),
     ],
 )
-def test_sets_that_do_not_nest_are_refused(sets: dict[str, Any], message: str) -> None:
-    """003-R090, 003-R091, 003-A08: what is shown is known."""
+def test_sets_that_are_not_nested_are_refused(sets: dict[str, Any], message: str) -> None:
+    """003-R090, 003-R091, 003-A08: every visible object is in the index."""
     with pytest.raises(Incorrect, match=message):
         SessionRecord(session_id="s1", **sets)
 
 
 @pytest.mark.parametrize("session_id", ["", "é" * (SESSION_ID_BYTES_MAX // 2 + 1), "\ud800", 7])
-def test_a_session_id_that_cannot_be_referred_to_is_refused(session_id: Any) -> None:
-    """003-R064: three ids are made of it, and each must be found by."""
+def test_an_invalid_session_id_is_refused(session_id: Any) -> None:
+    """003-R064: three other ids are derived from it, and each must be valid."""
     with pytest.raises(Incorrect, match="session_id"):
         Chat(session_id=session_id)
 
 
-def test_a_turn_record_is_named_by_session_and_number() -> None:
-    """003-R005: the prompt of turn 7 is found without a search."""
+def test_the_id_of_a_turn_record_has_session_and_number() -> None:
+    """003-R005: the record of turn 7 is read without a query."""
     assert turn_id("s1", number=7) == "turn:s1:7"

@@ -48,8 +48,8 @@ def _kind(version: StoredObject) -> str:
 
 
 @given(stored_objects)
-def test_what_is_stored_is_read_back(version: StoredObject) -> None:
-    """003-R016, 003-R005: a version is a value, whichever way it went."""
+def test_a_stored_object_is_read_back_unchanged(version: StoredObject) -> None:
+    """003-R016, 003-R005: encoding and decoding lose nothing."""
     document = to_document(version)
 
     assert from_document(document) == version
@@ -58,7 +58,7 @@ def test_what_is_stored_is_read_back(version: StoredObject) -> None:
 
 @given(stored_objects)
 def test_every_object_can_be_stored(version: StoredObject) -> None:
-    """003-R023, 003-R028: flat, within the law of documents and of its declared fields."""
+    """003-R023, 003-R028: flat, and valid as a document of its kind."""
     document = to_document(version)
 
     check_document(document)
@@ -69,7 +69,7 @@ def test_every_object_can_be_stored(version: StoredObject) -> None:
 @given(stored_objects)
 def test_every_object_has_its_envelope_content_and_hashes(version: StoredObject) -> None:
     """003-R030, 003-R031, 003-R032, 003-R033, 003-R048, 003-R053, 003-R055:
-    file_hash on files alone, source null elsewhere.
+    only files have a file_hash and a source.
     """
     document = to_document(version)
 
@@ -81,8 +81,8 @@ def test_every_object_has_its_envelope_content_and_hashes(version: StoredObject)
 
 
 @given(stored_objects)
-def test_the_metadata_hash_covers_just_the_fields_of_the_type(version: StoredObject) -> None:
-    """003-R054, 003-R056: what is listed for the type, and nothing else."""
+def test_the_metadata_hash_covers_exactly_the_fields_of_the_type(version: StoredObject) -> None:
+    """003-R054, 003-R056: the fields listed for the type, and no others."""
     assert metadata_hash(to_document(version)) == version.metadata_hash
     assert metadata_hash(version.metadata()) == version.metadata_hash
 
@@ -116,8 +116,8 @@ def test_an_unknown_field_is_refused(version: StoredObject) -> None:
 
 
 @pytest.mark.parametrize("version", EXAMPLES, ids=_kind)
-def test_an_unknown_field_is_named_when_all_hashes_fit(version: StoredObject) -> None:
-    """003-R035: a document by a program that knows more is told from a damaged one."""
+def test_an_unknown_field_is_named_when_all_hashes_match(version: StoredObject) -> None:
+    """003-R035: a document of a newer program is distinguished from a damaged one."""
     document = _resealed({**to_document(version), "nickname": "x"})
 
     with pytest.raises(Corrupt, match="has no field 'nickname'") as caught:
@@ -128,7 +128,7 @@ def test_an_unknown_field_is_named_when_all_hashes_fit(version: StoredObject) ->
 
 @pytest.mark.parametrize("version", EXAMPLES, ids=_kind)
 def test_a_missing_field_is_refused(version: StoredObject) -> None:
-    """003-R031, 003-R033: every field of the type is there or it is not that type."""
+    """003-R031, 003-R033: an object without one of its fields is not of that type."""
     complete = to_document(version)
 
     for name in complete:
@@ -149,7 +149,7 @@ def test_a_missing_field_is_named() -> None:
 @pytest.mark.parametrize("version", EXAMPLES, ids=_kind)
 @pytest.mark.parametrize("field", ["identity_hash", "content_hash", "metadata_hash", "object_hash"])
 def test_a_wrong_hash_is_named_with_both_values(version: StoredObject, field: str) -> None:
-    """003-R045, 003-R048: damage is found on reading, and said where."""
+    """003-R045, 003-R048: damage is detected on reading, with its location."""
     document = {**to_document(version), field: "0" * 64}
 
     with pytest.raises(HashMismatch) as caught:
@@ -177,7 +177,7 @@ def test_a_wrong_hash_is_named_with_both_values(version: StoredObject, field: st
         (SESSION, {"active_set": ["call_1"]}, "metadata_hash"),
     ],
 )
-def test_a_field_that_was_changed_does_not_fit_its_hash(
+def test_a_changed_field_does_not_match_its_hash(
     version: StoredObject, changes: dict[str, Any], field: str
 ) -> None:
     """003-R045, 003-R058, 003-R081: no field can change unnoticed."""
@@ -214,7 +214,7 @@ def test_a_field_that_was_changed_does_not_fit_its_hash(
 def test_fields_that_contradict_each_other_are_corrupt(
     version: StoredObject, changes: dict[str, Any], message: str
 ) -> None:
-    """003-R031, 003-R068, 003-R069, 003-R081: also where every hash fits."""
+    """003-R031, 003-R068, 003-R069, 003-R081: even if every hash matches."""
     document = _resealed({**to_document(version), **changes})
 
     with pytest.raises(Corrupt, match=message):
@@ -224,21 +224,21 @@ def test_fields_that_contradict_each_other_are_corrupt(
 @pytest.mark.parametrize(
     "changes", [{"content": 5}, {"args": {"x": float("nan")}}, {"xt/id": None}, {"source": "x"}]
 )
-def test_what_cannot_be_hashed_is_corrupt(changes: dict[str, Any]) -> None:
-    """003-R045: checking a damaged store ends in a finding, not in a crash."""
+def test_a_document_that_cannot_be_hashed_is_corrupt(changes: dict[str, Any]) -> None:
+    """003-R045: verifying a damaged store reports it instead of crashing."""
     with pytest.raises(Corrupt):
         verify_document({**to_document(CALL), **changes})
 
 
 def test_other_kinds_have_no_hashes_to_check() -> None:
-    """003-R016: layers keep documents of their own beside the five types."""
+    """003-R016: layers store other documents beside the five types."""
     verify_document({"xt/id": "turn:s1:1", "type": "turn", "session": "s1", "n": 1})
     verify_document({"xt/id": "m1", "type": "memory", "object_hash": "anything"})
 
 
 @given(stored_objects, st.sampled_from(["xt/id", "type", "source", "identity_hash"]))
 def test_a_write_that_changes_the_envelope_is_refused(version: StoredObject, name: str) -> None:
-    """003-R011, 003-R026, 003-R029: an object is what it was when it was made."""
+    """003-R011, 003-R026, 003-R029: identity is fixed at creation."""
     document = to_document(version)
 
     check_same_envelope(document, dict(document))
@@ -248,7 +248,7 @@ def test_a_write_that_changes_the_envelope_is_refused(version: StoredObject, nam
 
 @given(stored_objects, stored_objects)
 def test_two_objects_never_share_a_history(one: StoredObject, other: StoredObject) -> None:
-    """003-R029, 003-R044: a version follows only another of the same object."""
+    """003-R029, 003-R044: a version can only follow one of the same object."""
     documents = to_document(one), to_document(other)
 
     if (one.kind, one.object_id) == (other.kind, other.object_id):
@@ -258,14 +258,14 @@ def test_two_objects_never_share_a_history(one: StoredObject, other: StoredObjec
             check_same_envelope(*documents)
 
 
-def test_every_type_declares_what_it_is_found_by() -> None:
-    """003-R016: and the plain documents, which are none of the five."""
+def test_every_type_declares_its_queryable_fields() -> None:
+    """003-R016: so do the plain documents, which are none of the five types."""
     assert set(KINDS) == {*OBJECT_KINDS, "turn", "lifecycle", "fork"}
     assert all(name == kind.name for name, kind in KINDS.items())
 
 
 def _resealed(document: dict[str, Any]) -> dict[str, Any]:
-    """Make every hash fit that can be made to."""
+    """Recompute every hash that can be recomputed."""
     for _ in range(6):
         try:
             verify_document(document)

@@ -28,8 +28,8 @@ def test_the_id_of_a_file_is_its_identity(file: File) -> None:
 
 
 @given(texts)
-def test_a_text_file_keeps_its_text_and_counts_code_points(text: str) -> None:
-    """003-R060, 003-R069, 003-A16: one character is one, also beyond the BMP."""
+def test_a_text_file_has_its_text_and_counts_code_points(text: str) -> None:
+    """003-R060, 003-R069, 003-A16: a character counts as one, also beyond the BMP."""
     file = File.read(SOURCE, data=text.encode())
 
     assert (file.content, file.char_count) == (text, len(text))
@@ -38,8 +38,8 @@ def test_a_text_file_keeps_its_text_and_counts_code_points(text: str) -> None:
 
 
 @given(texts)
-def test_a_file_that_was_read_is_the_file_of_its_text(text: str) -> None:
-    """Its text is hashed once for both, and nothing else may come of that."""
+def test_reading_bytes_equals_building_from_text(text: str) -> None:
+    """The shared hash computation must not change the result."""
     file = File.read(SOURCE, data=text.encode())
 
     assert file == File(source=SOURCE, content=text, file_hash=file_hash(text.encode()))
@@ -54,7 +54,7 @@ def test_a_byte_order_mark_stays_in_the_text() -> None:
 
 
 def test_a_stub_has_never_been_read() -> None:
-    """003-R051, 003-R053, 003-R069, 003-R177: known by name, with nothing to show."""
+    """003-R051, 003-R053, 003-R069, 003-R177: its path is known, its content is not."""
     stub = File.stub(SOURCE)
 
     assert (stub.content, stub.file_hash, stub.content_hash) == (None, None, None)
@@ -63,8 +63,8 @@ def test_a_stub_has_never_been_read() -> None:
     assert stub.state() is FileState.STUB
 
 
-def test_bytes_that_are_no_text_have_a_hash_and_no_content() -> None:
-    """003-A13, 003-R053: the agent can be told that it is binary, and whether it changed."""
+def test_binary_data_has_a_hash_and_no_content() -> None:
+    """003-A13, 003-R053: the agent learns that it is binary and whether it changed."""
     file = File.read(SOURCE, data=b"\xff\xfe\x00")
 
     assert (file.content, file.content_hash, file.char_count) == (None, None, 0)
@@ -83,22 +83,22 @@ def test_a_deletion_keeps_the_last_file_hash() -> None:
     assert gone.state(earlier=[live]) is FileState.DELETED
 
 
-def test_a_deletion_that_was_written_twice_is_still_a_deletion() -> None:
-    """003-R124, 003-A01: two clients may notice it at once."""
+def test_a_deletion_written_twice_is_still_a_deletion() -> None:
+    """003-R124, 003-A01: two clients may detect it at the same time."""
     live = File.read(SOURCE, data=b"text")
 
     assert live.deleted().state(earlier=[live.deleted(), live]) is FileState.DELETED
 
 
 def test_a_text_that_became_binary_is_not_deleted() -> None:
-    """003-A01, 003-A13: only the same file_hash before it tells a deletion."""
+    """003-A01, 003-A13: only an equal file_hash in the previous version marks a deletion."""
     binary = File.read(SOURCE, data=b"\xff")
 
     assert binary.state(earlier=[File.read(SOURCE, data=b"text")]) is FileState.NONTEXT
 
 
-def test_deleting_what_was_never_text_leaves_it_as_it_was() -> None:
-    """003-A01: there is nothing in a version that could say more."""
+def test_deleting_a_file_that_was_never_text_changes_nothing() -> None:
+    """003-A01: such a version has no field that could express it."""
     binary = File.read(SOURCE, data=b"\xff")
 
     assert binary.deleted() == binary
@@ -107,7 +107,7 @@ def test_deleting_what_was_never_text_leaves_it_as_it_was() -> None:
 
 
 def test_stored_content_may_differ_from_the_source() -> None:
-    """003-R061: file_hash follows the source, content_hash what is stored."""
+    """003-R061: file_hash is of the source, content_hash of the stored text."""
     read = File.read(SOURCE, data=b"a\r\n")
 
     stored = File(source=SOURCE, content="a\n", file_hash=read.file_hash)
@@ -118,7 +118,7 @@ def test_stored_content_may_differ_from_the_source() -> None:
 
 @given(files)
 def test_the_path_of_a_file_is_in_its_source_only(file: File) -> None:
-    """003-R070, 003-R068: the payload says what, the source says where."""
+    """003-R070, 003-R068: the payload describes the content, the source its location."""
     assert file.metadata() == {"file_type": file.file_type, "char_count": file.char_count}
 
 
@@ -131,15 +131,15 @@ def test_the_path_of_a_file_is_in_its_source_only(file: File) -> None:
         ({"file_hash": None}, "a file with content must have a file_hash"),
     ],
 )
-def test_a_file_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
-    """003-R031, 003-R051: bad states cannot be built."""
+def test_an_invalid_file_is_refused(changes: dict[str, Any], message: str) -> None:
+    """003-R031, 003-R051: invalid states cannot be constructed."""
     with pytest.raises(Incorrect, match=message):
         File(**{"source": SOURCE, "content": "x", "file_hash": "a" * 64, **changes})
 
 
 @given(toolcalls)
-def test_a_tool_call_has_the_id_it_was_given_and_no_source(call: ToolCall) -> None:
-    """003-R027, 003-R030, 003-R050, 003-R064: the harness names it."""
+def test_a_tool_call_has_the_given_id_and_no_source(call: ToolCall) -> None:
+    """003-R027, 003-R030, 003-R050, 003-R064: the harness chooses the id."""
     document = to_document(call)
 
     assert document["xt/id"] == call.toolcall_id
@@ -147,8 +147,8 @@ def test_a_tool_call_has_the_id_it_was_given_and_no_source(call: ToolCall) -> No
     assert "file_hash" not in document
 
 
-def test_a_tool_call_keeps_what_was_asked_and_what_came() -> None:
-    """003-R072, 003-R073, 003-R075, 003-R076: all but the output is metadata."""
+def test_a_tool_call_keeps_arguments_and_result() -> None:
+    """003-R072, 003-R073, 003-R075, 003-R076: everything except the output is metadata."""
     call = _toolcall()
 
     assert call.content == "out"
@@ -157,7 +157,7 @@ def test_a_tool_call_keeps_what_was_asked_and_what_came() -> None:
 
 
 def test_optional_fields_are_stored_only_when_given() -> None:
-    """003-R074, 003-R077, 003-A15: absent is not null, and it hashes otherwise."""
+    """003-R074, 003-R077, 003-A15: an absent field differs from null and has another hash."""
     call = _toolcall(args_display="x in src", file_refs=("f1", "f2"))
 
     fields = call.metadata()
@@ -178,7 +178,7 @@ def test_optional_fields_are_stored_only_when_given() -> None:
         {"file_refs": ()},
     ],
 )
-def test_every_field_of_a_tool_call_counts(changes: dict[str, Any]) -> None:
+def test_every_field_of_a_tool_call_is_hashed(changes: dict[str, Any]) -> None:
     """003-R054, 003-R072, 003-R073, 003-R074, 003-R075, 003-R076, 003-R077:
     each is covered by metadata_hash.
     """
@@ -186,7 +186,7 @@ def test_every_field_of_a_tool_call_counts(changes: dict[str, Any]) -> None:
 
 
 def test_arguments_changed_later_do_not_change_the_tool_call() -> None:
-    """003-R071: a tool may take its arguments apart after they were recorded."""
+    """003-R071: a tool may change its arguments after they were recorded."""
     args: dict[str, Any] = {"paths": ["a"]}
     call = _toolcall(args=args)
 
@@ -213,7 +213,7 @@ def test_arguments_changed_later_do_not_change_the_tool_call() -> None:
         ({"file_refs": ("f", "f")}, "file_refs contains an id twice"),
     ],
 )
-def test_a_tool_call_that_cannot_be_is_refused(changes: dict[str, Any], message: str) -> None:
-    """003-R073, 003-R075: what comes from outside is checked where it comes in."""
+def test_an_invalid_tool_call_is_refused(changes: dict[str, Any], message: str) -> None:
+    """003-R073, 003-R075: external data is validated on entry."""
     with pytest.raises(Incorrect, match=message):
         _toolcall(**changes)

@@ -48,13 +48,13 @@ S3 = SourceType(
 
 
 @given(sources)
-def test_a_binding_is_read_as_it_was_written(source: Source) -> None:
-    """003-R036, 003-R038: the stored form says everything."""
+def test_a_binding_is_read_back_unchanged(source: Source) -> None:
+    """003-R036, 003-R038: the stored form is complete."""
     assert parse_source(source.to_value()) == source
 
 
 def test_a_filesystem_binding_has_exactly_three_fields() -> None:
-    """003-R037, 003-R043: they are hashed into ids, so they never change."""
+    """003-R037, 003-R043: they are part of the id, so they never change."""
     source = FilesystemSource(filesystem_id="h", path="/a/b.md")
 
     assert source.to_value() == BOUND
@@ -75,14 +75,14 @@ def test_a_filesystem_binding_has_exactly_three_fields() -> None:
     ],
 )
 def test_a_binding_with_other_fields_is_refused(value: object, message: str) -> None:
-    """003-R036, 003-R037: a wrong binding would be another object for ever."""
+    """003-R036, 003-R037: a wrong binding would permanently be another object."""
     with pytest.raises(Incorrect, match=message):
         parse_source(value)
 
 
 @pytest.mark.parametrize("path", ["a.md", "./a", "~/a", "C:\\a"])
 def test_a_relative_path_is_refused(path: str) -> None:
-    """003-R039: relative to what, the next client cannot know."""
+    """003-R039: the next client cannot know what it is relative to."""
     with pytest.raises(Incorrect, match="is not absolute"):
         FilesystemSource(filesystem_id="h", path=path)
 
@@ -108,19 +108,19 @@ def test_a_path_that_is_not_canonical_is_refused(path: str) -> None:
     ],
 )
 def test_the_file_type_is_what_follows_the_last_dot(path: str, expected: str) -> None:
-    """003-R068, 003-A32: case kept; nothing where a dot leads the name or is missing."""
+    """003-R068, 003-A32: case is kept; empty if the name has no dot or starts with its only one."""
     assert file_type(FilesystemSource(filesystem_id="h", path=path)) == expected
 
 
 def test_every_source_type_declares_how_it_is_hashed_and_followed() -> None:
-    """003-R042: what a client must know before it binds objects to it."""
+    """003-R042: a client needs both before it binds objects."""
     assert SOURCE_TYPES == {"filesystem": FILESYSTEM}
     assert FILESYSTEM.fields == ("filesystemId", "path")
     assert (FILESYSTEM.hash_origin, FILESYSTEM.tracker) == (HashOrigin.BYTES, "filesystem")
 
 
 def test_a_new_source_type_is_one_entry_and_changes_no_file() -> None:
-    """003-R040, 003-R041: bindings to other places come without a change of schemas."""
+    """003-R040, 003-R041: new kinds of sources need no change of schemas."""
     value = {"type": "s3", "bucket": "b", "key": "docs/a.md"}
 
     source = parse_source(value, types={**SOURCE_TYPES, "s3": S3})

@@ -1,4 +1,4 @@
-"""Golden vectors, made by a program in another language: the witness of all hashes."""
+"""Golden vectors from a program in another language: an independent check of all hashes."""
 
 import json
 import struct
@@ -54,8 +54,8 @@ def _ids(vector: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("vector", VECTORS["values"], ids=_ids)
-def test_a_value_has_the_canonical_form_of_the_witness(vector: dict[str, Any]) -> None:
-    """003-A15, 003-R059: integers beyond 2^53 included, for which there is no other witness."""
+def test_a_value_has_the_canonical_form_of_the_vector(vector: dict[str, Any]) -> None:
+    """003-A15, 003-R059: including integers beyond 2^53, which no other check covers."""
     value = _untagged(vector["value"])
 
     assert canonical(value) == vector["canonical"].encode()
@@ -63,7 +63,7 @@ def test_a_value_has_the_canonical_form_of_the_witness(vector: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("vector", VECTORS["objects"], ids=_ids)
-def test_an_object_has_the_five_hashes_of_the_witness(vector: dict[str, Any]) -> None:
+def test_an_object_has_the_five_hashes_of_the_vector(vector: dict[str, Any]) -> None:
     """003-R045, 003-R046, 003-R047, 003-R049, 003-R050, 003-R051, 003-R052, 003-R053, 003-R054,
     003-R055, 003-R056, 003-R057, 003-R058: a client in any language recomputes them.
     """
@@ -79,9 +79,9 @@ def test_an_object_has_the_five_hashes_of_the_witness(vector: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("vector", VECTORS["objects"], ids=_ids)
-def test_a_document_of_the_witness_is_read_and_written_unchanged(vector: dict[str, Any]) -> None:
+def test_the_document_of_a_vector_is_read_and_written_unchanged(vector: dict[str, Any]) -> None:
     """003-R017, 003-R028, 003-R032, 003-R033, 003-R085:
-    the stored form is what the design says, field by field.
+    the stored form has exactly the specified fields.
     """
     document = _untagged(vector["document"])
 
@@ -93,13 +93,13 @@ def test_a_document_of_the_witness_is_read_and_written_unchanged(vector: dict[st
 
 
 @pytest.mark.parametrize("vector", VECTORS["bytes"])
-def test_bytes_have_the_file_hash_of_the_witness(vector: dict[str, str]) -> None:
-    """003-R049, 003-A13: of the raw bytes, text or not."""
+def test_bytes_have_the_file_hash_of_the_vector(vector: dict[str, str]) -> None:
+    """003-R049, 003-A13: of the raw bytes, for text and binary files."""
     assert file_hash(bytes.fromhex(vector["hex"])) == vector["file_hash"]
 
 
-def test_the_vectors_are_what_the_program_makes() -> None:
-    """A golden file that was edited by hand is no witness."""
+def test_the_vectors_are_the_output_of_the_program() -> None:
+    """A golden file edited by hand would prove nothing."""
     need("node")
 
     made = subprocess.run(

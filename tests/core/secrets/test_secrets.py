@@ -1,4 +1,4 @@
-"""Secrets: found and masked, alike every time, in time, and nothing else with them."""
+"""Secrets are detected and masked, deterministically, in bounded time, and nothing else is."""
 
 import random
 import re
@@ -22,20 +22,20 @@ GITHUB = "gh" + "p_" + drawn(random.Random(9), ALNUM, 36)
 
 
 def test_at_least_98_of_100_made_up_secrets_are_masked() -> None:
-    """The recall that the documents state, over every kind and every place of the corpus."""
+    """The recall that the documents state, over every kind and context of the corpus."""
     missed = [(kind, text) for kind, text, secret in CORPUS if secret in mask(text).text]
 
     assert len(CORPUS) >= 220
     assert len(missed) <= 0.02 * len(CORPUS), missed
 
 
-def test_a_masked_secret_is_gone_to_the_last_character() -> None:
-    """Half a key shown is half a key less to guess."""
+def test_no_part_of_a_masked_secret_remains() -> None:
+    """Every visible part of a key makes the rest easier to guess."""
     for kind, text, secret in CORPUS:
-        shown = mask(text).text
-        left = [at for at in range(0, len(secret) - 12, 6) if secret[at : at + 12] in shown]
+        masked = mask(text).text
+        left = [at for at in range(0, len(secret) - 12, 6) if secret[at : at + 12] in masked]
 
-        assert not left or secret in shown, (kind, shown)
+        assert not left or secret in masked, (kind, masked)
 
 
 def test_nothing_in_the_harmless_corpus_is_masked() -> None:
@@ -47,7 +47,7 @@ def test_nothing_in_the_harmless_corpus_is_masked() -> None:
 
 
 @pytest.mark.parametrize("folder", ["ctxmgr", "docs"])
-def test_our_own_sources_hold_no_secret(folder: str) -> None:
+def test_nothing_in_our_own_sources_is_masked(folder: str) -> None:
     """A large harmless text that was not written for this test."""
     paths = [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")]
     masked = {path.name: mask(path.read_text(encoding="utf-8")).found for path in paths}
@@ -57,7 +57,7 @@ def test_our_own_sources_hold_no_secret(folder: str) -> None:
 
 
 def test_kinds_are_distinguished() -> None:
-    """The agent learns what was there, and which detector to thank or to blame."""
+    """The placeholder tells the agent what was there, and us which detector matched."""
     correct: Counter[bool] = Counter()
     for kind, text, secret in CORPUS:
         if secret not in mask(text).text:
@@ -67,7 +67,7 @@ def test_kinds_are_distinguished() -> None:
 
 
 def test_a_placeholder_is_the_same_wherever_the_secret_occurs() -> None:
-    """The same bytes every time keep the prompt's prefix; two secrets stay two."""
+    """Equal bytes keep the prompt's prefix cached; different secrets stay distinguishable."""
     one = mask(f"a={GITHUB}").found[0].placeholder
     two = mask(f"{{'b': '{GITHUB}'}}").found[0].placeholder
     other = mask(GITHUB[:-1] + "Z").found[0].placeholder
@@ -76,15 +76,15 @@ def test_a_placeholder_is_the_same_wherever_the_secret_occurs() -> None:
     assert one == two != other
 
 
-def test_what_is_around_a_secret_stays() -> None:
+def test_text_around_a_secret_stays() -> None:
     """The agent still sees the command, the name of the setting and the host."""
     masked = mask(f"$ env\nHOME=/root\nGH={GITHUB}\nPATH=/bin\n")
 
     assert masked.text == f"$ env\nHOME=/root\nGH={masked.found[0].placeholder}\nPATH=/bin\n"
 
 
-def test_a_key_makes_fingerprints_that_cannot_be_guessed_at() -> None:
-    """Six digits of a plain hash would confirm a guessed password to any reader of the prompt."""
+def test_a_key_makes_fingerprints_that_cannot_confirm_a_guess() -> None:
+    """Six digits of an unkeyed hash would let any reader of the prompt confirm a guess."""
     plain = mask('password = "hunter22!"').text
 
     assert mask('password = "hunter22!"', key=b"of this store").text != plain
@@ -94,7 +94,7 @@ def test_a_key_makes_fingerprints_that_cannot_be_guessed_at() -> None:
     st.lists(st.sampled_from([*(text for _, text, _ in CORPUS), *CODE, " ", "=", ":", '"', "@"]))
 )
 def test_masking_twice_changes_nothing(parts: list[str]) -> None:
-    """What was masked when it was stored is masked again when it is shown."""
+    """A text may be masked when it is stored and again when it is shown."""
     once = mask("".join(parts)).text
 
     assert mask(once).text == once
@@ -102,7 +102,7 @@ def test_masking_twice_changes_nothing(parts: list[str]) -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_masked(text: str) -> None:
-    """Tool output is whatever a program printed."""
+    """Tool output may be any text."""
     masked = mask(text)
 
     assert masked.text == text or masked.found
@@ -123,8 +123,8 @@ def test_any_text_can_be_masked(text: str) -> None:
         ),
     ],
 )
-def test_a_text_made_to_be_slow_is_read_in_time(unit: str) -> None:
-    """An expression that goes back over what it has read would not come back within the limit."""
+def test_hostile_text_is_masked_in_bounded_time(unit: str) -> None:
+    """A regular expression that backtracks would exceed the limit."""
     text = unit * (400_000 // len(unit))
 
     masked = mask(text)
@@ -132,8 +132,8 @@ def test_a_text_made_to_be_slow_is_read_in_time(unit: str) -> None:
     assert masked.text == text or masked.found
 
 
-def test_a_policy_says_what_is_masked_where() -> None:
-    """Safe by default: shown masked, stored whole."""
+def test_a_policy_selects_where_secrets_are_masked() -> None:
+    """The safe default masks what is shown and stores the original."""
     default, dropping, showing = Masker(), Masker(Secrets.DROP), Masker(Secrets.SHOW)
 
     assert GITHUB not in default.shown(GITHUB)
@@ -142,8 +142,8 @@ def test_a_policy_says_what_is_masked_where() -> None:
     assert showing.shown(GITHUB) == showing.stored(GITHUB) == GITHUB
 
 
-def test_a_key_block_that_was_cut_is_masked_as_far_as_it_goes() -> None:
-    """Long output is cut, and the beginning of a private key is most of what is secret in it."""
+def test_a_truncated_key_block_is_masked() -> None:
+    """Long output is truncated, and the start of a private key is secret enough."""
     cut = private_key(random.Random(3), "RSA ")[:300]
 
     masked = mask(f"{cut}\n... 20 more lines\n")

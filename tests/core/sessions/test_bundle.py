@@ -1,4 +1,4 @@
-"""Bundles: versions packed, unpacked, and never believed."""
+"""Bundles: versions are packed, unpacked and never trusted."""
 
 import gzip
 import json
@@ -20,16 +20,16 @@ BUNDLES = Path(__file__).parent / "bundles"
 
 
 @given(st.lists(stored_objects, max_size=6))
-def test_what_is_packed_is_unpacked(objects: list[object]) -> None:
-    """Nothing of a session is lost on the way (003-R007)."""
+def test_a_packed_session_is_unpacked_unchanged(objects: list[object]) -> None:
+    """No version of a session is lost (003-R007)."""
     packing, documents = BundleWriter(), {}
     for version in objects:
         document = to_document(version)  # type: ignore[arg-type]
         documents.setdefault(document["xt/id"], []).append(document)
     for number, versions in enumerate(documents.values()):
         packing.add(
-            (number * 100 + place, BundledWrite(document=document, valid_from=place))
-            for place, document in enumerate(versions)
+            (number * 100 + position, BundledWrite(document=document, valid_from=position))
+            for position, document in enumerate(versions)
         )
 
     bundle = Bundle.from_bytes(packing.to_bytes("s1")[0])
@@ -41,20 +41,20 @@ def test_what_is_packed_is_unpacked(objects: list[object]) -> None:
 
 
 def test_equal_sessions_give_equal_bytes() -> None:
-    """A bundle can be named by its root (003-R059)."""
+    """A bundle can be identified by its root (003-R059)."""
     assert BundleWriter().to_bytes("s1") == BundleWriter().to_bytes("s1")
 
 
-def test_a_newer_format_is_left_alone() -> None:
-    """It is said what to do, and nothing is guessed."""
+def test_a_newer_format_is_refused() -> None:
+    """The error says what to do; an unknown format is not guessed at."""
     data = b'{"ctxmgr_bundle":2}\n'
 
     with pytest.raises(NewerFormat):
         Bundle.from_bytes(data)
 
 
-def test_a_document_that_is_not_its_hash_is_noticed() -> None:
-    """Whoever computes the root anew must still forge every hash."""
+def test_a_document_that_does_not_match_its_hash_is_refused() -> None:
+    """Recomputing the root is not enough to forge a bundle."""
     lines = b'{"sequence":1,"writes":[{"fields":{},"hash":"0","id":"a","valid_from":1}]}\n'
     heading = f'{{"ctxmgr_bundle":1,"root":"{sha256(lines)}","session":"s"}}\n'.encode()
 
@@ -65,7 +65,7 @@ def test_a_document_that_is_not_its_hash_is_noticed() -> None:
 
 
 def test_a_bundle_of_an_earlier_release_is_read() -> None:
-    """003-R007: what was exported once stays readable, to the byte."""
+    """003-R007: old exports stay readable, byte for byte."""
     data = gzip.decompress((BUNDLES / "format-1.bundle").read_bytes())
     bundle, packing = Bundle.from_bytes(data), BundleWriter()
     versions: dict[str, list[tuple[int, BundledWrite]]] = {}
@@ -73,15 +73,15 @@ def test_a_bundle_of_an_earlier_release_is_read() -> None:
     for transaction in bundle.transactions():
         for write in transaction.writes:
             versions.setdefault(write.document["xt/id"], []).append((transaction.sequence, write))
-    for each_object in versions.values():
-        packing.add(each_object)
+    for object_versions in versions.values():
+        packing.add(object_versions)
 
     assert len(versions["chat:kept"]) == 5
     assert packing.to_bytes("kept")[1] == bundle.root
 
 
-def test_a_forged_version_in_the_middle_is_noticed() -> None:
-    """003-R010: each version is held to its own hashes, not only the newest."""
+def test_a_forged_version_in_the_middle_is_detected() -> None:
+    """003-R010: every version is verified by its hashes, not only the newest."""
     data = gzip.decompress((BUNDLES / "format-1.bundle").read_bytes())
     lines = data.partition(b"\n")[2].replace(b"done 2", b"done 9")
     heading = f'{{"ctxmgr_bundle":1,"root":"{sha256(lines)}","session":"kept"}}\n'.encode()
@@ -98,7 +98,7 @@ def _nested(depth: int) -> Any:
 
 
 def _forged(change: Any) -> bytes:
-    """Bundle a note whose list is changed so, with every hash made to fit."""
+    """Bundle a note with this change of its list, and matching hashes."""
     first = {"xt/id": {"=": "n"}, "type": {"=": "note"}, "items": {"=": ["x"]}}
     written, lines = VersionBytes(), b""
     for sequence, fields in enumerate((first, {"items": change}), start=1):
@@ -109,7 +109,7 @@ def _forged(change: Any) -> bytes:
 
 
 def test_a_list_that_grew_is_unpacked_as_it_was_hashed() -> None:
-    """What the forgeries below are made like."""
+    """The valid form that the forgeries below imitate."""
     bundle = Bundle.from_bytes(_forged({"+": ["y"]}))
 
     assert [transaction.writes[0].document["items"] for transaction in bundle.transactions()][
@@ -128,8 +128,8 @@ def test_a_list_that_grew_is_unpacked_as_it_was_hashed() -> None:
     ],
     ids=["text", "mapping", "both", "both and too deep", "more"],
 )
-def test_a_change_that_can_be_read_in_two_ways_is_noticed(change: Any) -> None:
-    """Else what is stored would be neither what was hashed nor what was checked."""
+def test_an_ambiguous_change_is_refused(change: Any) -> None:
+    """Otherwise the stored value could differ from the one hashed and checked."""
     bundle = Bundle.from_bytes(_forged(change))
 
     with pytest.raises(BundleDamaged, match="the change of a field cannot be read"):

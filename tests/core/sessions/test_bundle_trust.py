@@ -1,4 +1,4 @@
-"""A bundle is data from anywhere: importing one changes nothing but its own session."""
+"""A bundle is untrusted data: importing one changes only its own session."""
 
 import gzip
 import uuid
@@ -70,7 +70,7 @@ async def bundle_of(url: str, project: Path, session_id: str) -> bytes:
 
 
 async def seen_by(store: Store, session_id: str) -> Any:
-    """Everything that a session and its objects are now, and were at any valid time."""
+    """The state of a session and its objects, now and at every valid time."""
     record = await store.get(f"session:{session_id}")
     assert record is not None
     kinds = ("session", "chat", "system_prompt", "lifecycle", "fork", "run")
@@ -91,7 +91,7 @@ async def seen_by(store: Store, session_id: str) -> Any:
 
 
 def altered(data: bytes, change: Callable[[Documents], Documents]) -> bytes:
-    """Return the bundle with other documents, and hashes that fit them."""
+    """Return the bundle with changed documents and matching hashes."""
     bundle = Bundle.from_bytes(gzip.decompress(data))
     versions = [
         (transaction.sequence, dict(write.document), write.valid_from)
@@ -145,10 +145,10 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("document", HOSTILE.values(), ids=HOSTILE)
-async def test_only_what_an_export_holds_is_accepted(
+async def test_only_documents_that_an_export_writes_are_accepted(
     tmp_path: Path, project: Path, document: dict[str, Any]
 ) -> None:
-    """A document that an export never writes could decide where commands run or who sees what."""
+    """Any other document could decide where commands run or who may read what."""
     ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
     await work(ours, project, "mine", texts=("one\n", "two\n"))
     await work(theirs, project, "guest", texts=("three\n",))
@@ -162,8 +162,10 @@ async def test_only_what_an_export_holds_is_accepted(
         assert (await client.store.status()).sequence == before.sequence
 
 
-async def test_an_index_names_nothing_of_another_session(tmp_path: Path, project: Path) -> None:
-    """Whoever may read the imported session would read the other's calls through it."""
+async def test_an_index_cannot_refer_to_objects_of_another_session(
+    tmp_path: Path, project: Path
+) -> None:
+    """Readers of the imported session could read the other session's calls through it."""
     ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
     await work(ours, project, "mine", texts=("one\n",))
     await work(theirs, project, "guest", texts=("three\n",))
@@ -181,8 +183,8 @@ async def test_an_index_names_nothing_of_another_session(tmp_path: Path, project
             await import_session(client.store, hostile)
 
 
-async def test_a_tool_call_that_is_there_is_not_replaced(tmp_path: Path, project: Path) -> None:
-    """A tool call has one version; another one of that id is another call."""
+async def test_an_existing_tool_call_is_not_replaced(tmp_path: Path, project: Path) -> None:
+    """A tool call has one version; a different one with its id is another call."""
     ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
     await work(theirs, project, "guest", texts=("three\n",))
     data = await bundle_of(theirs, project, "guest")
@@ -200,7 +202,7 @@ async def test_a_tool_call_that_is_there_is_not_replaced(tmp_path: Path, project
 async def test_valid_times_survive_an_import_into_an_empty_store(
     tmp_path: Path, project: Path
 ) -> None:
-    """What was true at ten o'clock is still asked on the other machine."""
+    """Past valid times can still be queried on the other machine."""
     ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
     await work(theirs, project, "guest", texts=("one\n", "two\n", "three\n"))
     data = await bundle_of(theirs, project, "guest")
@@ -217,8 +219,8 @@ async def test_valid_times_survive_an_import_into_an_empty_store(
             ]
 
 
-async def test_a_file_that_was_read_does_not_become_a_stub(tmp_path: Path, project: Path) -> None:
-    """A stub says that nobody has read the file; this store has."""
+async def test_a_read_file_does_not_become_a_stub(tmp_path: Path, project: Path) -> None:
+    """A stub means that the file was never read, but in this store it was."""
     ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
     async with connecting(ours, project) as client:
         session = await client.start("mine", system_prompt="Hello.")
@@ -248,7 +250,7 @@ async def test_no_other_session_changes(
     mine_first: bool,  # noqa: FBT001 (drawn)
     ahead_ms: int,
 ) -> None:
-    """Two stores know the same files; a bundle of one changes no session of the other."""
+    """Two stores have the same files; a bundle of one changes no session of the other."""
     with TemporaryDirectory() as folder:
         await check_others_stay(
             f"sqlite:///{folder}/ours.db",
@@ -269,7 +271,7 @@ async def test_no_other_session_changes_on_xtdb(
     mine_first: bool,  # noqa: FBT001 (drawn)
     ahead_ms: int,
 ) -> None:
-    """The same on the other store."""
+    """The same on XTDB."""
     await check_others_stay(
         xtdb_url,
         tmp_path,
@@ -289,7 +291,7 @@ async def check_others_stay(
     mine_first: bool,
     ahead_ms: int,
 ) -> None:
-    """Import a bundle into a store that knows its files; a forged time makes nothing the newest."""
+    """Import a bundle into a store that has its files; forged times must not make them current."""
     (folder / "b.txt").write_text("never read\n", encoding="utf-8")
     theirs, unique = f"sqlite:///{folder}/theirs.db", uuid.uuid4().hex[:8]
     host, visitor = f"mine-{unique}", f"guest-{unique}"
@@ -311,13 +313,15 @@ async def check_others_stay(
         assert [(await client.prompt_as_of(host, turn=n)).text() for n in turns] == prompts
         for turn in range(1, len(guest) + 1):  # each is rebuilt and compared with its hash
             await client.prompt_as_of(visitor, turn=turn)
-        assert await import_session(client.store, data) == visitor  # again: nothing is left to do
+        assert (
+            await import_session(client.store, data) == visitor
+        )  # a second import has nothing left to do
 
 
-async def test_an_interrupted_import_is_finished_by_another(
+async def test_an_interrupted_import_is_completed_by_the_next(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the first one stored is not taken for another's knowledge of the files."""
+    """Files stored by the first import must not be mistaken for local versions."""
     ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
     await work(theirs, project, "guest", texts=("one\n", "two\n", "three\n"))
     data = await bundle_of(theirs, project, "guest")

@@ -1,4 +1,4 @@
-"""Versions written out one after the other hash as each of them would alone."""
+"""Versions hashed incrementally have the same hashes as each version alone."""
 
 from typing import Any
 
@@ -21,10 +21,10 @@ grown = st.lists(values, max_size=3)
 
 
 @given(st.lists(documents, max_size=6), st.lists(grown, max_size=4))
-def test_every_version_hashes_as_it_would_alone(
+def test_every_version_has_the_hash_it_has_alone(
     versions: list[dict[str, Any]], additions: list[list[Any]]
 ) -> None:
-    """003-R054, 003-R059: what is continued has the bytes of what is written anew."""
+    """003-R054, 003-R059: incremental writing gives the bytes of writing from scratch."""
     turns: list[Any] = []
     for addition in additions:
         turns = [*turns, *addition]
@@ -41,12 +41,12 @@ def test_every_version_hashes_as_it_would_alone(
         before = document
 
 
-def test_what_python_takes_for_equal_is_not_taken_for_unchanged() -> None:
-    """003-R059: True and 1 are equal in Python, and two values in a document."""
+def test_values_equal_in_python_may_still_differ() -> None:
+    """003-R059: True and 1 are equal in Python but differ in a document."""
     assert difference({"a": [1]}, {"a": [True]}) == {"a": {"=": [True]}}
     assert difference({"a": 1}, {"a": True}) == {"a": {"=": True}}
 
 
-def test_a_list_that_grew_is_told_by_what_is_new() -> None:
-    """So a chat costs what its text costs."""
+def test_a_grown_list_is_written_as_its_new_items() -> None:
+    """A chat then takes space proportional to its text."""
     assert difference({"a": [1, 2]}, {"a": [1, 2, 3]}) == {"a": {"+": [3]}}

@@ -22,7 +22,7 @@ NOBODY: Final = Activations()
 
 
 def _calls(*counts: int) -> Calls:
-    """Turn 1 made the first so many calls, turn 2 the second, …: ``1.1``, ``1.2``, ``2.1``."""
+    """Calls by turn, from the number of calls of each: ``1.1``, ``1.2``, ``2.1``, …."""
     return {
         turn: tuple(f"{turn}.{number}" for number in range(1, count + 1))
         for turn, count in enumerate(counts, start=1)
@@ -46,8 +46,8 @@ def _left(session: Session, folds: tuple[str, ...]) -> list[str]:
     return list(session.collapse(folds).active_set)
 
 
-def test_of_each_of_three_turns_the_last_five_calls_stay() -> None:
-    """003-R139, 003-A04: defaults 5 per turn and 3 turns back, the current one included."""
+def test_the_last_five_calls_of_each_of_three_turns_stay() -> None:
+    """003-R139, 003-A04: by default 5 calls in each of 3 turns, including the current one."""
     calls = _calls(2, 6, 1, 7)
     session = _session(calls)
 
@@ -58,8 +58,8 @@ def test_of_each_of_three_turns_the_last_five_calls_stay() -> None:
     assert folds == ("1.1", "1.2", "2.1", "4.1", "4.2")
 
 
-def test_the_other_reading_limits_the_current_turn_only() -> None:
-    """003-A04, 003-R140: a flag, for whoever wants every call of the turns before."""
+def test_an_option_limits_only_the_current_turn() -> None:
+    """003-A04, 003-R140: with it, every call of earlier turns stays."""
     calls = _calls(2, 6, 1, 7)
     session = _session(calls)
 
@@ -82,14 +82,14 @@ def test_both_numbers_can_be_set(per_turn: int, turns_back: int, left: list[str]
     assert _left(session, folds) == left
 
 
-def test_a_window_has_no_negative_side() -> None:
-    """003-R140: a setting that means nothing is refused where it is made."""
+def test_a_negative_window_is_refused() -> None:
+    """003-R140: an invalid setting is refused when it is created."""
     with pytest.raises(Incorrect):
         Window(per_turn=-1)
 
 
 def test_pins_and_files_stay() -> None:
-    """003-R141, 003-R142: however old they are."""
+    """003-R141, 003-R142: regardless of age."""
     calls = _calls(2, 0, 0, 0, 1)
     session = _session(calls).read("file").pin("1.1")
 
@@ -98,8 +98,8 @@ def test_pins_and_files_stay() -> None:
     assert _left(session, folds) == ["1.1", "5.1", "file"]
 
 
-def test_a_choice_ages_as_a_new_call_would() -> None:
-    """003-A05: what the agent asked back stays for a window of its own."""
+def test_an_activated_call_ages_like_a_new_one() -> None:
+    """003-A05: a call the agent activated stays for a full window."""
     calls = _calls(1, 0, 0, 0, 1, 0, 0, 0)
     session = _session(calls)
     chosen = Activations().activated("1.1", turn=5)
@@ -111,8 +111,8 @@ def test_a_choice_ages_as_a_new_call_would() -> None:
     assert at_8[0] == "1.1"
 
 
-def test_a_choice_that_was_taken_back_counts_no_more() -> None:
-    """003-A05: deactivating ends the exemption, should the object be shown again by other means."""
+def test_a_deactivated_choice_no_longer_counts() -> None:
+    """003-A05: deactivating ends the exemption, even if the object is shown again otherwise."""
     calls = _calls(1, 0, 0, 0, 0)
     chosen = Activations().activated("1.1", turn=5).deactivated("1.1")
 
@@ -121,8 +121,8 @@ def test_a_choice_that_was_taken_back_counts_no_more() -> None:
     assert folds == ("1.1",)
 
 
-def test_what_somebody_else_activated_is_a_choice_of_this_turn() -> None:
-    """A person shows an old output to a working agent: the sweep must not fold it at once."""
+def test_an_activation_by_another_client_counts_as_this_turns_choice() -> None:
+    """A user activates an old output for a running agent: it must not be folded at once."""
     session = _session(_calls(3, 1)).pin("1.3")
 
     adopted = NOBODY.adopt(
@@ -132,8 +132,8 @@ def test_what_somebody_else_activated_is_a_choice_of_this_turn() -> None:
     assert dict(adopted.turns) == {"1.2": 2}
 
 
-def test_choices_are_remembered_while_they_matter() -> None:
-    """003-A05: the bookkeeping stays as small as the active set."""
+def test_choices_are_kept_only_while_they_matter() -> None:
+    """003-A05: the bookkeeping is no larger than the active set."""
     chosen = Activations().activated("a", turn=1).activated("b", turn=2)
 
     kept = chosen.still_active(Session(session_id="s1").created("b").add(("a",)))
@@ -160,7 +160,7 @@ def situations(draw: st.DrawFn) -> tuple[Session, Calls, Activations]:
 def test_a_plan_only_folds_what_it_may(
     situation: tuple[Session, Calls, Activations], window: Window, more_turns: int
 ) -> None:
-    """003-R141, 003-R142, 003-A05: it never shows anything, and spares pins, files and the
+    """003-R141, 003-R142, 003-A05: it never activates anything, and spares pins, files and the
     freshest call.
     """
     session, calls, chosen = situation
@@ -177,7 +177,7 @@ def test_a_plan_only_folds_what_it_may(
 
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=8), windows)
 def test_what_is_active_stays_bounded(counts: list[int], window: Window) -> None:
-    """PG-04: no model deactivates by itself, so the window alone has to hold."""
+    """PG-04: models do not deactivate on their own, so the window must suffice."""
     if window.limit_current_only:
         return
     calls = _calls(*counts)

@@ -17,9 +17,9 @@ def _lists(session: Session) -> tuple[list[str], ...]:
 
 
 @given(steps, steps)
-def test_the_four_sets_keep_their_law(first: Steps, then: Steps) -> None:
+def test_the_four_sets_keep_their_invariants(first: Steps, then: Steps) -> None:
     """003-R015, 003-R089, 003-R090, 003-R091, 003-R092, 003-R098, 003-A08: the index only grows,
-    and nothing is shown that was not met.
+    and every visible object is in it.
     """
     earlier = after(Session(session_id="s1"), first)
 
@@ -32,10 +32,10 @@ def test_the_four_sets_keep_their_law(first: Steps, then: Steps) -> None:
 
 
 @given(sessions(), steps)
-def test_an_operation_leaves_the_session_before_it_alone(
+def test_an_operation_does_not_change_the_session_it_starts_from(
     record: SessionRecord, done: Steps
 ) -> None:
-    """003-R125, 003-R111: two views that began as one share memory and never state."""
+    """003-R125, 003-R111: two sessions derived from one share memory but never state."""
     session = Session.from_record(record)
     before = _lists(session)
 
@@ -47,7 +47,7 @@ def test_an_operation_leaves_the_session_before_it_alone(
 
 
 @given(sessions())
-def test_a_session_is_restored_as_it_was_stored(record: SessionRecord) -> None:
+def test_a_session_is_restored_unchanged(record: SessionRecord) -> None:
     """003-R086, 003-R087, 003-R088, 003-R093, 003-A17: four lists of ids, in order."""
     session = Session.from_record(record)
 
@@ -57,8 +57,8 @@ def test_a_session_is_restored_as_it_was_stored(record: SessionRecord) -> None:
     )))  # fmt: skip
 
 
-def test_what_is_met_is_shown_as_it_was_met() -> None:
-    """003-R173, 003-R179, 003-R181, 003-R138, 003-A10: read and new tool calls are shown, found
+def test_new_objects_are_shown_according_to_their_origin() -> None:
+    """003-R173, 003-R179, 003-R181, 003-R138, 003-A10: read files and calls are active, found
     and written files have a line.
     """
     session = Session(session_id="s1").add(("found", "written"))
@@ -70,8 +70,8 @@ def test_what_is_met_is_shown_as_it_was_met() -> None:
     assert list(session.active_set) == ["read", "call"]
 
 
-def test_meeting_again_changes_nothing() -> None:
-    """003-A10, 003-A17: a write leaves an active file active, at its place."""
+def test_adding_an_object_again_changes_nothing() -> None:
+    """003-A10, 003-A17: a write leaves an active file active, at its position."""
     session = Session(session_id="s1").read("a").read("b")
 
     assert session.add(("a",)) == session
@@ -89,8 +89,8 @@ def test_levels_follow_from_the_sets() -> None:
     assert levels == [Level.ACTIVE, Level.METADATA, Level.INDEXED, None, None]
 
 
-def test_activating_promotes_what_is_only_indexed() -> None:
-    """003-R101, 003-R102: known is enough; it need not be in sight."""
+def test_activating_promotes_an_indexed_object() -> None:
+    """003-R101, 003-R102: the index is enough; it need not be in the pool."""
     session = Session.from_record(SessionRecord(session_id="s1", session_index=("a",)))
 
     session = session.activate("a")
@@ -102,15 +102,15 @@ def test_activating_promotes_what_is_only_indexed() -> None:
 @pytest.mark.parametrize("operation", ["activate", "deactivate", "pin", "unpin"])
 @pytest.mark.parametrize("object_id", ["chat:s1", "system_prompt:s1", "session:s1"])
 def test_infrastructure_is_refused(operation: str, object_id: str) -> None:
-    """003-R025, 003-R109, 003-R111: it has a fixed place in the prompt already."""
+    """003-R025, 003-R109, 003-R111: it already has a fixed place in the prompt."""
     with pytest.raises(NotContent):
         getattr(Session(session_id="s1"), operation)(object_id)
 
 
 @pytest.mark.parametrize("operation", ["read", "created"])
 @pytest.mark.parametrize("object_id", ["chat:s1", "system_prompt:s1", "session:s1"])
-def test_infrastructure_is_never_met(operation: str, object_id: str) -> None:
-    """003-R021, 003-R022: no set ever holds it."""
+def test_infrastructure_is_never_added(operation: str, object_id: str) -> None:
+    """003-R021, 003-R022: no set ever contains it."""
     with pytest.raises(NotContent):
         getattr(Session(session_id="s1"), operation)(object_id)
     with pytest.raises(NotContent):
@@ -118,8 +118,8 @@ def test_infrastructure_is_never_met(operation: str, object_id: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["activate", "deactivate", "pin", "unpin"])
-def test_what_was_never_met_is_not_found(operation: str) -> None:
-    """003-R101, 003-R111: an agent cannot reach objects of others by guessing ids."""
+def test_an_object_not_in_the_index_is_not_found(operation: str) -> None:
+    """003-R101, 003-R111: an agent cannot access other sessions' objects by guessing ids."""
     with pytest.raises(NotFound, match="stranger"):
         getattr(Session(session_id="s1"), operation)("stranger")
 
@@ -132,8 +132,8 @@ def test_deactivating_keeps_the_line() -> None:
     assert list(session.metadata_pool) == list(session.session_index) == ["a"]
 
 
-def test_a_pin_is_a_mark_and_nothing_else() -> None:
-    """003-R106, 003-R107, 003-A08: it does not activate, and what is inactive may be pinned."""
+def test_a_pin_does_not_change_the_level() -> None:
+    """003-R106, 003-R107, 003-A08: it does not activate, and an inactive object may be pinned."""
     session = Session(session_id="s1").add(("a",))
 
     pinned = session.pin("a")
@@ -143,7 +143,7 @@ def test_a_pin_is_a_mark_and_nothing_else() -> None:
 
 
 def test_demotion_is_reserved() -> None:
-    """003-A09, 003-R098, 003-R099: the state model admits it, and nobody can ask for it yet."""
+    """003-A09, 003-R098, 003-R099: the state model allows it, but no operation offers it yet."""
     session = Session(session_id="s1").read("a").pin("a")
 
     with pytest.raises(Incorrect, match="reserved"):
@@ -153,7 +153,7 @@ def test_demotion_is_reserved() -> None:
 
 @given(st.lists(object_ids), st.lists(object_ids), st.lists(object_ids))
 def test_ordered_ids_are_values(first: list[str], second: list[str], third: list[str]) -> None:
-    """003-A17: adding keeps places, and two that grow from one do not see each other's ids."""
+    """003-A17: adding keeps positions, and two copies do not see each other's ids."""
     base = OrderedIds(first)
 
     one, other = base.add(second), base.add(third)
@@ -167,7 +167,7 @@ def test_ordered_ids_are_values(first: list[str], second: list[str], third: list
 
 
 @given(st.lists(object_ids), st.lists(object_ids))
-def test_ordered_ids_give_up_what_is_removed(ids: list[str], gone: list[str]) -> None:
+def test_removed_ids_are_gone_from_ordered_ids(ids: list[str], gone: list[str]) -> None:
     """003-R105: the others keep their order."""
     left = OrderedIds(ids).remove(gone)
 
@@ -175,7 +175,7 @@ def test_ordered_ids_give_up_what_is_removed(ids: list[str], gone: list[str]) ->
     assert len(left) == len(list(left))
 
 
-def test_ids_that_no_object_can_have_are_refused() -> None:
-    """003-R093: what a session holds can always be stored."""
+def test_invalid_ids_are_refused() -> None:
+    """003-R093: the content of a session can always be stored."""
     with pytest.raises(CtxmgrError):
         Session(session_id="s1").add(["", "x"])

@@ -1,4 +1,4 @@
-"""Two clients on one session: what becomes of the changes of both."""
+"""Two clients on one session: how their changes are merged."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ def _sets(session: Session) -> list[set[str]]:
 
 
 @given(sessions(), steps, steps)
-def test_a_merge_keeps_the_law_and_forgets_nothing(
+def test_a_merge_keeps_the_invariants_and_loses_nothing(
     record: SessionRecord, done: Steps, meanwhile: Steps
 ) -> None:
     """003-A21, 003-R015: the index is the union of both, and the other sets stay inside it."""
@@ -30,8 +30,10 @@ def test_a_merge_keeps_the_law_and_forgets_nothing(
 
 
 @given(sessions(), steps)
-def test_a_merge_with_no_change_is_the_change(record: SessionRecord, done: Steps) -> None:
-    """003-A21: whoever wrote nothing loses nothing and undoes nothing."""
+def test_merging_with_an_unchanged_session_gives_the_change(
+    record: SessionRecord, done: Steps
+) -> None:
+    """003-A21: a client that wrote nothing loses nothing and undoes nothing."""
     base = Session.from_record(record)
     changed = after(base, done)
 
@@ -41,10 +43,10 @@ def test_a_merge_with_no_change_is_the_change(record: SessionRecord, done: Steps
 
 
 @given(sessions(), steps, steps)
-def test_a_merge_is_the_same_whoever_comes_first(
+def test_the_order_of_clients_does_not_change_a_merge(
     record: SessionRecord, done: Steps, meanwhile: Steps
 ) -> None:
-    """003-A21: which client is quicker decides the order of ids and never what is seen."""
+    """003-A21: the faster client decides the order of ids, never what is visible."""
     base = Session.from_record(record)
     ours, theirs = after(base, done), after(base, meanwhile)
 
@@ -53,7 +55,7 @@ def test_a_merge_is_the_same_whoever_comes_first(
 
 @given(st.booleans())
 def test_a_change_wins_over_no_change(ours_deactivates: bool) -> None:  # noqa: FBT001
-    """003-A21: one folds a file that the other left as it was, and a new one is shown by each."""
+    """003-A21: a file folded by one stays folded, and each client's new file is shown."""
     base = Session(session_id="s1").read("a")
     folded, other = base.deactivate("a").read("mine"), base.read("theirs")
     ours, theirs = (folded, other) if ours_deactivates else (other, folded)
@@ -63,8 +65,8 @@ def test_a_change_wins_over_no_change(ours_deactivates: bool) -> None:  # noqa: 
     assert set(merged.active_set) == {"mine", "theirs"}
 
 
-def test_a_pin_survives_the_sweep_of_another() -> None:
-    """003-A21, 003-R141: a sweep that had known of the pin would have let it be."""
+def test_a_pin_survives_the_collapse_of_another_client() -> None:
+    """003-A21, 003-R141: the other client would not have folded it had it seen the pin."""
     base = Session(session_id="s1").created("call")
 
     merged = merge(base, base.collapse(["call"]), theirs=base.pin("call"))
@@ -72,8 +74,8 @@ def test_a_pin_survives_the_sweep_of_another() -> None:
     assert (list(merged.active_set), list(merged.pinned_set)) == (["call"], ["call"])
 
 
-def test_a_choice_survives_a_pin_of_the_same_hand() -> None:
-    """003-A21, 003-A05: who pins and folds wants it pinned and folded."""
+def test_deactivating_and_pinning_are_both_kept() -> None:
+    """003-A21, 003-A05: a client that does both wants both."""
     base = Session(session_id="s1").created("call")
 
     merged = merge(base, base.pin("call").deactivate("call"), theirs=base.read("file"))
@@ -81,8 +83,8 @@ def test_a_choice_survives_a_pin_of_the_same_hand() -> None:
     assert (list(merged.active_set), list(merged.pinned_set)) == (["file"], ["call"])
 
 
-def test_what_one_shows_stays_in_the_pool_of_both() -> None:
-    """003-A21, 003-R091: the sets stay inside each other whatever two clients did to them."""
+def test_an_object_activated_by_one_stays_in_the_pool_of_both() -> None:
+    """003-A21, 003-R091: the sets stay nested whatever the two clients did."""
     base = Session(session_id="s1").add(("a",))
 
     merged = merge(base, base.activate("a"), theirs=base.demote("a", enabled=True))

@@ -1,4 +1,4 @@
-"""Whole sessions in pure values: everything a client does between its reads and writes."""
+"""Whole sessions as pure values: everything a client does between reads and writes."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ WINDOW: Final = Window(per_turn=2, turns_back=2)
 
 @dataclass
 class Agent:
-    """One session under way, with a store that is a dictionary."""
+    """A running session whose store is a dictionary."""
 
     session: Session = field(default_factory=lambda: Session(session_id="s1"))
     chat: Chat = field(default_factory=lambda: Chat(session_id="s1"))
@@ -63,10 +63,10 @@ class Agent:
         )
 
     def turn(self, user: str, *, outputs: list[str], wanted: int | None) -> Context:
-        """One model call that says something, runs tools, and asks something back."""
+        """One model call that writes text, runs tools, and activates an earlier output."""
         n, sent = self.chat.turn_count + 1, self.context(user)
         record = self._record(n, sent)
-        calls = [_call(f"{n}.{place}", output) for place, output in enumerate(outputs)]
+        calls = [_call(f"{n}.{position}", output) for position, output in enumerate(outputs)]
         for call in calls:
             self._ran(call)
         if wanted is not None and self.calls:
@@ -169,8 +169,8 @@ def _lived(turns: list[dict[str, Any]]) -> tuple[Agent, list[Context]]:
 
 @settings(max_examples=40)
 @given(st.lists(one_turn, max_size=10))
-def test_every_prompt_of_a_session_can_be_made_again(turns: list[dict[str, Any]]) -> None:
-    """003-R005: from its record, the versions and the chat of today."""
+def test_every_prompt_of_a_session_can_be_rebuilt(turns: list[dict[str, Any]]) -> None:
+    """003-R005: from its record, the stored versions and the current chat."""
     agent, sent = _lived(turns)
     versions = {
         (version.object_id, version.object_hash): PromptVersion.from_document(to_document(version))
@@ -189,7 +189,7 @@ def test_every_prompt_of_a_session_can_be_made_again(turns: list[dict[str, Any]]
 @settings(max_examples=40)
 @given(st.lists(one_turn, min_size=1, max_size=10))
 def test_the_chat_of_a_session_only_grows(turns: list[dict[str, Any]]) -> None:
-    """003-R137, 003-R012, 003-R126: and so does the pool; only active content comes and goes."""
+    """003-R137, 003-R012, 003-R126: so does the pool; only active content comes and goes."""
     _, sent = _lived(turns)
 
     for section in (Section.SYSTEM, Section.POOL, Section.CHAT):
@@ -199,8 +199,8 @@ def test_the_chat_of_a_session_only_grows(turns: list[dict[str, Any]]) -> None:
 
 @settings(max_examples=40)
 @given(st.lists(one_turn, max_size=10))
-def test_events_tell_a_session_whole(turns: list[dict[str, Any]]) -> None:
-    """003-R004, PG-08: who heard them all knows every turn and all four sets, in order."""
+def test_events_describe_a_session_completely(turns: list[dict[str, Any]]) -> None:
+    """003-R004, PG-08: a listener can rebuild every turn and all four sets, in order."""
     agent, _ = _lived(turns)
 
     held: dict[str, set[str]] = {name: set() for name in SETS}
@@ -216,8 +216,8 @@ def test_events_tell_a_session_whole(turns: list[dict[str, Any]]) -> None:
 
 @settings(max_examples=40)
 @given(st.lists(one_turn, max_size=12))
-def test_what_is_shown_stays_bounded(turns: list[dict[str, Any]]) -> None:
-    """PG-04, 003-R139, 003-A05: the window, and one choice per turn of it."""
+def test_active_content_stays_bounded(turns: list[dict[str, Any]]) -> None:
+    """PG-04, 003-R139, 003-A05: by the window, and one activation per turn in it."""
     agent, _ = _lived(turns)
 
     chosen_at_most = WINDOW.turns_back

@@ -1,4 +1,4 @@
-"""Sets that are proven once for each version, and never taken on trust."""
+"""Sets are verified once per version and never trusted without."""
 
 import gc
 from collections.abc import AsyncIterator, Collection, Iterable
@@ -30,13 +30,13 @@ async def put(store: Store, session: Session) -> int:
 
 
 async def read(store: Store) -> StoredSets:
-    found = await stored_sets(store, ID)
-    assert found is not None
-    return found
+    sets = await stored_sets(store, ID)
+    assert sets is not None
+    return sets
 
 
-async def test_a_version_that_was_proven_gives_the_same_session(store: Store) -> None:
-    """The store is asked which version there is; reading and proving it takes ten times as long."""
+async def test_a_verified_version_gives_the_same_session(store: Store) -> None:
+    """Asking for the current version is ten times faster than reading and verifying it."""
     await put(store, MET)
 
     first, again = await read(store), await read(store)
@@ -46,8 +46,8 @@ async def test_a_version_that_was_proven_gives_the_same_session(store: Store) ->
     assert again.session is first.session
 
 
-async def test_every_version_is_asked_for_anew(store: Store) -> None:
-    """Remembered is the proof, never the state: now and then are the store's to say."""
+async def test_the_store_is_asked_for_the_version_every_time(store: Store) -> None:
+    """Only the verification is cached, never which version is current."""
     first = await put(store, MET)
     await read(store)
     await put(store, MET.activate("a"))
@@ -61,8 +61,8 @@ async def test_every_version_is_asked_for_anew(store: Store) -> None:
     assert await read(store) == now
 
 
-async def test_one_altered_id_is_found_out_beside_a_proven_version(store: Store) -> None:
-    """What was proven vouches for nothing but itself."""
+async def test_one_altered_id_is_detected_after_a_verified_version(store: Store) -> None:
+    """The verification of one version does not extend to the next."""
     await put(store, MET)
     await read(store)
     document = to_document(MET.to_record())
@@ -73,7 +73,7 @@ async def test_one_altered_id_is_found_out_beside_a_proven_version(store: Store)
 
 
 class PutBack:
-    """A real store into which another program has put another version under the same token."""
+    """A real store in which another program replaced a version under the same token."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -83,24 +83,24 @@ class PutBack:
         return getattr(self._store, name)
 
     async def get(self, object_id: str, **asked: Any) -> Version | None:
-        found = await self._store.get(object_id, **asked)
-        return found and self._other(found, ())
+        version = await self._store.get(object_id, **asked)
+        return version and self._other(version, ())
 
     async def get_many(
         self, ids: Iterable[str], *, without: Collection[str] = (), **asked: Any
     ) -> dict[str, Version]:
-        found = await self._store.get_many(ids, without=without, **asked)
-        return {object_id: self._other(version, without) for object_id, version in found.items()}
+        versions = await self._store.get_many(ids, without=without, **asked)
+        return {object_id: self._other(version, without) for object_id, version in versions.items()}
 
-    def _other(self, found: Version, without: Collection[str]) -> Version:
+    def _other(self, version: Version, without: Collection[str]) -> Version:
         if self.put_back is None:
-            return found
-        shown = {name: value for name, value in self.put_back.items() if name not in without}
-        return replace(found, document=shown)
+            return version
+        document = {name: value for name, value in self.put_back.items() if name not in without}
+        return replace(version, document=document)
 
 
-async def test_other_sets_under_the_same_token_are_read_anew(store: Store) -> None:
-    """Tokens are the store's; whoever writes beside it need not give another one."""
+async def test_changed_sets_under_the_same_token_are_read_again(store: Store) -> None:
+    """A program that writes to the database directly may leave the token unchanged."""
     await put(store, MET)
     beside: Any = PutBack(store)
     before = await read(beside)
@@ -111,24 +111,24 @@ async def test_other_sets_under_the_same_token_are_read_anew(store: Store) -> No
     assert list((await read(beside)).session.active_set) == ["a"]
 
 
-async def test_what_is_no_session_is_refused(store: Store) -> None:
-    """An id that begins with session: says nothing about what lies under it."""
+async def test_a_document_that_is_not_a_session_is_refused(store: Store) -> None:
+    """An id that starts with session: does not guarantee a session document."""
     await store.commit([Put({"xt/id": ID, "type": "note"})])
 
     with pytest.raises(Corrupt):
         await read(store)
 
 
-async def test_a_long_index_is_proven_too(store: Store) -> None:
-    """In a thread, so that others have their turns."""
+async def test_a_long_index_is_verified_too(store: Store) -> None:
+    """In a thread, so that other tasks can run."""
     long = Session(session_id="s1").add(f"call-{n}" for n in range(IDS_AT_ONCE_MAX + 1))
     await put(store, long)
 
     assert (await read(store)).session == long
 
 
-async def test_a_change_is_made_on_what_somebody_else_wrote_meanwhile(store: Store) -> None:
-    """Compare and set: who was slower reads again (003-A21)."""
+async def test_a_change_is_applied_to_what_another_client_wrote_meanwhile(store: Store) -> None:
+    """Compare and set: the slower client reads again (003-A21)."""
     await put(store, MET)
     before = await read(store)
     await put(store, MET.add(["c"]))
@@ -139,8 +139,8 @@ async def test_a_change_is_made_on_what_somebody_else_wrote_meanwhile(store: Sto
     assert (await read(store)).session == after
 
 
-async def test_what_was_just_written_is_read_back_as_it_is(store: Store) -> None:
-    """The next request of the same agent finds its own change, and whatever came after it."""
+async def test_a_write_is_read_back_unchanged(store: Store) -> None:
+    """The next request of the same agent sees its change and any later ones."""
     await put(store, MET)
     await save_sets(store, await read(store), lambda sets: sets.activate("a"))
     own = await read(store)
@@ -151,8 +151,8 @@ async def test_what_was_just_written_is_read_back_as_it_is(store: Store) -> None
     assert (await read(store)).session == MET
 
 
-async def test_nothing_is_remembered_for_a_store_that_is_gone() -> None:
-    """A process that opens many stores keeps the sessions of none of them."""
+async def test_nothing_is_cached_for_a_closed_store() -> None:
+    """A process that opens many stores must not accumulate their sessions."""
     store = await open_store("sqlite://:memory:")
     await put(store, MET)
     await read(store)

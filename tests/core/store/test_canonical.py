@@ -27,13 +27,13 @@ class _Number(IntEnum):
 @example({"\ufb33": 1, "😀": 2})
 @example([1.0, 1e21, -0.0, 1e-7, 5e-324])
 def test_an_independent_implementation_gives_the_same_bytes(value: Any) -> None:
-    """003-A15, 003-R059: hashes must not depend on whose JSON writer was used."""
+    """003-A15, 003-R059: hashes must not depend on the JSON library."""
     assert canonical(value) == rfc8785.dumps(value)
 
 
 @given(floats)
 def test_floats_are_written_as_ecmascript_writes_them(number: float) -> None:
-    """003-A15: a float has one form, whatever prints it."""
+    """003-A15: a float has one form in every language."""
     assert canonical(number) == rfc8785.dumps(number)
 
 
@@ -41,8 +41,8 @@ def test_floats_are_written_as_ecmascript_writes_them(number: float) -> None:
 @example(1e-4, 1)
 @example(999999999999999.9, -1)
 @example(0.00012345678901234567, 1)
-def test_floats_of_middling_size_are_written_so_too(number: float, sign: int) -> None:
-    """003-A15: these take the fast way, so they are tried on their own."""
+def test_floats_on_the_fast_path_have_the_same_form(number: float, sign: int) -> None:
+    """003-A15: floats of ordinary size take a fast path, so they are tested separately."""
     assert canonical([sign * number]) == rfc8785.dumps([sign * number])
 
 
@@ -53,8 +53,8 @@ def test_the_order_of_keys_never_changes_the_bytes(value: Any) -> None:
 
 
 @given(values)
-def test_what_is_read_from_the_bytes_has_the_same_bytes(value: Any) -> None:
-    """003-A15: a reader may take a whole float for an integer; the hash does not notice."""
+def test_a_parsed_value_has_the_same_canonical_bytes(value: Any) -> None:
+    """003-A15: a parser may read a whole float as an integer; the hash must not change."""
     assert canonical(json.loads(canonical(value))) == canonical(value)
 
 
@@ -62,13 +62,13 @@ def test_what_is_read_from_the_bytes_has_the_same_bytes(value: Any) -> None:
 @example(2**53 + 1)
 @example(-(2**63) - 1)
 @example(2**64)
-def test_an_integer_of_any_size_is_its_digits(number: int) -> None:
-    """003-A15: tool arguments carry 64-bit numbers."""
+def test_an_integer_of_any_size_is_written_as_its_digits(number: int) -> None:
+    """003-A15: tool arguments may contain 64-bit numbers."""
     assert canonical({"n": [number]}) == b'{"n":[%s]}' % str(number).encode()
 
 
-def test_an_integer_that_python_does_not_print_is_its_digits_too() -> None:
-    """003-A15: Python's own bound of 4,300 digits is not ours."""
+def test_an_integer_beyond_pythons_digit_limit_is_written_too() -> None:
+    """003-A15: Python's limit of 4,300 digits must not apply."""
     assert canonical(-(10**9_999) - 7) == b"-1" + b"0" * 9_998 + b"7"
 
 
@@ -91,14 +91,14 @@ def test_an_integer_that_python_does_not_print_is_its_digits_too() -> None:
         ({_Colour.RED: [_Number.TWO, 0.5]}, b'{"red":[2,0.5]}'),
     ],
 )
-def test_a_value_has_this_form(value: object, expected: bytes) -> None:
+def test_a_value_has_this_canonical_form(value: object, expected: bytes) -> None:
     """003-A15: the cases that writers disagree on."""
     assert canonical(value) == expected
 
 
 @pytest.mark.parametrize("bottom", ["text", 0.5, 2**70])
-def test_nesting_as_deep_as_a_document_may_be_works(bottom: object) -> None:
-    """003-A15: whatever can be stored can be hashed, with some wrapping around it."""
+def test_nesting_up_to_the_depth_of_a_document_works(bottom: object) -> None:
+    """003-A15: every stored document can be hashed, including its wrapping."""
     value = bottom
     for level in range(DEPTH_MAX + 10):
         value = [value] if level % 2 else {"k": value}
@@ -106,8 +106,8 @@ def test_nesting_as_deep_as_a_document_may_be_works(bottom: object) -> None:
     assert json.loads(canonical(value)) == value
 
 
-def test_nesting_without_end_is_refused() -> None:
-    """A value that holds itself must end in a clear error, not in a crash."""
+def test_unbounded_nesting_is_refused() -> None:
+    """A value that contains itself must raise a clear error, not crash."""
     endless: list[Any] = []
     endless.append(endless)
 
@@ -132,7 +132,7 @@ def test_nesting_without_end_is_refused() -> None:
         ([object], "a type has no canonical form"),
     ],
 )
-def test_what_has_no_canonical_form_is_refused(value: object, message: str) -> None:
-    """003-A15: a hash of something that cannot be written again proves nothing."""
+def test_a_value_without_a_canonical_form_is_refused(value: object, message: str) -> None:
+    """003-A15: a hash of a value that cannot be reproduced proves nothing."""
     with pytest.raises(Incorrect, match=message):
         canonical(value)

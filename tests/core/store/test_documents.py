@@ -1,4 +1,4 @@
-"""What a stored document may hold."""
+"""What a stored document may contain."""
 
 import math
 from collections.abc import Callable
@@ -29,8 +29,8 @@ def _nested(depth: int) -> Any:
 
 
 @given(values)
-def test_whatever_may_be_stored_has_a_canonical_form(value: Any) -> None:
-    """003-A15: and the other way round, so that every document can be hashed."""
+def test_every_valid_document_has_a_canonical_form(value: Any) -> None:
+    """003-A15: so every document can be hashed."""
     check_value(value, where="x")
 
     assert canonical(value)
@@ -40,8 +40,8 @@ def test_whatever_may_be_stored_has_a_canonical_form(value: Any) -> None:
     "value",
     ["\ud800", ["a\udfff"], {"\udc00": 1}, float("nan"), {"a": float("inf")}, {1: 2}, b"x", (1,)],
 )
-def test_what_has_no_canonical_form_may_not_be_stored(value: object) -> None:
-    """003-A15: both laws refuse the same."""
+def test_a_value_without_a_canonical_form_cannot_be_stored(value: object) -> None:
+    """003-A15: both checks refuse the same values."""
     with pytest.raises(Incorrect):
         check_value(value, where="x")
     with pytest.raises(Incorrect):
@@ -54,8 +54,8 @@ _ODD = st.sampled_from(
 
 
 @given(value=json_values(st.integers(), odd=_ODD), depth=st.sampled_from([0, 1, 2, 124, 128]))
-def test_a_document_is_refused_exactly_where_one_of_its_values_is(value: Any, depth: int) -> None:
-    """003-A15: most documents are judged at a glance, which may let nothing pass."""
+def test_a_document_is_refused_exactly_if_one_of_its_values_is(value: Any, depth: int) -> None:
+    """003-A15: the fast path for plain documents must not accept invalid values."""
     for level in range(depth):
         value = [value] if level % 2 else {"k": value}
 
@@ -83,15 +83,15 @@ def test_a_plain_name_is_a_field(field: str) -> None:
 @pytest.mark.parametrize(
     "field", ["", "9a", "-a", "a b", "ctxmgr/x", "xt/other", "é", "x" * 129, 7]
 )
-def test_a_name_that_no_store_could_keep_is_refused(field: Any) -> None:
-    """003-R028: namespaces belong to the stores."""
+def test_an_invalid_field_name_is_refused(field: Any) -> None:
+    """003-R028: namespaces are reserved for the stores."""
     with pytest.raises(Incorrect, match=r"a: invalid field name .* \(use letters, digits, _ and"):
         check_document({"xt/id": "a", "type": "note", field: 1})
 
 
 @pytest.mark.parametrize("kind", [None, "", 5, ["file"]])
 def test_a_document_without_a_kind_is_refused(kind: object) -> None:
-    """003-R016: nothing could find it."""
+    """003-R016: no query could find it."""
     with pytest.raises(Incorrect, match="a: 'type' must be a non-empty string, not"):
         check_document({"xt/id": "a", "type": kind})
 
@@ -108,8 +108,8 @@ def test_a_document_without_a_kind_is_refused(kind: object) -> None:
         ("a\ud800", "object id: the text contains a lone surrogate"),
     ],
 )
-def test_an_id_that_names_nothing_is_refused(object_id: object, message: str) -> None:
-    """003-R016: an id is for life, so it is checked before the first write."""
+def test_an_invalid_id_is_refused(object_id: object, message: str) -> None:
+    """003-R016: an id is permanent, so it is checked before the first write."""
     with pytest.raises(Incorrect, match=message):
         check_object_id(object_id)
     with pytest.raises(Incorrect, match=message):
@@ -119,8 +119,8 @@ def test_an_id_that_names_nothing_is_refused(object_id: object, message: str) ->
 @pytest.mark.parametrize(
     "object_id", ["a", "x" * OBJECT_ID_BYTES_MAX, "chat:ü 😀", "a/b", "ctxmgr"]
 )
-def test_any_other_text_is_an_id(object_id: str) -> None:
-    """003-R064: harnesses name their tool calls as they like."""
+def test_any_other_text_is_a_valid_id(object_id: str) -> None:
+    """003-R064: harnesses choose the ids of their tool calls."""
     check_object_id(object_id)
 
 
@@ -143,16 +143,16 @@ def test_a_value_that_cannot_be_stored_names_its_field(value: object, message: s
         check_document({"xt/id": "a", "type": "note", "x": value})
 
 
-def test_nesting_has_a_bound() -> None:
-    """Every reader and writer on the way recurses, so depth is bounded before they see it."""
+def test_nesting_is_limited() -> None:
+    """Parsers and writers recurse, so depth is limited before they see a value."""
     check_value(_nested(DEPTH_MAX), where="x")
 
     with pytest.raises(Incorrect, match="x: nested more than 128 levels deep"):
         check_value(_nested(DEPTH_MAX + 1), where="x")
 
 
-def test_integers_have_a_bound_that_python_reads_back() -> None:
-    """003-A15: what was stored can be read; a number that no reader takes is refused before."""
+def test_integers_are_limited_to_what_python_can_parse() -> None:
+    """003-A15: a stored number must be readable, so one that is not is refused first."""
     largest = 2**INTEGER_BITS_MAX - 1
     assert int(str(largest)) == largest
     check_value(largest, where="x")

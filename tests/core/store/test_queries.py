@@ -1,4 +1,4 @@
-"""Queries and cursors, checked and encoded the same for every store."""
+"""Queries and cursors, validated and encoded identically for every store."""
 
 import base64
 from typing import Any
@@ -41,7 +41,7 @@ positions = st.lists(
     ],
 )
 def test_a_query_over_declared_fields_is_allowed(query: Query) -> None:
-    """003-R016: a kind is found by what it declares; every kind by itself."""
+    """003-R016: a query may use declared fields, or the kind alone."""
     check_query(query, KINDS)
 
 
@@ -66,27 +66,27 @@ def test_a_query_over_declared_fields_is_allowed(query: Query) -> None:
     ],
 )
 def test_a_query_over_anything_else_is_refused(query: Query, message: str) -> None:
-    """A field that no index has would be an empty answer, or a scan of everything."""
+    """A field without an index would mean an empty result or a full scan."""
     with pytest.raises(Incorrect, match=message):
         check_query(query, KINDS)
 
 
 @pytest.mark.parametrize("limit", [1, PAGE_MAX])
-def test_a_page_may_have_this_length(limit: int) -> None:
-    """From one to the bound, both included."""
+def test_a_valid_page_length_is_accepted(limit: int) -> None:
+    """From one to the limit, both inclusive."""
     check_limit(limit)
 
 
 @pytest.mark.parametrize("limit", [0, -1, PAGE_MAX + 1])
-def test_a_page_of_another_length_is_refused(limit: int) -> None:
-    """An empty page would never end, a huge one fills memory."""
+def test_an_invalid_page_length_is_refused(limit: int) -> None:
+    """Empty pages would never end, and a huge one fills memory."""
     with pytest.raises(Incorrect, match=f"limit must be 1 to 1000, not {limit}"):
         check_limit(limit)
 
 
 @given(positions, st.dictionaries(texts, texts | st.integers()))
-def test_a_cursor_says_where_the_page_ended(position: list[Any], where: dict[str, Any]) -> None:
-    """The next page goes on exactly there."""
+def test_a_cursor_holds_the_end_of_its_page(position: list[Any], where: dict[str, Any]) -> None:
+    """The next page continues exactly there."""
     asked = query_value(Query("note", where))
 
     cursor = encode_cursor(asked, position)
@@ -116,14 +116,14 @@ def test_a_cursor_of_another_query_is_refused(other: Query) -> None:
 @pytest.mark.parametrize(
     "cursor", ["", "x", "!!!!", "é", "bnVsbA==", "W10=", "WzEsMiwzXQ==", "MTI="]
 )
-def test_what_is_no_cursor_is_refused(cursor: str) -> None:
-    """It comes from outside, through three surfaces."""
+def test_a_malformed_cursor_is_refused(cursor: str) -> None:
+    """Cursors come from clients through three surfaces."""
     with pytest.raises(Incorrect, match="invalid cursor"):
         decode_cursor(["note"], cursor)
 
 
 def test_a_cursor_without_a_position_is_refused() -> None:
-    """One that was altered is refused, not trusted."""
+    """An altered cursor is refused, not trusted."""
     whole = base64.urlsafe_b64decode(encode_cursor(["note"], []))
     altered = base64.urlsafe_b64encode(whole.replace(b"[]", b"17")).decode()
 

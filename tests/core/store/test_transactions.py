@@ -1,4 +1,4 @@
-"""What a store is asked to do, checked before any store sees it."""
+"""Transactions are validated before any store sees them."""
 
 from typing import Any
 
@@ -39,8 +39,8 @@ def _note(object_id: str = "a", **fields: Any) -> dict[str, Any]:
     return {"xt/id": object_id, "type": "note", **fields}
 
 
-def test_matches_are_parted_from_writes_in_their_order() -> None:
-    """003-A21: a guard holds for the whole transaction, wherever it stands."""
+def test_matches_are_separated_from_writes_in_order() -> None:
+    """003-A21: a match guards the whole transaction, whatever its position."""
     put, delete, match = Put(_note("a")), Delete("b"), Match("a", None)
 
     checked = check_operations([put, match, delete], KINDS)
@@ -50,8 +50,8 @@ def test_matches_are_parted_from_writes_in_their_order() -> None:
     assert [written_id(write) for write in checked.writes] == ["a", "b"]
 
 
-def test_an_empty_transaction_keeps_the_law() -> None:
-    """What has nothing to say is no mistake."""
+def test_an_empty_transaction_is_valid() -> None:
+    """Callers need not treat an empty batch specially."""
     checked = check_operations([], KINDS)
 
     assert (checked.matches, checked.writes) == ((), ())
@@ -66,8 +66,8 @@ def test_an_empty_transaction_keeps_the_law() -> None:
         {"undeclared": [1, {"a": "x" * 500}]},
     ],
 )
-def test_declared_fields_hold_what_they_declare(fields: dict[str, Any]) -> None:
-    """Null and absent are always allowed, and undeclared fields are free."""
+def test_declared_fields_must_have_their_type(fields: dict[str, Any]) -> None:
+    """Null and absent are always allowed, and undeclared fields may have any type."""
     assert check_operations([Put(_note(**fields))], KINDS).writes
 
 
@@ -101,8 +101,8 @@ def test_declared_fields_hold_what_they_declare(fields: dict[str, Any]) -> None:
         (Match("a", None, -1), "valid_time must be UTC milliseconds from 1970 to 9999, not -1"),
     ],
 )
-def test_what_breaks_the_law_is_refused(operation: Operation, message: str) -> None:
-    """003-R124: every store refuses the same, with the same words."""
+def test_an_invalid_transaction_is_refused(operation: Operation, message: str) -> None:
+    """003-R124: every store refuses the same input with the same message."""
     with pytest.raises(Incorrect, match=message):
         check_operations([operation], KINDS)
 
@@ -115,20 +115,22 @@ def test_what_breaks_the_law_is_refused(operation: Operation, message: str) -> N
         ([Match("a", None), Match("a", "t")], "twice in one transaction"),
     ],
 )
-def test_an_id_is_written_and_matched_once(operations: list[Operation], message: str) -> None:
-    """Which of two writes won would be the store's secret."""
+def test_an_id_cannot_be_written_or_matched_twice(
+    operations: list[Operation], message: str
+) -> None:
+    """Which of two writes wins would depend on the store."""
     with pytest.raises(Incorrect, match=message):
         check_operations(operations, KINDS)
 
 
 def test_an_id_may_be_matched_at_two_instants() -> None:
-    """A guard may speak of the past and of now."""
+    """A match may concern the past as well as the present."""
     checked = check_operations([Match("a", None, 1), Match("a", None, 2)], KINDS)
 
     assert len(checked.matches) == 2
 
 
-def test_a_transaction_has_a_bound() -> None:
+def test_the_size_of_a_transaction_is_limited() -> None:
     """One transaction must not fill a store's memory."""
     with pytest.raises(Incorrect, match="10001 operations in one transaction, at most 10000"):
         check_operations((Delete(f"d{n}") for n in range(OPERATIONS_MAX + 1)), KINDS)
@@ -136,7 +138,7 @@ def test_a_transaction_has_a_bound() -> None:
 
 @pytest.mark.parametrize("key", ["k", "a b", "x" * KEY_LENGTH_MAX, "~!"])
 def test_a_key_is_printable_ascii(key: str) -> None:
-    """It travels in headers, files and logs."""
+    """It appears in headers, files and logs."""
     check_key(key)
 
 
@@ -147,8 +149,8 @@ def test_any_other_key_is_refused(key: str) -> None:
         check_key(key)
 
 
-def test_a_point_names_one_system_time() -> None:
-    """003-A26: the sequence orders; an instant is only another way to name one."""
+def test_a_point_has_at_most_one_system_time() -> None:
+    """003-A26: the sequence decides; an instant is another way to name one."""
     check_as_of(AsOf(valid_time=0, sequence=0))
     check_as_of(AsOf(system_time=INSTANT_MAX))
 
@@ -165,22 +167,22 @@ def test_a_point_names_one_system_time() -> None:
         ),
     ],
 )
-def test_a_point_that_is_none_is_refused(as_of: AsOf, message: str) -> None:
+def test_an_invalid_point_is_refused(as_of: AsOf, message: str) -> None:
     """003-A26: no store guesses which of two points was meant."""
     with pytest.raises(Incorrect, match=message):
         check_as_of(as_of)
 
 
-def test_equal_operations_have_one_digest() -> None:
-    """A retry is known by what it says, whatever the order of its keys."""
+def test_equal_operations_have_equal_digests() -> None:
+    """A retry is recognised by its content, whatever the order of keys."""
     one = check_operations([Put(_note(b=1, c=[{"x": 1, "y": 2.0}])), Match("a", None)], KINDS)
     other = check_operations([Match("a", None), Put(_note(c=[{"y": 2, "x": 1}], b=1))], KINDS)
 
     assert digest(one) == digest(other)
 
 
-def test_other_operations_have_another_digest() -> None:
-    """The same key for something else is a mistake that must be seen."""
+def test_different_operations_have_different_digests() -> None:
+    """Using one key for different operations is a mistake that must be detected."""
     operations: list[Operation] = [
         Put(_note()),
         Put(_note(x=None)),
@@ -198,15 +200,15 @@ def test_other_operations_have_another_digest() -> None:
     assert len(digests) == len(operations)
 
 
-def test_a_boolean_is_no_integer() -> None:
-    """In Python it is one, in every store it is not."""
+def test_a_boolean_is_not_an_integer() -> None:
+    """It is one in Python, but not in any store."""
     assert fits(True, FieldType.BOOLEAN)
     assert not fits(True, FieldType.INTEGER)
     assert not fits(1, FieldType.BOOLEAN)
 
 
-def test_a_document_that_was_checked_is_not_looked_at_again():
-    """Its writer vouches for it: a long chat is written at every turn."""
+def test_a_checked_document_is_not_checked_again():
+    """A long chat is written at every turn, and checking it again would be slow."""
     (write,) = check_operations([Put(_note(odd={"odd"}), checked=True)], KINDS).writes
 
     assert isinstance(write, Put)

@@ -1,4 +1,4 @@
-"""The laws of planning: what an observation means, whatever is stored."""
+"""Properties of index plans, for any observation and any stored version."""
 
 from typing import Final
 
@@ -61,7 +61,7 @@ def planned(observation: Observation, before: Version | None) -> IndexPlan:
 
 
 @given(observations, versions)
-def test_only_what_is_unchanged_writes_nothing(
+def test_only_unchanged_files_write_nothing(
     observation: Observation, before: Version | None
 ) -> None:
     """003-R169 to 003-R172, 003-R178: the result says whether there is a new version."""
@@ -73,10 +73,10 @@ def test_only_what_is_unchanged_writes_nothing(
 
 
 @given(observations, versions)
-def test_observing_the_same_again_changes_nothing(
+def test_repeating_an_observation_changes_nothing(
     observation: Observation, before: Version | None
 ) -> None:
-    """003-R171, 003-A02: a plan that was carried out leaves nothing to plan."""
+    """003-R171, 003-A02: an applied plan leaves nothing to do."""
     first = planned(observation, before)
     file = first.outcomes[0].file
     after = None if file is None else version(file, 97)
@@ -88,7 +88,7 @@ def test_observing_the_same_again_changes_nothing(
 def test_every_put_is_guarded_and_after_the_version_it_replaces(
     observation: Observation, before: Version | None
 ) -> None:
-    """003-A34: nothing hides behind an older version, and no newer one is overtaken."""
+    """003-A34: no version hides behind an older one or overwrites a newer one."""
     made = planned(observation, before)
 
     if made.operations:
@@ -102,10 +102,10 @@ def test_every_put_is_guarded_and_after_the_version_it_replaces(
 
 
 @given(observations, versions)
-def test_what_is_planned_is_an_object_with_its_hashes(
+def test_every_planned_document_is_a_valid_object(
     observation: Observation, before: Version | None
 ) -> None:
-    """003-R165: discovery and indexing give one identity, and every hash is right."""
+    """003-R165: discovery and indexing give the same identity, and every hash is correct."""
     made = planned(observation, before)
 
     puts = [operation for operation in made.operations if isinstance(operation, Put)]
@@ -114,10 +114,10 @@ def test_what_is_planned_is_an_object_with_its_hashes(
 
 
 @given(observations, versions)
-def test_only_a_confirmed_deletion_takes_a_text_away(
+def test_only_a_confirmed_deletion_removes_content(
     observation: Observation, before: Version | None
 ) -> None:
-    """003-A12, 003-R117, 003-R118: whatever else goes wrong, the latest version stays."""
+    """003-A12, 003-R117, 003-R118: after any other failure the latest version stays."""
     made = planned(observation, before)
 
     file = made.outcomes[0].file
@@ -129,8 +129,8 @@ def test_only_a_confirmed_deletion_takes_a_text_away(
         assert file.file_hash == before.document["file_hash"]
 
 
-def test_a_version_of_another_program_is_followed_without_a_guard() -> None:
-    """It has no token to be guarded by, so the store's own time is taken."""
+def test_a_version_without_a_token_is_followed_without_a_match() -> None:
+    """Another program wrote it without a token, so the store's time is used."""
     before = version(File.stub(SOURCE), 5, token=None)
 
     made = planned(observed(file=File.read(SOURCE, data=b"x"), mtime_ns=10_000_000), before)
@@ -140,8 +140,8 @@ def test_a_version_of_another_program_is_followed_without_a_guard() -> None:
     assert put.valid_from is None
 
 
-def test_of_two_sights_of_one_file_the_later_counts() -> None:
-    """An id is put once in a transaction."""
+def test_the_later_of_two_observations_of_a_file_counts() -> None:
+    """An id can be put only once in a transaction."""
     both = [observed(file=File.read(SOURCE, data=data)) for data in (b"one", b"two")]
 
     made = plan(both, stored={}, moment=MOMENT)

@@ -32,7 +32,7 @@ async def project(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterat
 
 
 async def reconciled(project: Project, file: File) -> File:
-    """Index a known file as a tracker's event or a resume does, and return what is current."""
+    """Index a known file as a tracker event or a resume does, and return the current version."""
     async for batch in project.indexing.reconcile([Target.of(file)]):
         for outcome in batch.outcomes:
             assert outcome.file is not None
@@ -40,7 +40,7 @@ async def reconciled(project: Project, file: File) -> File:
     return file
 
 
-async def test_a_file_that_is_read_first_is_created(project: Project) -> None:
+async def test_reading_a_new_file_creates_it(project: Project) -> None:
     """003-R167, 003-R168, 003-R169: path, binding, id, bytes and hashes become one version."""
     path = project.write("src/main.py", b"print()\n")
 
@@ -77,8 +77,8 @@ async def test_a_changed_file_gets_a_new_version(project: Project) -> None:
     assert len(await project.history(first.object_id)) == 2
 
 
-async def test_a_stub_that_is_read_becomes_a_file(project: Project) -> None:
-    """003-R170, 003-R165: discovery and reading meet in one object."""
+async def test_reading_a_stub_makes_it_a_file(project: Project) -> None:
+    """003-R170, 003-R165: discovery and reading give one object."""
     project.write("a.txt", b"text", mtime_ns=LONG_AGO_NS)
     (plan,) = await project.indexing.plan_discovery(["/w/a.txt"])
     (stub,) = await project.indexing.apply(plan)
@@ -89,7 +89,7 @@ async def test_a_stub_that_is_read_becomes_a_file(project: Project) -> None:
     assert (read.result, read.object_id) == (IndexResult.UPDATED, stub.object_id)
 
 
-async def test_a_link_is_the_file_that_it_leads_to(project: Project) -> None:
+async def test_a_link_is_indexed_as_its_target(project: Project) -> None:
     """003-A40: two names of one file are one object."""
     project.write("real.txt", b"text")
     (project.root / "link.txt").symlink_to("/w/real.txt")
@@ -115,8 +115,8 @@ async def test_a_deleted_file_keeps_its_hash_and_loses_its_text(project: Project
     assert await state_of(project.store, stored) is FileState.DELETED
 
 
-async def test_a_file_that_comes_back_as_it_was_is_there_again(project: Project) -> None:
-    """003-A02: equal bytes have an equal file_hash, and yet the text was gone."""
+async def test_a_deleted_file_restored_unchanged_is_live_again(project: Project) -> None:
+    """003-A02: its file_hash equals that of the deletion, which must not count as unchanged."""
     path = project.write("a.txt", b"text")
     first = await index_file(project.indexing, "/w/a.txt")
     assert first.file is not None
@@ -145,10 +145,10 @@ async def test_a_mount_that_is_missing_deletes_nothing(project: Project) -> None
 
 
 async def test_a_path_of_an_undeclared_filesystem_is_orphaned(project: Project) -> None:
-    """003-A33: another machine may have a file at the same path, and it is not this one."""
+    """003-A33: another machine may have a different file at the same path."""
     path = project.write("a.txt", b"of another machine")
     source = FilesystemSource(filesystem_id="elsewhere", path=str(path))
-    target = Target.of(File.read(source, data=b"known"))
+    target = Target.of(File.read(source, data=b"indexed"))
 
     batches = [batch async for batch in project.indexing.reconcile([target])]
 
@@ -157,8 +157,8 @@ async def test_a_path_of_an_undeclared_filesystem_is_orphaned(project: Project) 
     assert await project.store.get(target.object_id) is None
 
 
-async def test_bytes_that_are_no_text_have_a_hash_and_no_content(project: Project) -> None:
-    """003-A13: a picture is known, and never shown as mangled text."""
+async def test_a_binary_file_has_a_hash_and_no_content(project: Project) -> None:
+    """003-A13: an image is known and never shown as garbled text."""
     project.write("a.png", b"\x89PNG\xff")
 
     outcome = await index_file(project.indexing, "/w/a.png")
@@ -170,7 +170,7 @@ async def test_bytes_that_are_no_text_have_a_hash_and_no_content(project: Projec
 
 
 async def test_a_file_that_is_too_large_stays_unread_and_says_why(project: Project) -> None:
-    """003-A40: activating it has to give the reason."""
+    """003-A40: activating it must give the reason."""
     os.truncate(project.write("huge.bin", b""), FILE_BYTES_MAX + 1)
 
     outcome = await index_file(project.indexing, "/w/huge.bin")
@@ -180,14 +180,14 @@ async def test_a_file_that_is_too_large_stays_unread_and_says_why(project: Proje
     assert outcome.unread.refusal is Refusal.TOO_LARGE
 
 
-async def test_what_is_no_path_is_refused(project: Project) -> None:
-    """No object can be made of it."""
+async def test_an_invalid_path_is_refused(project: Project) -> None:
+    """No object can be created from it."""
     with pytest.raises(Incorrect, match="absolute"):
         await index_file(project.indexing, "src/main.py")
 
 
-async def test_a_files_version_is_true_from_when_it_changed(project: Project) -> None:
-    """003-A34: what the file said at ten is another question than what was known at ten."""
+async def test_a_version_is_valid_from_when_the_file_changed(project: Project) -> None:
+    """003-A34: the content at ten o'clock differs from what was known at ten o'clock."""
     await project.store.commit([Put({"xt/id": "before", "type": "note"})])
     project.write("a.txt", b"text", mtime_ns=LONG_AGO_NS)
 
@@ -198,7 +198,7 @@ async def test_a_files_version_is_true_from_when_it_changed(project: Project) ->
     assert stored.valid_time == LONG_AGO_NS // 1_000_000
 
 
-async def test_versions_written_at_once_are_all_history(project: Project) -> None:
+async def test_versions_written_in_quick_succession_are_all_kept(project: Project) -> None:
     """003-A34: a writer waits out the millisecond, so that no version hides another."""
     ids = set()
     for number in range(5):
@@ -210,8 +210,8 @@ async def test_versions_written_at_once_are_all_history(project: Project) -> Non
     assert [entry.document["content"] for entry in entries if entry.document] == list("01234")
 
 
-async def test_a_conflict_is_planned_again_from_the_disk(project: Project) -> None:
-    """003-A34: of two clients that index one file, the older reading gives way."""
+async def test_after_a_conflict_the_file_is_read_again(project: Project) -> None:
+    """003-A34: if two clients index one file, the older read must not win."""
     project.write("a.txt", b"old")
     planned = await project.indexing.plan_read("/w/a.txt")
     project.write("a.txt", b"new")
@@ -224,7 +224,7 @@ async def test_a_conflict_is_planned_again_from_the_disk(project: Project) -> No
 
 
 async def test_a_plan_can_share_a_transaction_with_other_writes(project: Project) -> None:
-    """What one tool call changes is one transaction, or none of it is written."""
+    """All changes of one tool call are written in one transaction."""
     project.write("a.txt", b"text")
     planned = await project.indexing.plan_read("/w/a.txt")
     note = Put({"xt/id": f"note-{planned.outcomes[0].object_id}", "type": "note"})
@@ -237,7 +237,7 @@ async def test_a_plan_can_share_a_transaction_with_other_writes(project: Project
 
 
 async def test_settled_files_that_look_the_same_are_not_read_again(project: Project) -> None:
-    """003-R116: resuming a large session asks the disk how files look, and reads few."""
+    """003-R116: resuming a large session stats all files and reads few."""
     project.write("a.txt", b"text", mtime_ns=LONG_AGO_NS)
     project.ahead_ns = LATER_NS
     first = await index_file(project.indexing, "/w/a.txt")
@@ -249,7 +249,7 @@ async def test_settled_files_that_look_the_same_are_not_read_again(project: Proj
 
 
 async def test_stubs_stay_unread_when_a_session_resumes(project: Project) -> None:
-    """003-A11, 003-R119: a thousand files that were only listed are not read behind one's back."""
+    """003-A11, 003-R119: files that were only listed are not read unasked."""
     project.write("a.txt", b"text")
     (plan,) = await project.indexing.plan_discovery(["/w/a.txt"])
     (stub,) = await project.indexing.apply(plan)

@@ -1,4 +1,4 @@
-"""Indexing and discovery of many files, and the fingerprints that spare reading them."""
+"""Indexing and discovery of many files, and the fingerprints that avoid reading them."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
@@ -56,10 +56,10 @@ async def index_all(
     return [Target.of(outcome.file) for outcome in outcomes if outcome.file is not None]
 
 
-async def test_many_files_come_in_bounded_batches(
+async def test_many_files_are_indexed_in_bounded_batches(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """003-R169: ten thousand files are neither one transaction nor ten thousand."""
+    """003-R169: ten thousand files need neither one transaction nor ten thousand."""
     monkeypatch.setattr(indexing, "INDEX_BATCH_FILES_MAX", 4)
 
     batches = await index_batches(project, paths(project, count=10))
@@ -71,7 +71,7 @@ async def test_many_files_come_in_bounded_batches(
 async def test_large_files_make_small_batches(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is read at once is held in memory at once."""
+    """The files of a batch are in memory together."""
     monkeypatch.setattr(indexing, "INDEX_BATCH_BYTES_MAX", 12)
 
     batches = await index_batches(project, paths(project, count=5))
@@ -79,8 +79,8 @@ async def test_large_files_make_small_batches(
     assert [len(batch) for batch in batches] == [2, 2, 1]
 
 
-async def test_only_what_changed_is_read_again(project: Project) -> None:
-    """003-R116: a checkout that touched two files of many costs two readings."""
+async def test_only_changed_files_are_read_again(project: Project) -> None:
+    """003-R116: a checkout that touched two files of many costs two reads."""
     names = paths(project, count=6)
     project.ahead_ns = LATER_NS
     targets = await index_all(project, names)
@@ -94,8 +94,8 @@ async def test_only_what_changed_is_read_again(project: Project) -> None:
     assert [outcome.state for outcome in outcomes] == [FileState.LIVE, FileState.DELETED]
 
 
-async def test_a_file_changed_within_the_clocks_grain_is_read_again(project: Project) -> None:
-    """003-R116: same size, same times, other bytes: a stat would not show it."""
+async def test_a_file_changed_within_the_clocks_granularity_is_read_again(project: Project) -> None:
+    """003-R116: with the same size and times, stat cannot show the change."""
     path = project.write("a.txt", b"old")
     before = path.stat()
     (target,) = await index_all(project, ["/w/a.txt"])
@@ -126,7 +126,7 @@ async def test_fingerprints_outlive_the_process(project: Project, tmp_path: Path
 
 @pytest.mark.parametrize("damaged", [b"", b"[]", b'{"format":1,"files":{"a":[1]}}', b"\xff"])
 def test_damaged_fingerprints_count_as_empty(tmp_path: Path, damaged: bytes) -> None:
-    """It is a cache: without it every file is read, and nothing is wrong."""
+    """They are a cache: without them every file is read, with the same result."""
     file = tmp_path / "fingerprints.json"
     file.write_bytes(damaged)
     loaded = Fingerprints(file)
@@ -136,8 +136,8 @@ def test_damaged_fingerprints_count_as_empty(tmp_path: Path, damaged: bytes) -> 
     assert loaded.count == 0
 
 
-async def test_discovery_makes_stubs_of_files_and_of_nothing_else(project: Project) -> None:
-    """003-R176, 003-R177, 003-A24: folders, words and missing paths are noise."""
+async def test_discovery_makes_stubs_only_of_files(project: Project) -> None:
+    """003-R176, 003-R177, 003-A24: folders, other words and missing paths are ignored."""
     project.write("src/main.py", b"text")
     noise = ["/w/src", "/w/missing.py", "v1.2/3", "/w/src/main.py", "/w/\0"]
 
@@ -149,7 +149,7 @@ async def test_discovery_makes_stubs_of_files_and_of_nothing_else(project: Proje
     assert (outcome.file.file_type, outcome.file.char_count) == ("py", 0)
 
 
-async def test_discovery_never_overwrites(project: Project) -> None:
+async def test_discovery_never_overwrites_a_file(project: Project) -> None:
     """003-R178: a grep over files that were read must not make them unread."""
     project.write("a.txt", b"text")
     read = await index_file(project.indexing, "/w/a.txt")
@@ -161,7 +161,7 @@ async def test_discovery_never_overwrites(project: Project) -> None:
     assert plan.outcomes[0].file == read.file
 
 
-async def test_a_stub_that_another_client_was_faster_with_is_dropped(project: Project) -> None:
+async def test_a_stub_that_another_client_created_first_is_dropped(project: Project) -> None:
     """003-R178, 003-R185: the rest of the paths are still discovered."""
     names = paths(project, count=3)
     (plan,) = await project.indexing.plan_discovery(names)
@@ -177,7 +177,7 @@ async def test_a_stub_that_another_client_was_faster_with_is_dropped(project: Pr
 async def test_many_stubs_are_planned_in_several_transactions(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """003-R177: a listing of a large tree does not make one enormous transaction."""
+    """003-R177: listing a large tree must not make one enormous transaction."""
     monkeypatch.setattr(indexing, "DISCOVERY_BATCH_MAX", 2)
 
     plans = await project.indexing.plan_discovery(paths(project, count=5))
@@ -199,7 +199,7 @@ async def test_the_sandbox_checks_its_own_files(project: Project) -> None:
 
 
 class Overtaken:
-    """A real store before whose first commit another client stores something newer."""
+    """A real store in which another client writes just before the first commit."""
 
     def __init__(self, store: Store, overtake: Callable[[], Awaitable[object]]) -> None:
         self._store = store
@@ -215,8 +215,8 @@ class Overtaken:
         return await self._store.commit(operations)
 
 
-async def test_what_another_client_stored_meanwhile_is_not_overwritten(project: Project) -> None:
-    """Of two clients that index one file, the one with the older bytes reads again."""
+async def test_a_newer_version_of_another_client_is_not_overwritten(project: Project) -> None:
+    """If two clients index one file, the one with the older bytes reads again."""
     (name,) = paths(project, count=1)
 
     async def overtake() -> None:
@@ -234,7 +234,7 @@ async def test_what_another_client_stored_meanwhile_is_not_overwritten(project: 
 
 
 class Broken:
-    """A real store that answers once, and then neither reads nor says what became of a commit."""
+    """A real store whose second read fails and whose commits have an unknown outcome."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -19,10 +19,10 @@ async def project(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterat
 
 
 @pytest.mark.parametrize("output", [b"1\ttext\n", b"te", b"", b"old!"])
-async def test_a_file_on_a_mount_is_read_whatever_the_tool_gave(
+async def test_a_file_on_a_mount_is_read_regardless_of_the_tools_output(
     project: Project, output: bytes
 ) -> None:
-    """003-A14: numbered, cut or old output would be stored as the file's text."""
+    """003-A14: numbered, truncated or old output must not be stored as the file's text."""
     project.write("a.txt", b"text")
     project.ahead_ns = LATER_NS
 
@@ -32,8 +32,8 @@ async def test_a_file_on_a_mount_is_read_whatever_the_tool_gave(
     assert outcome.file.content == "text"
 
 
-async def test_a_file_of_the_sandboxs_own_is_known_by_output_alone(project: Project) -> None:
-    """003-R184: the host has nothing at that path that could be meant."""
+async def test_a_file_private_to_the_sandbox_is_indexed_from_output(project: Project) -> None:
+    """003-R184: the host has no such file."""
     unread = await index_file(project.indexing, "/etc/hosts")
     first = await index_file(project.indexing, "/etc/hosts", output=b"127.0.0.1 box\n")
     again = await index_file(project.indexing, "/etc/hosts", output=b"127.0.0.1 box\n")
@@ -48,15 +48,15 @@ async def test_a_file_of_the_sandboxs_own_is_known_by_output_alone(project: Proj
 
 
 async def test_output_that_is_too_large_leaves_the_file_unread(project: Project) -> None:
-    """003-A40: the same bound holds for what a tool gives."""
+    """003-A40: the same limit applies to a tool's output."""
     outcome = await index_file(project.indexing, "/var/log/all", output=b"x" * (FILE_BYTES_MAX + 1))
 
     assert outcome.state is FileState.STUB
     assert isinstance(outcome.unread, RefusedFile)
 
 
-async def test_a_link_out_of_the_mounts_is_not_indexed_by_its_name(project: Project) -> None:
-    """003-A40: the agent read another file than the one its path names."""
+async def test_a_link_out_of_the_mounts_is_not_indexed_by_its_path(project: Project) -> None:
+    """003-A40: the agent read a different file from the one at that host path."""
     (project.root / "hosts").symlink_to("/etc/hosts")
 
     outcome = await index_file(project.indexing, "/w/hosts", output=b"127.0.0.1 box\n")

@@ -1,4 +1,4 @@
-"""Trackers: what happens to files on disk becomes known, with the kernel's own events."""
+"""Trackers detect changes of files on disk through real kernel events."""
 
 import asyncio
 import os
@@ -52,7 +52,7 @@ async def test_a_change_on_disk_becomes_a_version(on_both: FollowedFiles) -> Non
 
 
 async def test_an_unlinked_file_is_deleted_and_its_history_remains(on_both: FollowedFiles) -> None:
-    """003-R189: the earlier content can still be read."""
+    """003-R189: earlier content can still be read."""
     path = on_both.project.write("a.py", b"text")
     (object_id,) = await on_both.follow("a.py")
 
@@ -64,7 +64,7 @@ async def test_an_unlinked_file_is_deleted_and_its_history_remains(on_both: Foll
     assert len(await on_both.project.history(object_id)) == 2
 
 
-async def test_a_file_that_comes_back_is_followed_again(it: FollowedFiles) -> None:
+async def test_a_recreated_file_is_tracked_again(it: FollowedFiles) -> None:
     """003-A02, 003-R186: a build that cleans first restores the file."""
     path = it.project.write("a.py", b"text")
     (object_id,) = await it.follow("a.py")
@@ -77,7 +77,7 @@ async def test_a_file_that_comes_back_is_followed_again(it: FollowedFiles) -> No
     assert it.trackers.state(object_id) is TrackerState.ATTACHED
 
 
-async def test_an_editor_that_writes_aside_and_renames_is_noticed(it: FollowedFiles) -> None:
+async def test_an_edit_by_renaming_a_temporary_file_is_detected(it: FollowedFiles) -> None:
     """003-R186: most editors never write into the file itself."""
     path = it.project.write("a.py", b"old")
     await it.follow("a.py")
@@ -88,7 +88,7 @@ async def test_an_editor_that_writes_aside_and_renames_is_noticed(it: FollowedFi
         await it.until(text.decode())
 
 
-async def test_a_file_that_was_moved_away_is_deleted(it: FollowedFiles) -> None:
+async def test_a_moved_file_is_deleted_at_its_old_path(it: FollowedFiles) -> None:
     """003-A25: identity is the path, so a move is a deletion here and another object there."""
     path = it.project.write("a.py", b"text")
     await it.follow("a.py")
@@ -98,8 +98,8 @@ async def test_a_file_that_was_moved_away_is_deleted(it: FollowedFiles) -> None:
     assert (await it.until(None)).state is FileState.DELETED
 
 
-async def test_a_folder_that_is_exchanged_takes_its_files_along(it: FollowedFiles) -> None:
-    """003-R186: a checkout removes folders and makes them anew, above the file's own."""
+async def test_files_of_a_replaced_folder_are_updated(it: FollowedFiles) -> None:
+    """003-R186: a checkout may remove and recreate any parent folder."""
     it.project.write("src/core/a.py", b"old")
     await it.follow("src/core/a.py")
     shutil.rmtree(it.project.root / "src")
@@ -112,8 +112,8 @@ async def test_a_folder_that_is_exchanged_takes_its_files_along(it: FollowedFile
     assert (await it.until("newer")).result is IndexResult.UPDATED
 
 
-async def test_a_folder_that_was_renamed_over_is_followed_at_its_path(it: FollowedFiles) -> None:
-    """003-R186: what counts is what the path holds now, not where the old folder went."""
+async def test_a_folder_that_was_renamed_over_is_tracked_at_its_path(it: FollowedFiles) -> None:
+    """003-R186: the current folder at the path counts, not the old one."""
     it.project.write("src/deep/a.py", b"old")
     it.project.write("next/deep/a.py", b"new")
     await it.follow("src/deep/a.py")
@@ -127,8 +127,8 @@ async def test_a_folder_that_was_renamed_over_is_followed_at_its_path(it: Follow
     assert (await it.until("newer")).result is IndexResult.UPDATED
 
 
-async def test_a_checkout_of_many_files_comes_in_batches(project: Project) -> None:
-    """003-R186: a thousand events are a few batches, however slowly the files are written."""
+async def test_changes_of_a_large_checkout_are_reported_in_batches(project: Project) -> None:
+    """003-R186: a thousand events make a few batches, even if files are written slowly."""
     names = [f"{number % 7}/{number}.txt" for number in range(300)]
     for name in names:
         project.write(name, b"old")
@@ -145,8 +145,8 @@ async def test_a_checkout_of_many_files_comes_in_batches(project: Project) -> No
     assert batches < len(names) / 10
 
 
-async def test_a_file_behind_a_link_is_followed_where_it_is(it: FollowedFiles) -> None:
-    """003-R183: the canonical path is watched, whatever the agent calls it."""
+async def test_a_file_behind_a_link_is_tracked_at_its_real_path(it: FollowedFiles) -> None:
+    """003-R183: the canonical path is watched, not the agent's name for it."""
     path = it.project.write("real/a.py", b"old")
     (it.project.root / "link").symlink_to("real")
     await it.follow("link/a.py")
@@ -156,8 +156,8 @@ async def test_a_file_behind_a_link_is_followed_where_it_is(it: FollowedFiles) -
     assert (await it.until("new")).source.path == str(path)
 
 
-async def test_what_changed_before_it_was_attached_is_not_missed(it: FollowedFiles) -> None:
-    """003-R188: between reading a file and watching it there is a gap."""
+async def test_a_change_before_attaching_is_not_missed(it: FollowedFiles) -> None:
+    """003-R188: a file may change between being read and being watched."""
     path = it.project.write("a.py", b"old")
     outcome = await index_file(it.project.indexing, "/w/a.py")
     assert outcome.file is not None
@@ -170,7 +170,7 @@ async def test_what_changed_before_it_was_attached_is_not_missed(it: FollowedFil
     assert it.trackers.state(outcome.object_id) is TrackerState.ATTACHED
 
 
-async def test_two_clients_follow_one_source_to_one_object(project: Project) -> None:
+async def test_two_clients_tracking_one_source_share_one_object(project: Project) -> None:
     """003-R185: the first client writes the version, and the other finds it stored."""
     path = project.write("a.py", b"old")
     async with followed_files(project) as one, followed_files(project) as other:
@@ -183,8 +183,8 @@ async def test_two_clients_follow_one_source_to_one_object(project: Project) -> 
     assert len(await project.history(first.object_id)) == 2
 
 
-async def test_a_file_of_the_sandboxs_own_gets_no_tracker(it: FollowedFiles) -> None:
-    """003-R184: nothing on the host is watched in its name."""
+async def test_a_file_private_to_the_sandbox_gets_no_tracker(it: FollowedFiles) -> None:
+    """003-R184: the host's file at that path is a different one."""
     outcome = await index_file(it.project.indexing, "/etc/hosts", output=b"127.0.0.1 box\n")
     assert outcome.file is not None
 
@@ -194,7 +194,7 @@ async def test_a_file_of_the_sandboxs_own_gets_no_tracker(it: FollowedFiles) -> 
     assert dict(it.trackers.states) == {}
 
 
-async def test_a_source_of_another_machine_stays_orphaned(it: FollowedFiles) -> None:
+async def test_a_source_on_another_machine_stays_orphaned(it: FollowedFiles) -> None:
     """003-R187, 003-A33: that is a normal state, not an error."""
     source = FilesystemSource(filesystem_id="elsewhere", path=str(it.project.root / "a.py"))
     target = Target.of(File.read(source, data=b"text"))
@@ -204,8 +204,8 @@ async def test_a_source_of_another_machine_stays_orphaned(it: FollowedFiles) -> 
     assert it.trackers.state(target.object_id) is TrackerState.ORPHANED
 
 
-async def test_a_file_that_must_not_be_read_is_orphaned_until_it_may(it: FollowedFiles) -> None:
-    """003-R187, 003-R188, 003-A12: permissions taken away delete nothing."""
+async def test_an_unreadable_file_is_orphaned_until_it_is_readable(it: FollowedFiles) -> None:
+    """003-R187, 003-R188, 003-A12: removing permissions deletes nothing."""
     path = it.project.write("sub/a.py", b"text")
     (object_id,) = await it.follow("sub/a.py")
     path.unlink()
@@ -224,7 +224,7 @@ async def test_a_file_that_must_not_be_read_is_orphaned_until_it_may(it: Followe
 async def test_nothing_runs_after_closing(project: Project) -> None:
     """Threads end with their owner, and waiting for changes ends."""
     project.write("a.py", b"text")
-    await index_file(project.indexing, "/w/a.py")  # the store's own threads stay
+    await index_file(project.indexing, "/w/a.py")  # starts the store's threads, which stay
     before = set(threading.enumerate())
     async with followed_files(project) as it:
         await it.follow("a.py")
@@ -239,7 +239,7 @@ async def test_nothing_runs_after_closing(project: Project) -> None:
 
 
 async def test_a_file_that_is_written_continuously_is_reported(project: Project) -> None:
-    """003-R186: a log that never rests is not kept back for ever."""
+    """003-R186: a constantly growing log must not be delayed forever."""
     path = project.write("a.log", b"")
     stop = threading.Event()
 
@@ -260,8 +260,8 @@ async def test_a_file_that_is_written_continuously_is_reported(project: Project)
             writer.join()
 
 
-def test_every_state_has_its_ways_out() -> None:
-    """003-R186 to 003-R189: no state is a dead end, and every one can be reached."""
+def test_every_state_can_be_reached_and_left() -> None:
+    """003-R186 to 003-R189: no state is a dead end."""
     for state in TrackerState:
         assert TRANSITIONS[(state, TrackerEvent.UNREACHABLE)] is TrackerState.ORPHANED
     assert set(TRANSITIONS.values()) == set(TrackerState)

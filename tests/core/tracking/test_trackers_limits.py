@@ -1,4 +1,4 @@
-"""Where watching ends: queues that run over, no watches left, network filesystems."""
+"""Limits of watching: queue overflows, exhausted watches, network filesystems."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ async def project(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterat
 
 
 class Exhausted:
-    """Folder watches of a system that has none left after the first few."""
+    """Folder watches of a system that runs out after the first few."""
 
     def __init__(self, on_change: OnChange, on_overflow: OnOverflow, *, left: int) -> None:
         self._inner = open_folder_watches(on_change, on_overflow)
@@ -67,7 +67,7 @@ async def edited(it: FollowedFiles, name: str) -> None:
 
 
 async def test_without_watches_files_are_polled_with_a_notice(project: Project) -> None:
-    """003-R186: a clear message, and slower instead of never."""
+    """003-R186: the user is informed, and changes arrive later instead of never."""
     left = partial(Exhausted, left=1)
 
     async with followed_files(project, **limited(open_watches=left)) as it:
@@ -79,7 +79,7 @@ async def test_without_watches_files_are_polled_with_a_notice(project: Project) 
 
 
 async def test_without_an_inotify_instance_everything_is_polled(project: Project) -> None:
-    """003-R186: a machine full of watchers still works."""
+    """003-R186: it works even if all inotify instances are in use."""
     async with followed_files(project, **limited(open_watches=no_instance)) as it:
         await edited(it, "a.py")
 
@@ -89,15 +89,15 @@ async def test_without_an_inotify_instance_everything_is_polled(project: Project
 
 
 async def test_network_filesystems_are_polled(project: Project) -> None:
-    """003-R186: the kernel does not report what another machine writes there."""
+    """003-R186: the kernel does not report writes by other machines."""
     async with followed_files(project, **limited(on_network=lambda _: True)) as it:
         await edited(it, "a.py")
 
         assert it.trackers.notices == ()
 
 
-async def test_a_deleted_file_that_is_polled_is_noticed(project: Project) -> None:
-    """003-R189: in every way of following."""
+async def test_the_deletion_of_a_polled_file_is_detected(project: Project) -> None:
+    """003-R189: polling must detect it too."""
     async with followed_files(project, **limited(open_watches=no_instance)) as it:
         path = project.write("a.py", b"text")
         await it.follow("a.py")
@@ -107,10 +107,10 @@ async def test_a_deleted_file_that_is_polled_is_noticed(project: Project) -> Non
         await it.until(None)
 
 
-async def test_when_events_were_lost_all_files_are_looked_at(
+async def test_after_lost_events_all_files_are_checked(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """003-R186: the kernel drops events of a burst, and says only that it did."""
+    """003-R186: on overflow the kernel only reports that events were dropped."""
     opened: list[InotifyFD] = []
     start = InotifyFD.start
     monkeypatch.setattr(InotifyFD, "start", lambda fd: (opened.append(fd), start(fd))[1])
@@ -124,8 +124,8 @@ async def test_when_events_were_lost_all_files_are_looked_at(
         await edited(it, "1/a.py")
 
 
-async def test_the_observer_of_other_systems_follows_too(project: Project) -> None:
-    """003-R183: without inotify, watchdog uses what the system has."""
+async def test_the_observer_for_other_systems_detects_changes(project: Project) -> None:
+    """003-R183: without inotify, watchdog uses the system's mechanism."""
     observed = lambda on_change, _: ObservedFolders(on_change)  # noqa: E731
     async with followed_files(project, **limited(open_watches=observed)) as it:
         await edited(it, "src/a.py")
@@ -133,8 +133,8 @@ async def test_the_observer_of_other_systems_follows_too(project: Project) -> No
         await it.until(None)
 
 
-def test_a_mount_table_tells_what_is_on_the_network(tmp_path: Path) -> None:
-    """003-R186: by the device that a folder is on."""
+def test_the_mount_table_identifies_network_filesystems(tmp_path: Path) -> None:
+    """003-R186: by the device of a folder."""
     device = tmp_path.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     table = tmp_path / "mountinfo"

@@ -31,7 +31,7 @@ class ReportedPaths:
 
 
 class Recorded:
-    """Folder watches that only note what is watched."""
+    """Folder watches that only record what is watched."""
 
     def __init__(self, on_change: OnChange, on_overflow: OnOverflow) -> None:
         self.folders: set[str] = set()
@@ -77,7 +77,7 @@ def recorded() -> Iterator[Callable[[], tuple[WatchedFiles, Recorded]]]:
 def test_one_watch_serves_all_files_of_a_folder(
     recorded: Callable[[], tuple[WatchedFiles, Recorded]],
 ) -> None:
-    """003-R183: systems have few watches, and sessions have many files."""
+    """003-R183: watches are limited, and sessions have many files."""
     watched, folders = recorded()
 
     for number in range(100):
@@ -86,10 +86,10 @@ def test_one_watch_serves_all_files_of_a_folder(
     assert folders.folders == {"/project", "/project/src"}
 
 
-def test_mounts_inside_mounts_have_roots_of_their_own(
+def test_nested_mounts_have_separate_roots(
     recorded: Callable[[], tuple[WatchedFiles, Recorded]],
 ) -> None:
-    """003-R183: nothing above a mount is watched in its name."""
+    """003-R183: nothing above a mount is watched for it."""
     watched, folders = recorded()
 
     watched.add("/data/cache/a.bin", root="/data/cache")
@@ -98,7 +98,7 @@ def test_mounts_inside_mounts_have_roots_of_their_own(
     assert folders.folders == {"/data/cache", "/data/cache/deep"}
 
 
-def test_a_mount_that_is_one_file_is_watched_by_its_folder(
+def test_a_single_file_mount_is_watched_through_its_folder(
     reported: ReportedPaths, watched: WatchedFiles, tmp_path: Path
 ) -> None:
     """003-R183: containers mount single settings files."""
@@ -110,10 +110,10 @@ def test_a_mount_that_is_one_file_is_watched_by_its_folder(
     assert reported.of(file)
 
 
-def test_without_a_sandbox_the_whole_disk_is_the_root(
+def test_without_a_sandbox_the_filesystem_root_is_the_root(
     reported: ReportedPaths, watched: WatchedFiles, tmp_path: Path
 ) -> None:
-    """003-A36: paths as they are, read and watched."""
+    """003-A36: unmapped paths are read and watched."""
     file = tmp_path / "a.py"
     watched.add(str(file), root="/")
 
@@ -125,7 +125,7 @@ def test_without_a_sandbox_the_whole_disk_is_the_root(
 def test_a_folder_that_does_not_exist_yet_is_watched_once_it_does(
     reported: ReportedPaths, watched: WatchedFiles, tmp_path: Path
 ) -> None:
-    """003-R186: a resumed session knows files of a branch that is not checked out."""
+    """003-R186: a resumed session may have files of a branch that is not checked out."""
     file = tmp_path / "later" / "deep" / "a.py"
     watched.add(str(file), root=str(tmp_path))
     file.parent.mkdir(parents=True)
@@ -140,7 +140,7 @@ def test_a_folder_that_does_not_exist_yet_is_watched_once_it_does(
 def test_other_files_are_not_reported(
     reported: ReportedPaths, watched: WatchedFiles, tmp_path: Path
 ) -> None:
-    """003-R186: a busy folder costs nothing but the look at a name."""
+    """003-R186: unrelated files in a busy folder cost only a name lookup."""
     file, other = tmp_path / "a.py", tmp_path / "b.py"
     watched.add(str(file), root=str(tmp_path))
 
