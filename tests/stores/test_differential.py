@@ -37,7 +37,7 @@ async def remote(xtdb_url: str) -> AsyncIterator[Store]:
 async def test_sqlite_agrees_with_itself_and_with_the_rules(
     embedded: Store, tmp_path: Path
 ) -> None:
-    """The rules are written down a second time, in the plainest way, as a witness (003-A26)."""
+    """The rules are implemented a second time, as simply as possible, for comparison (003-A26)."""
     async with await SqliteStore.open(":memory:", kinds=KINDS) as other:
         assert await _differences(embedded, other, range(1_000, 1_040)) == []
 
@@ -46,12 +46,12 @@ async def test_sqlite_agrees_with_itself_and_with_the_rules(
 async def test_random_histories_get_the_same_answers_from_both_stores(
     embedded: Store, remote: Store
 ) -> None:
-    """Whoever moves from one store to the other moves no meaning (003-R016, 003-A26)."""
+    """Moving data from one store to the other must not change its meaning (003-R016, 003-A26)."""
     assert await _differences(embedded, remote, range(HISTORIES)) == []
 
 
 async def _differences(one: Store, other: Store, seeds: range) -> list[str]:
-    """The first few differences, in words."""
+    """Return descriptions of the first few differences."""
     mark = uuid.uuid4().hex[:12]
     gate = asyncio.Semaphore(AT_ONCE)
 
@@ -59,7 +59,9 @@ async def _differences(one: Store, other: Store, seeds: range) -> list[str]:
         async with gate:
             return await disagreements(one, other, random_history(seed, mark=f"{mark}-{seed}"))
 
-    found = [value for several in await asyncio.gather(*map(compare, seeds)) for value in several]
-    for version in found[:5]:
-        print(version)  # noqa: T201 - read by whoever sees the test fail
-    return [version.splitlines()[0] for version in found[:20]]
+    differences = [
+        value for several in await asyncio.gather(*map(compare, seeds)) for value in several
+    ]
+    for difference in differences[:5]:
+        print(difference)  # noqa: T201 - shown if the test fails
+    return [difference.splitlines()[0] for difference in differences[:20]]

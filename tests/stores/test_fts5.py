@@ -34,7 +34,7 @@ async def put(index: Fts5Index, texts: dict[str, str | None], sequence: int = 1)
     return await index.put(entries, after=at, position=IndexPosition("store", sequence))
 
 
-async def found_ids(index: Fts5Index, query: str) -> list[str]:
+async def search_ids(index: Fts5Index, query: str) -> list[str]:
     return [hit.object_id for hit in await index.search(query, limit=10)]
 
 
@@ -52,27 +52,27 @@ async def found_ids(index: Fts5Index, query: str) -> list[str]:
     ],
 )
 async def test_words_are_found_in_names_and_paths(index: Fts5Index, query: str, name: str) -> None:
-    """An agent remembers half a name, in some spelling."""
-    assert await found_ids(index, query) == [name]
+    """An agent may remember part of a name, in any spelling."""
+    assert await search_ids(index, query) == [name]
 
 
 async def test_the_best_match_comes_first(index: Fts5Index) -> None:
     """Only the first few results are shown."""
     await put(index, {"one": "port", "two": "port timeout", "three": "x " * 500 + "port"}, 2)
 
-    assert await found_ids(index, "port timeout") == ["two", "snake", "one", "three"]
+    assert await search_ids(index, "port timeout") == ["two", "snake", "one", "three"]
 
 
-async def test_a_newer_version_replaces_the_one_before(index: Fts5Index) -> None:
-    """What a file no longer says is not found in it."""
+async def test_a_new_version_replaces_the_previous_one(index: Fts5Index) -> None:
+    """Text that is no longer in a file is not found."""
     await put(index, {"snake": "retry_never = 1", "prose": None}, 2)
 
-    assert await found_ids(index, "timeout") == []
-    assert await found_ids(index, "never") == ["snake"]
-    assert await found_ids(index, "cafe") == []
+    assert await search_ids(index, "timeout") == []
+    assert await search_ids(index, "never") == ["snake"]
+    assert await search_ids(index, "cafe") == []
 
 
-async def test_only_what_is_wanted_is_found(index: Fts5Index) -> None:
+async def test_only_the_given_ids_are_searched(index: Fts5Index) -> None:
     """A session finds only the objects it has seen."""
     hits = await index.search("nine timeout connection", limit=10, wanted={"prose"}.__contains__)
 
@@ -80,7 +80,7 @@ async def test_only_what_is_wanted_is_found(index: Fts5Index) -> None:
 
 
 async def test_a_put_fails_if_another_process_has_moved_the_index(tmp_path: Path) -> None:
-    """Two processes follow one store; neither may leave a gap for the other."""
+    """Two processes may update one index; neither may leave a gap."""
     one, two = [await Fts5Index.open(tmp_path / "s.db") for _ in range(2)]
     entry = SearchEntry(object_id="a", sequence=1, text="alpha")
 
@@ -93,12 +93,12 @@ async def test_a_put_fails_if_another_process_has_moved_the_index(tmp_path: Path
     await two.close()
 
 
-async def test_what_was_put_is_there_after_reopening(tmp_path: Path, index: Fts5Index) -> None:
-    """A store of a year is not read again at every start."""
+async def test_the_index_persists_after_reopening(tmp_path: Path, index: Fts5Index) -> None:
+    """A large store must not be read again at every start."""
     again = await Fts5Index.open(tmp_path / "search.db")
 
     assert await again.position() == IndexPosition("store", 1)
-    assert await found_ids(again, "timeout") == ["snake"]
+    assert await search_ids(again, "timeout") == ["snake"]
     await again.close()
 
 
@@ -107,7 +107,7 @@ async def test_a_cleared_index_is_empty(index: Fts5Index) -> None:
     await index.clear()
 
     assert await index.position() is None
-    assert await found_ids(index, "timeout") == []
+    assert await search_ids(index, "timeout") == []
 
 
 async def test_an_index_of_another_layout_is_rebuilt(tmp_path: Path, index: Fts5Index) -> None:
@@ -142,14 +142,14 @@ async def test_a_damaged_index_says_that_it_may_be_deleted(tmp_path: Path) -> No
 
 
 async def test_a_missing_folder_is_incorrect(tmp_path: Path) -> None:
-    """Who is at fault, and what to do."""
+    """The error says what is wrong and what to do."""
     with pytest.raises(Incorrect, match="folder does not exist"):
         await Fts5Index.open(tmp_path / "no" / "s.db")
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
-def test_no_query_is_an_error(query: str) -> None:
-    """Models write quotes, operators and half sentences; FTS5 has a query syntax."""
+def test_any_query_is_accepted(query: str) -> None:
+    """Models write quotes, operators and fragments, which are special in FTS5 queries."""
     connection = apsw.Connection(":memory:")
     connection.execute("CREATE VIRTUAL TABLE word USING fts5(text, parts)")
     expression = _match_expression(query)

@@ -1,4 +1,4 @@
-"""The EDN reader against edn-format, against damage, and in pieces."""
+"""The EDN reader, compared with edn-format, on damaged input and on input in chunks."""
 
 import contextlib
 import datetime as dt
@@ -59,7 +59,7 @@ FORMS = st.recursive(NUMBERS | NAMED | CHARS | TEXTS | KEYWORDS | DATES, collect
 
 @given(FORMS)
 def test_the_reader_agrees_with_edn_format(text: str) -> None:
-    """edn-format is the reference for what a text means; ours is only the faster one."""
+    """edn-format is the reference; ours is only faster."""
     expected = converted(edn_format.loads(text))
 
     assert loads(text) == expected
@@ -75,15 +75,15 @@ def test_the_reader_agrees_with_edn_format(text: str) -> None:
 @example("#inst 5")
 @example("{[1] 2 {3 4} #{[]}}")
 @example("{[1] 2 3}")
-def test_no_text_does_anything_but_read_or_fail(text: str | bytes) -> None:
-    """A reply may be anything; the client can only translate one kind of error."""
+def test_any_text_is_parsed_or_raises_the_readers_error(text: str | bytes) -> None:
+    """A reply may be anything, and the client translates only this error."""
     with contextlib.suppress(EdnError):
         loads(text)
 
 
 @given(st.data())
-def test_a_damaged_text_does_nothing_but_read_or_fail(data: st.DataObject) -> None:
-    """Damage that looks like EDN is the hardest to refuse in good order."""
+def test_a_damaged_text_is_parsed_or_raises_the_readers_error(data: st.DataObject) -> None:
+    """Damaged text that resembles EDN is the hardest to refuse cleanly."""
     text = data.draw(FORMS)
     at = data.draw(st.integers(0, len(text)))
     gone = data.draw(st.integers(0, 3))
@@ -94,7 +94,7 @@ def test_a_damaged_text_does_nothing_but_read_or_fail(data: st.DataObject) -> No
             read(damaged)
 
 
-def test_a_text_cut_anywhere_is_known_to_be_cut() -> None:
+def test_a_truncated_text_is_detected() -> None:
     """A 200 reply that ends early is the server's error, never a shorter result (003-R017)."""
     data = SAMPLE.encode()
 
@@ -104,8 +104,8 @@ def test_a_text_cut_anywhere_is_known_to_be_cut() -> None:
 
 
 @given(FORMS)
-def test_a_collection_cut_anywhere_is_known_to_be_cut(text: str) -> None:
-    """The same for collections of every make."""
+def test_a_truncated_collection_is_detected(text: str) -> None:
+    """The same for every kind of collection."""
     text = f"[{text}]"
 
     for end in range(len(text)):
@@ -138,8 +138,8 @@ def test_a_collection_cut_anywhere_is_known_to_be_cut(text: str) -> None:
         "[1 . 2a]",
     ],
 )
-def test_what_is_wrong_is_refused(text: str | bytes) -> None:
-    """A misread reply would be stored again as if it were true."""
+def test_invalid_text_is_refused(text: str | bytes) -> None:
+    """A misread reply would be stored again as valid data."""
     with pytest.raises(EdnError):
         loads(text)
 
@@ -147,8 +147,8 @@ def test_what_is_wrong_is_refused(text: str | bytes) -> None:
 @pytest.mark.parametrize(
     "text", ["", " ,\n", "; only", "#", '"a', "#foo", "#_", "(", "#_ 1", b'"\xc3']
 )
-def test_a_text_without_its_form_is_cut(text: str | bytes) -> None:
-    """An empty body is a cut body."""
+def test_a_text_without_a_form_counts_as_truncated(text: str | bytes) -> None:
+    """An empty body is a truncated one."""
     with pytest.raises(EdnTruncated):
         loads(text)
 
@@ -174,28 +174,28 @@ def test_a_text_without_its_form_is_cut(text: str | bytes) -> None:
         ('#inst "12026-01-01T00:00:00Z"', Tagged("inst", "12026-01-01T00:00:00Z")),
     ],
 )
-def test_forms_outside_the_common_ones_are_read(text: str, value: object) -> None:
+def test_uncommon_forms_are_parsed(text: str, value: object) -> None:
     """Other programs write to the same database, and the server prints what they wrote."""
     assert loads(text) == value
 
 
 @given(st.lists(FORMS, max_size=4), st.integers(1, 9), st.sampled_from(["()", "[]"]))
-def test_a_list_in_pieces_reads_as_it_does_whole(
+def test_a_list_in_chunks_is_parsed_as_it_is_whole(
     forms: list[str], size: int, brackets: str
 ) -> None:
-    """Histories and logs are read as they arrive; the network cuts them where it likes."""
+    """Histories and logs are parsed as they arrive, and the network may split them anywhere."""
     text = " ".join(forms).join(brackets)
 
     assert fed(text.encode(), size=size) == list(loads(text))
 
 
 @pytest.mark.parametrize("size", range(1, len(SAMPLE.encode()) + 1))
-def test_the_sample_in_pieces_of_any_size_reads_as_it_does_whole(size: int) -> None:
-    """Every cut, inside characters, escapes, tags and comments, must heal."""
+def test_chunks_of_any_size_give_the_same_result(size: int) -> None:
+    """Chunks may end inside characters, escapes, tags and comments."""
     assert repr(fed(SAMPLE.encode(), size=size)) == repr(list(loads(SAMPLE)))
 
 
-def test_elements_come_as_soon_as_they_are_complete() -> None:
+def test_elements_are_returned_as_soon_as_they_are_complete() -> None:
     """The client takes the first few elements of an endless log and closes (003-R017)."""
     reader = ListReader()
 
@@ -210,21 +210,21 @@ def test_elements_come_as_soon_as_they_are_complete() -> None:
 
 
 @pytest.mark.parametrize("text", [b"(1) 2", b"{:a 1}", b"12", b"(1]", b"\xff", b"#{1}", b"#a (1)"])
-def test_pieces_of_anything_but_one_list_are_refused(text: bytes) -> None:
-    """An error map where a list should be must not look like an empty log."""
+def test_chunks_of_anything_but_one_list_are_refused(text: bytes) -> None:
+    """An error map in place of a list must not look like an empty log."""
     with pytest.raises(EdnError):
         fed(text, size=1)
 
 
 @pytest.mark.parametrize("end", range(len(SAMPLE.encode())))
-def test_a_list_in_pieces_cut_anywhere_is_known_to_be_cut(end: int) -> None:
+def test_a_truncated_list_in_chunks_is_detected(end: int) -> None:
     """The last pages of a log must not vanish with a lost connection."""
     with pytest.raises(EdnTruncated):
         fed(SAMPLE.encode()[:end], size=16)
 
 
-def test_what_the_official_server_printed_is_read_alike() -> None:
-    """The server's own printing is what the reader is for."""
+def test_output_of_the_official_server_is_parsed_the_same() -> None:
+    """The reader exists for the output of this server."""
     need("shared-data")
     recording = SHARED / "data" / "xtdb-http" / "official-1.24.3.jsonl"
     exchanges = map(json.loads, recording.read_text(encoding="utf-8").splitlines())
@@ -242,7 +242,7 @@ def edn_body(response: dict[str, Any]) -> str | None:
 
 def agrees(body: str) -> bool:
     try:
-        with localcontext(prec=200):  # edn-format rounds what it reads
+        with localcontext(prec=200):  # edn-format rounds to the context's precision
             expected = converted(edn_format.loads(body))
     except (ValueError, NotImplementedError, TypeError, AttributeError):
         return False
@@ -252,9 +252,9 @@ def agrees(body: str) -> bool:
 
 def fed(data: bytes, *, size: int) -> list[Any]:
     reader = ListReader()
-    found = [item for at in range(0, len(data), size) for item in reader.feed(data[at : at + size])]
+    items = [item for at in range(0, len(data), size) for item in reader.feed(data[at : at + size])]
     reader.finish()
-    return found
+    return items
 
 
 def converted(value: Any, *, frozen: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""What the EDN codec promises: values come back as they went, and documents as they were."""
+"""The guarantees of the EDN codec: values and documents are read back unchanged."""
 
 import copy
 import pickle
@@ -72,21 +72,21 @@ def edn_of(document: dict[str, Any]) -> str:
 
 
 @given(VALUES)
-def test_every_value_comes_back_as_it_was_written(value: Any) -> None:
-    """A codec that changes a value corrupts documents without a word (003-R017)."""
-    found = loads(dumps(value))
+def test_every_value_is_read_back_unchanged(value: Any) -> None:
+    """A codec that changes a value corrupts documents silently (003-R017)."""
+    decoded = loads(dumps(value))
 
-    assert found == value
-    assert repr(found) == repr(value) or "set" in repr(value)
+    assert decoded == value
+    assert repr(decoded) == repr(value) or "set" in repr(value)
 
 
 @given(DOCUMENTS)
-def test_every_document_comes_back_as_it_was_written(document: dict[str, Any]) -> None:
-    """What is stored in XTDB must hash as it did before (003-R017)."""
-    found = edn_to_document(loads(edn_of(document).encode()))
+def test_every_document_is_read_back_unchanged(document: dict[str, Any]) -> None:
+    """A document stored in XTDB must keep its hash (003-R017)."""
+    decoded = edn_to_document(loads(edn_of(document).encode()))
 
-    assert found == document
-    assert repr(found) == repr(document)
+    assert decoded == document
+    assert repr(decoded) == repr(document)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_every_document_comes_back_as_it_was_written(document: dict[str, Any]) -
     ],
 )
 def test_a_value_is_written_in_the_form_the_server_reads(value: object, text: str) -> None:
-    """The server refuses a whole transaction for one form it does not know (003-R017)."""
+    """The server refuses a whole transaction for one unknown form (003-R017)."""
     written = dumps(value)
 
     assert written == text
@@ -123,14 +123,14 @@ def test_a_value_is_written_in_the_form_the_server_reads(value: object, text: st
 @pytest.mark.parametrize(
     "text", ["\x00\x01\x1f\x7f", 'a"b\\c\n\t\r\b\f', "😀𝄞", "\\", '\\"', "/\\/", "\\u0041", " "]
 )
-def test_awkward_characters_survive(text: str) -> None:
-    """Files hold anything; their text must not depend on what the quoting finds hard (003-R017)."""
+def test_special_characters_are_kept(text: str) -> None:
+    """Files may contain any character, including those that need quoting (003-R017)."""
     document = {"xt/id": "f", "content": text * 3, "more": [text, {text: text}]}
 
     assert edn_to_document(loads(edn_of(document))) == document
 
 
-def test_a_long_text_survives() -> None:
+def test_a_long_text_is_kept() -> None:
     """Content is the largest thing stored, and mostly source code (003-R017)."""
     text = 'print("é\\n")\n\t😀' * 20_000
 
@@ -152,14 +152,14 @@ def test_a_long_text_survives() -> None:
         [10**5_000],
     ],
 )
-def test_what_has_no_form_is_refused(value: object) -> None:
-    """Better the caller's mistake now than a document no reader takes (003-R017)."""
+def test_a_value_without_an_edn_form_is_refused(value: object) -> None:
+    """An error now is better than a document that cannot be read (003-R017)."""
     with pytest.raises(Incorrect):
         dumps(value)
 
 
-def test_a_document_of_the_greatest_depth_is_written_and_read() -> None:
-    """The depth that core allows must be one the codec can carry (003-R017)."""
+def test_a_document_of_the_maximum_depth_is_written_and_read() -> None:
+    """The codec must support the depth that core allows (003-R017)."""
     value: Any = "x"
     for _ in range(DEPTH_MAX):
         value = [value]
@@ -167,8 +167,8 @@ def test_a_document_of_the_greatest_depth_is_written_and_read() -> None:
     assert edn_to_document(loads(edn_of({"deep": value}))) == {"deep": value}
 
 
-def test_greater_depth_is_an_error_and_no_crash() -> None:
-    """A reply or a value that nests without end must not exhaust the stack."""
+def test_greater_depth_is_an_error_not_a_crash() -> None:
+    """A deeply nested reply or value must not exhaust the stack."""
     value: Any = "x"
     for _ in range(NESTING_MAX + 1):
         value = [value]
@@ -179,7 +179,7 @@ def test_greater_depth_is_an_error_and_no_crash() -> None:
         loads("[" * 100_000 + "]" * 100_000)
 
 
-def test_raw_text_is_embedded_as_it_stands() -> None:
+def test_raw_text_is_embedded_unchanged() -> None:
     """Queries are built once and sent many times with other arguments."""
     query = Raw("{:find [?e], :where [[?e :type t]], :in [t]}")
 
@@ -187,7 +187,7 @@ def test_raw_text_is_embedded_as_it_stands() -> None:
 
 
 def test_keywords_of_one_name_are_one_object() -> None:
-    """Maps are built by identity, which is what makes reading many rows fast."""
+    """Maps compare keywords by identity, which makes reading many rows fast."""
     keyword = Keyword("xt/id")
 
     assert Keyword("xt/" + "id") is keyword
@@ -198,8 +198,8 @@ def test_keywords_of_one_name_are_one_object() -> None:
         keyword.name = "other"
 
 
-def test_foreign_values_in_a_document_become_their_text() -> None:
-    """Another program may store what a document cannot hold; reading must not fail for it."""
+def test_foreign_values_in_a_document_become_text() -> None:
+    """Other programs may store values that a document cannot hold; reading must not fail."""
     stored = loads(
         '{:xt/id "a", :state :open, :when #inst "2026-11-16", :half 1/2, :set #{2 1},'
         ' :map {:k (1 x), 3 ##NaN}, :ref #uuid "f81d4fae-7dec-11d0-a765-00a0c91e6bf6"}'

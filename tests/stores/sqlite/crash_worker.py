@@ -1,10 +1,10 @@
-"""A process that writes pairs of documents to a SQLite file until it has written all, or is killed.
+"""A process that writes pairs of documents to a SQLite file until it is done or killed.
 
     python crash_worker.py FILE LOG NAME COUNT
 
-After each acknowledgement it appends ``number sequence`` to its log by one ``write`` and says so on
-standard output. Started again, it writes the numbers that its log does not have, with the same
-keys: what was written and not logged must not be written twice.
+After each acknowledgement it appends ``number sequence`` to its log in one ``write`` and to
+standard output. When restarted, it writes the numbers missing from its log, with the same
+keys: a transaction that was written but not logged must not be written twice.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from ctxmgr.core.store.contract import Put
 from ctxmgr.stores.sqlite.store import SqliteStore
 
 TASKS = 4
-"""Transactions in flight, so that a kill meets groups of them."""
+"""Transactions in flight, so that a kill interrupts groups of them."""
 
 
 async def main(file: str, log: Path, name: str, count: int) -> None:
-    """Write what the log does not have yet."""
+    """Write the numbers that are not in the log yet."""
     done = _logged(log)
     missing = iter([number for number in range(count) if number not in done])
     out = os.open(log, os.O_WRONLY | os.O_APPEND)

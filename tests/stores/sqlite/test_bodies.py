@@ -1,4 +1,4 @@
-"""Documents come back as they went in, whatever they share with the versions before."""
+"""Documents are read back unchanged, whatever they share with earlier versions."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab", max_size=3), inner),
     max_leaves=10,
 )  # fmt: skip
-items = st.sampled_from([f"id-{n}" for n in range(40)] + [{"said": LONG[:n]} for n in (3, 300)])
+items = st.sampled_from([f"id-{n}" for n in range(40)] + [{"text": LONG[:n]} for n in (3, 300)])
 edits = st.lists(
     st.tuples(st.sampled_from(["append", "cut", "change", "swap", "new"]), st.lists(items)),
     min_size=1,
@@ -37,7 +37,7 @@ edits = st.lists(
 
 
 @given(values)
-def test_every_value_is_decoded_to_what_was_encoded(value):
+def test_every_value_is_decoded_unchanged(value):
     """Integers beyond 64 bits stay whole, and 1.0 stays a float."""
     back = loads(dumps(value))
 
@@ -45,8 +45,8 @@ def test_every_value_is_decoded_to_what_was_encoded(value):
 
 
 @given(st.lists(st.tuples(st.text("abc", min_size=1), st.binary(max_size=300)), max_size=5))
-def test_a_packed_body_is_taken_apart_as_it_was_put_together(fields):
-    """Cells of every size stand where they were put."""
+def test_a_packed_body_is_unpacked_unchanged(fields):
+    """Cells of every size keep their positions."""
     cells = [(name, inline_cell(raw)) for name, raw in fields]
     cells.append(("refers", reference_cell(b"L", [300, 2**40])))
 
@@ -74,8 +74,8 @@ def test_a_document_is_encoded_whole_or_field_by_field(fields):
     assert repr(encoded.split().decode()) == repr(document)
 
 
-async def test_a_file_of_some_kb_shares_fields_with_the_version_before():
-    """It was stored whole, and only what changed is stored again."""
+async def test_a_file_of_some_kb_shares_fields_with_the_previous_version():
+    """Only the changed fields are stored again."""
     first = {"xt/id": "d", "type": "note", "content": LONG[:3_000], "rank": 1}
     async with await SqliteStore.open("sqlite://:memory:") as store:
         for rank in (1, 2, 3):
@@ -90,15 +90,15 @@ async def test_a_file_of_some_kb_shares_fields_with_the_version_before():
 @pytest.mark.parametrize(
     "body", [b"\x01", b"\x01\x00\x05", b"\x01\x00\x01\x01aZ", b"\x01\x00\x00!"]
 )
-def test_a_damaged_body_is_no_document(body):
-    """It raises; it never gives back a part."""
+def test_a_damaged_body_raises(body):
+    """A partial document is never returned."""
     with pytest.raises((ValueError, IndexError)):
         decode_packed(body)
 
 
 @settings(max_examples=25, deadline=None)
 @given(edits)
-async def test_lists_come_back_however_they_were_edited(changes):
+async def test_lists_are_read_back_after_any_edit(changes):
     """003-R005: every version keeps its own state of a list that was grown, cut or reordered."""
     async with await SqliteStore.open("sqlite://:memory:") as store:
         states = []
@@ -115,9 +115,9 @@ async def test_lists_come_back_however_they_were_edited(changes):
     assert verified.faults == ()
 
 
-async def test_another_process_continues_a_list_that_both_know(tmp_path: Path):
-    """003-R006: two writers that append to one list each find their own state again."""
-    turns = [{"said": f"{n} {LONG[:500]}"} for n in range(12)]
+async def test_another_process_can_extend_a_shared_list(tmp_path: Path):
+    """003-R006: two writers that append to one list each read back their own state."""
+    turns = [{"text": f"{n} {LONG[:500]}"} for n in range(12)]
     one = await SqliteStore.open(tmp_path / "s.db")
     two = await SqliteStore.open(tmp_path / "s.db")
     async with one, two:
@@ -138,9 +138,9 @@ async def test_another_process_continues_a_list_that_both_know(tmp_path: Path):
     ]
 
 
-async def test_an_integer_beyond_64_bits_survives_in_a_long_list():
-    """Tool arguments carry them; orjson alone would give back a float."""
-    turns = [{"said": LONG[:900], "n": 2**80 + n} for n in range(4)]
+async def test_an_integer_beyond_64_bits_in_a_long_list_is_kept():
+    """Tool arguments may contain them; orjson alone would return a float."""
+    turns = [{"text": LONG[:900], "n": 2**80 + n} for n in range(4)]
     async with await SqliteStore.open("sqlite://:memory:") as store:
         await store.commit([Put(_chat(turns[:3]))])
         await store.commit([Put(_chat(turns))])
@@ -151,13 +151,13 @@ async def test_an_integer_beyond_64_bits_survives_in_a_long_list():
     assert version.document == _chat(turns)
 
 
-async def test_a_list_that_the_caller_changed_in_place_is_stored_as_it_is_now():
-    """A harness may append to its own list and put it again; nothing may be taken for unchanged."""
-    turns = [{"said": f"{n} {LONG[:500]}"} for n in range(5)]
+async def test_a_list_changed_in_place_is_stored_in_its_new_state():
+    """A harness may change its list and put it again; no change may be missed."""
+    turns = [{"text": f"{n} {LONG[:500]}"} for n in range(5)]
     async with await SqliteStore.open("sqlite://:memory:") as store:
         await store.commit([Put(_chat(turns))])
-        turns[2]["said"] = "changed"
-        turns.append({"said": "new"})
+        turns[2]["text"] = "changed"
+        turns.append({"text": "new"})
         await store.commit([Put(_chat(turns))])
 
         version = await store.get("chat")
@@ -167,7 +167,7 @@ async def test_a_list_that_the_caller_changed_in_place_is_stored_as_it_is_now():
 
 
 async def test_an_unchanged_large_text_is_stored_once(tmp_path: Path):
-    """A version costs what it changed, not what is there."""
+    """The cost of a version depends on its changes, not its size."""
     path = tmp_path / "s.db"
     text = LONG * 40
     async with await SqliteStore.open(path) as store:
@@ -178,10 +178,10 @@ async def test_an_unchanged_large_text_is_stored_once(tmp_path: Path):
     assert path.stat().st_size < 3 * len(text)
 
 
-async def test_a_list_that_grows_costs_what_was_added(tmp_path: Path):
-    """003-R078: each turn writes a new version of the chat; the file grows by the turn alone."""
+async def test_a_growing_list_costs_only_what_was_added(tmp_path: Path):
+    """003-R078: each turn writes a new version of the chat; the file grows only by that turn."""
     path = tmp_path / "s.db"
-    turns = [{"said": f"{n} {LONG[:2_000]}"} for n in range(200)]
+    turns = [{"text": f"{n} {LONG[:2_000]}"} for n in range(200)]
     async with await SqliteStore.open(path, durability="normal") as store:
         for length in range(1, len(turns) + 1):
             await store.commit([Put(_chat(turns[:length]))])
@@ -189,8 +189,8 @@ async def test_a_list_that_grows_costs_what_was_added(tmp_path: Path):
     assert path.stat().st_size < 2 * 2_000 * len(turns)
 
 
-async def test_a_piece_that_is_missing_is_corrupt_and_not_half_a_document(tmp_path: Path):
-    """Stored data that fails its own check is never hidden."""
+async def test_a_missing_piece_is_corrupt(tmp_path: Path):
+    """An incomplete document is never returned."""
     async with await SqliteStore.open(tmp_path / "s.db") as store:
         await store.commit([Put({"xt/id": "f", "type": "paper", "content": LONG})])
         store._writer._connection.execute("DELETE FROM piece")

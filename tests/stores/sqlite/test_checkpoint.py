@@ -1,4 +1,4 @@
-"""Checkpoints run beside the writer and keep the write-ahead log short."""
+"""Checkpoints run concurrently with the writer and keep the write-ahead log short."""
 
 import threading
 from pathlib import Path
@@ -18,8 +18,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "WAL_PAGES", 40)
 
 
-async def test_the_wal_restarts_while_commits_go_on(tmp_path: Path) -> None:
-    """A store that is written to for hours must not keep all of it in the WAL."""
+async def test_the_wal_restarts_while_commits_continue(tmp_path: Path) -> None:
+    """The WAL of a store that is written to for hours must not grow without limit."""
     async with await SqliteStore.open(tmp_path / "s.db") as store:
         for number in range(400):
             await store.commit([Put(_note(f"n{number}"))])
@@ -59,7 +59,7 @@ async def test_a_small_store_needs_no_thread(tmp_path: Path) -> None:
     assert (small, large, _threads()) == (0, 1, 0)
 
 
-async def test_a_failed_checkpoint_fails_no_commit(tmp_path: Path, monkeypatch) -> None:
+async def test_a_failed_checkpoint_does_not_fail_a_commit(tmp_path: Path, monkeypatch) -> None:
     """A commit in the WAL is durable; a full disk fails the write that needs it."""
     monkeypatch.setattr(checkpoint.WalCheckpointer, "_connect", lambda _: None)
     async with await SqliteStore.open(tmp_path / "s.db") as store:
@@ -69,7 +69,9 @@ async def test_a_failed_checkpoint_fails_no_commit(tmp_path: Path, monkeypatch) 
         assert len(await store.feed()) == 60
 
 
-async def test_a_thread_that_cannot_start_fails_no_commit(tmp_path: Path, monkeypatch) -> None:
+async def test_a_thread_that_cannot_start_does_not_fail_a_commit(
+    tmp_path: Path, monkeypatch
+) -> None:
     """The COMMIT that starts the thread is durable by then: it must not be reported as failed."""
 
     def refuse(_) -> None:

@@ -1,4 +1,4 @@
-"""Addresses, files that are not what they should be, and what is said about them."""
+"""Addresses, invalid files, and the errors for them."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ NOBODY = 65_534
 
 
 def test_three_slashes_are_relative_and_four_absolute():
-    """URLs of SQLite files mean the same elsewhere in Python."""
+    """Other Python libraries use the same convention."""
     assert parse_url("sqlite:///x.db").path == Path.cwd() / "x.db"
     assert parse_url("sqlite:////srv/x.db").path == Path("/srv/x.db")
     assert parse_url("sqlite:////srv/a%20b.db").path == Path("/srv/a b.db")
@@ -40,7 +40,7 @@ def test_a_bad_url_is_incorrect(url):
         parse_url(url)
 
 
-async def test_two_stores_in_memory_are_two():
+async def test_two_stores_in_memory_are_independent():
     """003-R192: experiments in memory do not see each other."""
     one = await SqliteStore.open("sqlite://:memory:")
     two = await SqliteStore.open("sqlite://:memory:")
@@ -50,8 +50,8 @@ async def test_two_stores_in_memory_are_two():
         assert await two.get("a") is None
 
 
-async def test_a_key_of_an_earlier_version_is_known(tmp_path: Path):
-    """Files name some transactions by the values they wrote, and not by bytes."""
+async def test_a_key_written_by_an_earlier_release_is_recognised(tmp_path: Path):
+    """Older files identify some transactions by values instead of bytes."""
     operations = [Put(_note())]
     async with await SqliteStore.open(tmp_path / "s.db") as store:
         first = await store.commit(operations, key="k")
@@ -65,8 +65,8 @@ async def test_a_key_of_an_earlier_version_is_known(tmp_path: Path):
     assert (again.repeated, again.sequence) == (True, first.sequence)
 
 
-async def test_a_folder_that_is_not_there_is_incorrect(tmp_path: Path):
-    """Nothing is made that nobody asked for."""
+async def test_a_missing_folder_is_incorrect(tmp_path: Path):
+    """No folder is created unasked."""
     with pytest.raises(Incorrect, match="folder does not exist"):
         await SqliteStore.open(tmp_path / "none" / "s.db")
     with pytest.raises(Incorrect, match="is a folder"):
@@ -74,21 +74,21 @@ async def test_a_folder_that_is_not_there_is_incorrect(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["s.db", "none/s.db"])
-async def test_who_only_reads_makes_no_file(tmp_path: Path, name):
-    """A mistyped path is told; it does not become an empty store."""
+async def test_opening_for_reading_creates_no_file(tmp_path: Path, name):
+    """A mistyped path is an error and must not become an empty store."""
     with pytest.raises(NotFound, match="no store yet"):
         await SqliteStore.open(tmp_path / name, create=False)
 
     assert _names(tmp_path) == set()
 
 
-def test_a_list_of_the_largest_document_has_places_enough():
-    """An item takes two bytes at least, so the bound on documents is one on lists too."""
+def test_the_longest_possible_list_has_enough_positions():
+    """An item takes at least two bytes, so the size limit of documents also limits lists."""
     assert DOCUMENT_BYTES_MAX // 2 <= 1 << LIST_BITS
 
 
 async def test_a_file_of_another_program_is_not_touched(tmp_path: Path):
-    """Pointing at a browser's history by mistake must not cost it."""
+    """A mistyped path must not damage another program's database."""
     path = tmp_path / "other.db"
     connection = apsw.Connection(str(path))
     connection.execute("CREATE TABLE theirs (x)")
@@ -102,7 +102,7 @@ async def test_a_file_of_another_program_is_not_touched(tmp_path: Path):
 
 
 async def test_a_file_of_a_newer_version_is_refused(tmp_path: Path):
-    """An old program would write what a new one does not expect."""
+    """An old program would write data that the newer one does not expect."""
     path = await _made(tmp_path)
     _execute(path, "PRAGMA user_version = 99")
 
@@ -122,7 +122,7 @@ async def test_a_document_of_a_newer_format_is_refused(tmp_path: Path):
 
 
 async def test_an_empty_file_becomes_a_store(tmp_path: Path):
-    """``touch`` or a crash at the very first moment leaves one."""
+    """``touch`` or a crash during creation leaves one."""
     path = tmp_path / "s.db"
     path.touch()
 
@@ -133,7 +133,7 @@ async def test_an_empty_file_becomes_a_store(tmp_path: Path):
 
 
 async def test_garbage_is_corrupt_and_says_what_to_do(tmp_path: Path):
-    """A person in trouble needs the next step."""
+    """The user needs to know the next step."""
     path = tmp_path / "s.db"
     path.write_bytes(random.Random(1).randbytes(50_000))
 
@@ -141,8 +141,8 @@ async def test_garbage_is_corrupt_and_says_what_to_do(tmp_path: Path):
         await SqliteStore.open(path)
 
 
-async def test_a_file_that_was_cut_off_is_corrupt(tmp_path: Path):
-    """A copy that ran out of disk is not half a store."""
+async def test_a_truncated_file_is_corrupt(tmp_path: Path):
+    """A copy that ran out of disk space is not a valid store."""
     path = await _made(tmp_path)
     os.truncate(path, path.stat().st_size // 2)
 
@@ -152,7 +152,7 @@ async def test_a_file_that_was_cut_off_is_corrupt(tmp_path: Path):
 
 
 async def test_flipped_bytes_never_give_a_wrong_answer(tmp_path: Path):
-    """Reading a damaged file gives what was stored, or ``Corrupt``; verify tells which."""
+    """Reading a damaged file returns what was stored or raises ``Corrupt``; verify says which."""
     path = await _made(tmp_path)
     whole = path.read_bytes()
     dice = random.Random(7)
@@ -165,8 +165,8 @@ async def test_flipped_bytes_never_give_a_wrong_answer(tmp_path: Path):
         assert await _outcome(path) in {"right", "corrupt"}
 
 
-async def test_a_full_disk_is_unavailable_and_leaves_nothing_half_written(tmp_path: Path):
-    """003-R010: what was there stays, and the next write that fits goes through."""
+async def test_a_full_disk_is_unavailable_and_leaves_no_partial_write(tmp_path: Path):
+    """003-R010: existing data stays, and the next write that fits succeeds."""
     async with await SqliteStore.open(tmp_path / "s.db") as store:
         await store.commit([Put(_note())])
         store._writer._connection.execute("PRAGMA max_page_count = 1")
@@ -181,7 +181,7 @@ async def test_a_full_disk_is_unavailable_and_leaves_nothing_half_written(tmp_pa
 
 
 async def test_a_file_locked_for_long_is_unavailable(tmp_path: Path, monkeypatch):
-    """The wait for other processes has an end, and the error says what it waited for."""
+    """The wait for other processes is bounded, and the error names its reason."""
     monkeypatch.setattr(connection, "BUSY_WAIT_MS", 20)
     async with await SqliteStore.open(tmp_path / "s.db") as store:
         other = apsw.Connection(str(tmp_path / "s.db"))
@@ -196,8 +196,10 @@ async def test_a_file_locked_for_long_is_unavailable(tmp_path: Path, monkeypatch
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops the rights of a child by its user id")
 @pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o444, 0o777), (0o444, 0o555)])
-async def test_a_read_only_file_is_read_and_not_written(tmp_path_factory, file_mode, folder_mode):
-    """An archive on a read-only share is still good for looking things up."""
+async def test_a_read_only_file_can_be_read_and_not_written(
+    tmp_path_factory, file_mode, folder_mode
+):
+    """An archive on a read-only share can still be queried."""
     folder = tmp_path_factory.mktemp("archive")
     path = await _made(folder)
     for parent in folder.parents[:3]:
@@ -205,11 +207,11 @@ async def test_a_read_only_file_is_read_and_not_written(tmp_path_factory, file_m
     path.chmod(file_mode)
     folder.chmod(folder_mode)
 
-    assert _as_nobody(path) == ["read", "Denied"]
+    assert _as_unprivileged_user(path) == ["read", "Denied"]
 
 
-def test_every_statement_has_a_name_and_a_sentence():
-    """SQL is read by people; migrations are never edited, so they are counted."""
+def test_every_statement_has_a_name_and_a_description():
+    """SQL is written for readers; migrations are never edited, so their number is checked."""
     assert len(migrations()) == 1
     assert all(statement for statement in statements().values())
 
@@ -223,7 +225,7 @@ def _note(object_id="a"):
 
 
 async def _made(folder: Path) -> Path:
-    """A store of 30 notes and a long list, closed."""
+    """Create and close a store of 30 notes and a long list."""
     path = folder / "s.db"
     async with await SqliteStore.open(path) as store:
         for number in range(30):
@@ -242,7 +244,7 @@ def _execute(path: Path, sql: str) -> object:
 
 
 async def _outcome(path: Path) -> str:
-    """What reading everything comes to."""
+    """Return the result of reading everything."""
     turns = [f"{n} {'x' * 2_000}" for n in range(11)]
     try:
         async with await SqliteStore.open(path) as store:
@@ -257,11 +259,11 @@ async def _outcome(path: Path) -> str:
     return "right" if right else "corrupt" if faults else "wrong"
 
 
-def _as_nobody(path: Path) -> list[str]:
-    """Read and write in a child that is no superuser; return what came of it."""
+def _as_unprivileged_user(path: Path) -> list[str]:
+    """Read and write in a child process without root privileges; return both results."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        # Later Pythons warn of threads that a child loses; it needs none of them.
+        # Newer Python versions warn about threads lost in a fork; the child needs none.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:  # pragma: no cover
@@ -280,12 +282,12 @@ def _as_nobody(path: Path) -> list[str]:
 def _tried(path: Path) -> list[str]:  # pragma: no cover
     async def try_both() -> list[str]:
         async with await SqliteStore.open(path) as store:
-            found = "read" if await store.get("n1") else "nothing"
+            read_result = "read" if await store.get("n1") else "nothing"
             try:
                 await store.commit([Put(_note())])
             except CtxmgrError as error:
-                return [found, type(error).__name__]
-            return [found, "written"]
+                return [read_result, type(error).__name__]
+            return [read_result, "written"]
 
     asyncio.set_event_loop(None)
     loop = asyncio.new_event_loop()
@@ -296,8 +298,8 @@ def _tried(path: Path) -> list[str]:  # pragma: no cover
 
 
 @pytest.mark.parametrize("size", [1, 100, 511])
-async def test_a_short_file_of_something_else_is_not_written_over(tmp_path: Path, size: int):
-    """SQLite takes it for an empty database: a mistyped path would cost somebody's notes."""
+async def test_a_short_foreign_file_is_not_overwritten(tmp_path: Path, size: int):
+    """SQLite takes it for an empty database, so a mistyped path could destroy it."""
     path = tmp_path / "notes.txt"
     path.write_bytes(b"n" * size)
 

@@ -1,4 +1,4 @@
-"""SQLite keeps the promises of every store: in a file, and in memory, where one handle is all."""
+"""SQLite passes the store contract, in a file and in memory (with a single handle)."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Nothing acknowledged is lost when processes that write one file are killed, again and again.
+"""No acknowledged write is lost when processes that write one file are repeatedly killed.
 
-``kill -9`` ends a process between any two instructions; the machine and its disk go on, which is
-what SQLite's full durability promises more than. The store runs with its defaults.
+``kill -9`` ends a process between any two instructions, while the machine and its disk keep
+running; SQLite's full durability guarantees even more. The store runs with its defaults.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ WORKERS: Final = 8
 EACH: Final = 1_000
 KILLS: Final = 20
 ACKS_BETWEEN_KILLS: Final = 400
-"""At most; the killer waits for a random number of them, so it strikes all over the run."""
+"""Maximum number of acknowledgements between kills; the actual number is random."""
 WORKER: Final = Path(__file__).with_name("crash_worker.py")
 
 
 class Workers:
-    """Eight processes, one of which is now and then killed and started again."""
+    """Eight processes, which are killed one at a time and restarted."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "store.db"
@@ -36,7 +36,7 @@ class Workers:
         self._count = 0
 
     async def run(self) -> None:
-        """Let all write all they have to."""
+        """Run all workers until each has written everything."""
         for log in self.logs:
             log.touch()
         async with asyncio.TaskGroup() as tasks:
@@ -45,7 +45,7 @@ class Workers:
             killer.cancel()
 
     async def _work(self, number: int) -> None:
-        """Start the worker until it ends by itself."""
+        """Restart the worker until it exits on its own."""
         while await self._live(number) != 0:
             pass
 
@@ -81,7 +81,7 @@ class Workers:
 
 
 async def test_no_acknowledged_write_is_lost_by_kill_9(tmp_path: Path) -> None:
-    """An agent's machine dies at any moment; what it was told is saved, is (003-R112, 003-A26)."""
+    """A machine may die at any moment; an acknowledged write is saved (003-R112, 003-A26)."""
     workers = Workers(tmp_path)
 
     await workers.run()
@@ -122,7 +122,7 @@ def _assert_acknowledged_are_there(fed: list[Transaction], logs: list[Path]) -> 
 async def _assert_halves_agree(store: SqliteStore, fed: list[Transaction]) -> None:
     ids = [f"w{worker}-{half}" for worker in range(WORKERS) for half in ("left", "right")]
     for transaction in random.Random(0).sample(fed, 50):
-        found = await store.get_many(ids, as_of=AsOf(sequence=transaction.sequence))
+        versions = await store.get_many(ids, as_of=AsOf(sequence=transaction.sequence))
         for worker in range(WORKERS):
-            halves = [found.get(f"w{worker}-{half}") for half in ("left", "right")]
+            halves = [versions.get(f"w{worker}-{half}") for half in ("left", "right")]
             assert len({half and half.document["n"] for half in halves}) == 1

@@ -1,4 +1,4 @@
-"""What a file declares, and finding by it."""
+"""Declared fields, and queries that use them."""
 
 from pathlib import Path
 
@@ -19,14 +19,14 @@ texts = st.text(st.characters(exclude_categories=["Cs"]))
 
 @given(texts, texts)
 def test_text_is_ordered_by_utf_16_code_units(one, other):
-    """Canonical JSON orders keys so, and every store orders alike."""
+    """Canonical JSON uses this order, and all stores must agree."""
     by_units = one.encode("utf-16-be") < other.encode("utf-16-be")
 
     assert (text_order(one) < text_order(other)) == by_units
 
 
-async def test_a_field_that_is_declared_later_finds_what_was_stored_before(tmp_path: Path):
-    """A layer may start to search for something years after it was written."""
+async def test_a_field_declared_later_finds_existing_documents(tmp_path: Path):
+    """A layer may start to query a field years after it was written."""
     async with await SqliteStore.open(tmp_path / "s.db", kinds=NOTE) as store:
         first = await store.commit([Put(_note("a", 1)), Put(_note("b", 2))])
         await store.commit([Put(_note("a", 3))])
@@ -41,8 +41,8 @@ async def test_a_field_that_is_declared_later_finds_what_was_stored_before(tmp_p
     assert verified.faults == ()
 
 
-async def test_opening_with_fewer_fields_keeps_what_the_file_declares(tmp_path: Path):
-    """One program's declarations are not undone by another that has none."""
+async def test_opening_with_fewer_fields_keeps_the_declared_ones(tmp_path: Path):
+    """One program must not remove the declarations of another."""
     async with await SqliteStore.open(tmp_path / "s.db", kinds=NOTE):
         pass
 
@@ -56,7 +56,7 @@ async def test_opening_with_fewer_fields_keeps_what_the_file_declares(tmp_path: 
 
 
 async def test_a_field_keeps_its_type(tmp_path: Path):
-    """An index of texts cannot answer for integers."""
+    """An index of text cannot be used for integers."""
     async with await SqliteStore.open(tmp_path / "s.db", kinds=NOTE):
         pass
 
@@ -66,8 +66,8 @@ async def test_a_field_keeps_its_type(tmp_path: Path):
         )
 
 
-async def test_a_declaration_that_stored_documents_break_is_refused_whole(tmp_path: Path):
-    """A field that finds only some documents would be a quiet lie."""
+async def test_a_declaration_that_stored_documents_violate_is_refused(tmp_path: Path):
+    """A field that finds only some documents would give wrong results silently."""
     async with await SqliteStore.open(tmp_path / "s.db") as store:
         await store.commit([Put({"xt/id": "a", "type": "note", "rank": "high"})])
 
@@ -79,8 +79,8 @@ async def test_a_declaration_that_stored_documents_break_is_refused_whole(tmp_pa
             await store.find(Query("note", {"rank": 1}))
 
 
-async def test_a_process_indexes_what_another_declared_meanwhile(tmp_path: Path):
-    """Declarations belong to the file, not to whoever opened it first."""
+async def test_a_process_indexes_fields_that_another_declared_meanwhile(tmp_path: Path):
+    """Declarations belong to the file, not to the process that opened it first."""
     early = await SqliteStore.open(tmp_path / "s.db")
     late = await SqliteStore.open(tmp_path / "s.db", kinds=RANKED)
     async with early, late:
@@ -92,8 +92,8 @@ async def test_a_process_indexes_what_another_declared_meanwhile(tmp_path: Path)
     assert [version.object_id for version in page.versions] == ["a"]
 
 
-async def test_a_version_from_the_future_is_found_when_its_time_comes():
-    """No write happens at that moment, so no index changes; the result must."""
+async def test_a_future_version_is_found_once_it_is_valid():
+    """No write happens at that moment, so the query must account for the time."""
     now = [1_000]
     async with await SqliteStore.open(
         "sqlite://:memory:", kinds=RANKED, clock=lambda: now[0]

@@ -1,4 +1,4 @@
-"""Large transactions are written table by table, and leave the very rows that small ones do."""
+"""Large transactions are written table by table, and leave the same rows as small ones."""
 
 import asyncio
 from pathlib import Path
@@ -44,7 +44,7 @@ _transactions = st.lists(st.lists(_writes, max_size=6, unique_by=written_id), ma
 
 
 def rows_after(transactions: list[list[Operation]], *, together: bool) -> dict[str, list[Any]]:
-    """Commit them in one way or the other, and read every table."""
+    """Commit them on the chosen path, and read every table."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "BATCHED_CHANGES_MIN", 0 if together else 1_000)
         patch.setattr(apply, "SCRIPT_ROWS_MAX", 0 if together else 1_000)
@@ -69,30 +69,30 @@ def _rows(connection: apsw.Connection, table: str) -> list[Any]:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_transactions)
-def test_both_ways_of_writing_leave_the_same_rows(transactions: list[list[Operation]]) -> None:
-    """Which way is taken depends on the number of changes alone, and nobody should see which."""
+def test_both_write_paths_leave_the_same_rows(transactions: list[list[Operation]]) -> None:
+    """The number of changes selects the path, which must not be visible."""
     one_by_one = rows_after(transactions, together=False)
 
     assert rows_after(transactions, together=True) == one_by_one
 
 
-async def test_a_text_that_a_list_mentions_first_is_an_object_later(tmp_path: Path) -> None:
-    """It has a number before its own write comes, though it had none when all were looked up."""
+async def test_an_id_first_seen_in_a_list_can_be_written_as_an_object(tmp_path: Path) -> None:
+    """It gets its number from the list, after numbers were looked up and before its own write."""
     refs = [f"later-{number}" for number in range(40)]
     first = Put({"xt/id": "first", "type": "note", "refs": refs, "content": "x" * 2_000})
     later = [Put({"xt/id": ref, "type": "note"}) for ref in refs]
 
     async with await SqliteStore.open(tmp_path / "store.db", kinds=KINDS) as store:
         await store.commit([first, *later])
-        found = await store.get_many(["first", *refs])
+        versions = await store.get_many(["first", *refs])
 
-    assert [version.document for version in found.values()] == [
+    assert [version.document for version in versions.values()] == [
         put.document for put in (first, *later)
     ]
 
 
-async def test_a_row_that_fails_takes_its_whole_transaction_with_it(tmp_path: Path) -> None:
-    """Rows before it in its statement stay written until the writer undoes all; it must."""
+async def test_a_failing_row_rolls_back_its_whole_transaction(tmp_path: Path) -> None:
+    """Earlier rows of the statement stay written until the writer rolls back."""
     file = tmp_path / "store.db"
     puts = [Put({"xt/id": f"id-{number}", "type": "note", "rank": 1}) for number in range(100)]
     async with await SqliteStore.open(file, kinds=KINDS) as store:
@@ -117,15 +117,15 @@ async def test_a_row_that_fails_takes_its_whole_transaction_with_it(tmp_path: Pa
 
 @pytest.mark.parametrize("count", [1, 8, 63, 64, 65, 137])
 async def test_any_number_of_rows_is_written(tmp_path: Path, count: int) -> None:
-    """They go in portions, and the last portion may be a single row."""
+    """Rows are written in batches, and the last batch may have a single row."""
     puts = [Put(_small(f"id-{number}")) for number in range(count)]
 
     async with await SqliteStore.open(tmp_path / "store.db", kinds=KINDS) as store:
         await store.commit(puts)
-        found = await store.get_many([put.document["xt/id"] for put in puts])
+        versions = await store.get_many([put.document["xt/id"] for put in puts])
         verified = await store.verify()
 
-    assert [version.document for version in found.values()] == [put.document for put in puts]
+    assert [version.document for version in versions.values()] == [put.document for put in puts]
     assert verified.faults == ()
 
 

@@ -1,4 +1,4 @@
-"""Long lists come back whole, whatever was done to them, by whom, and in which order."""
+"""Long lists are read back complete after any edits, by any writer, in any order."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from ctxmgr.core.store.documents import Document
 from ctxmgr.stores.sqlite.store import SqliteStore
 
 TEXTS = [f"file-object-{number:04d}" for number in range(100)]
-TURNS = [{"n": number, "said": "t" * 200} for number in range(30)]
+TURNS = [{"n": number, "text": "t" * 200} for number in range(30)]
 
 edits = st.lists(
     st.tuples(
@@ -33,7 +33,7 @@ edits = st.lists(
 @settings(max_examples=15, deadline=None)
 @given(edits)
 async def test_every_state_of_an_edited_list_is_kept(items, changes):
-    """003-R005: two processes edit one list, branch from old states and cut it; none is lost."""
+    """003-R005: two processes edit one list, branch from old states and truncate it."""
     async with _two_handles() as handles:
         states = [list(items)]
         await handles[0].commit([Put(_chat(states[0]))])
@@ -57,8 +57,8 @@ async def test_every_state_of_an_edited_list_is_kept(items, changes):
         (TURNS, [("replace", 25), ("replace", 20), ("branch", 1), ("replace", 16)]),
     ],
 )
-async def test_a_list_is_continued_before_the_place_where_it_left_another(items, steps):
-    """003-R005: two things are deactivated, the later one first; the prompt has all the others."""
+async def test_a_list_may_diverge_earlier_than_it_did_before(items, steps):
+    """003-R005: if two objects are deactivated, the later one first, all others stay."""
     async with await SqliteStore.open(":memory:") as store:
         states = [list(items)]
         await store.commit([Put(_chat(items))])
@@ -72,11 +72,11 @@ async def test_a_list_is_continued_before_the_place_where_it_left_another(items,
 
 
 async def test_the_versions_of_a_long_list_fill_one_page():
-    """003-R005: they are the same items over and over, so a page holds hundreds of them.
+    """003-R005: versions share items, so a page holds hundreds of them.
 
-    Each written out, they would be far beyond what a page may hold.
+    Written out separately, they would far exceed the size of a page.
     """
-    turns = [{"n": number, "said": f"{number}" * 800} for number in range(400)]
+    turns = [{"n": number, "text": f"{number}" * 800} for number in range(400)]
     async with await SqliteStore.open(":memory:") as store:
         for number in range(1, len(turns) + 1):
             await store.commit([Put(_chat(turns[:number]))])
@@ -104,7 +104,7 @@ def _chat(items: list[Any]) -> Document:
 
 
 def _edited(states: list[list[Any]], change: str, where: float, number: int) -> list[Any]:
-    """The list after one edit at that share of its length."""
+    """Return the list after one edit at this fraction of its length."""
     items = states[-1]
     at = int(where * len(items))
     new = [_like(items, len(states) * 10 + n) for n in range(number % 3 + 1)]
@@ -125,4 +125,4 @@ def _edited(states: list[list[Any]], change: str, where: float, number: int) -> 
 
 def _like(items: list[Any], number: int) -> Any:
     is_text = not items or isinstance(items[0], str)
-    return f"new-{number}" if is_text else {"n": -number, "said": "u" * 200}
+    return f"new-{number}" if is_text else {"n": -number, "text": "u" * 200}

@@ -6,8 +6,8 @@ import threading
 from ctxmgr.stores.sqlite.writer import LoopWaker
 
 
-async def test_a_wake_of_another_thread_calls_back_on_the_event_loop():
-    """Futures may be touched there only."""
+async def test_a_wake_from_another_thread_runs_the_callback_on_the_event_loop():
+    """Futures may only be used there."""
     woken = asyncio.Event()
     threads = []
     waker = LoopWaker(lambda: (threads.append(threading.get_ident()), woken.set()))

@@ -25,7 +25,7 @@ async def store(tmp_path: Path):
         yield opened
 
 
-async def test_a_backup_holds_what_was_there_when_it_began(store, tmp_path: Path):
+async def test_a_backup_has_the_state_from_when_it_started(store, tmp_path: Path):
     """003-R007: a copy taken while agents work can be opened by anyone."""
     seen: list[tuple[int, int]] = []
 
@@ -40,8 +40,8 @@ async def test_a_backup_holds_what_was_there_when_it_began(store, tmp_path: Path
     assert seen[-1][0] == seen[-1][1]
 
 
-async def test_a_backup_overwrites_nothing(store, tmp_path: Path):
-    """The one good copy must not be lost to a typing error."""
+async def test_a_backup_does_not_overwrite_a_file(store, tmp_path: Path):
+    """A typing error must not destroy the only good copy."""
     (tmp_path / "copy.db").write_text("precious", encoding="utf-8")
 
     with pytest.raises(Incorrect, match="file exists"):
@@ -52,10 +52,10 @@ async def test_a_backup_overwrites_nothing(store, tmp_path: Path):
     assert (tmp_path / "copy.db").read_text(encoding="utf-8") == "precious"
 
 
-async def test_a_backup_that_finds_no_room_names_the_disk_that_is_full(
+async def test_the_error_of_a_backup_names_the_disk_that_is_full(
     store, tmp_path: Path, monkeypatch
 ):
-    """Whoever reads it must not look for room beside the store, which has enough."""
+    """The user must not look for space on the store's disk, which has enough."""
 
     def full(source, partial: Path, progress) -> None:
         partial.write_text("half", encoding="utf-8")
@@ -69,8 +69,8 @@ async def test_a_backup_that_finds_no_room_names_the_disk_that_is_full(
     assert {path.name for path in _left(tmp_path)} <= {"s.db", "s.db-wal", "s.db-shm"}
 
 
-async def test_writing_goes_on_while_a_backup_runs(store, tmp_path: Path):
-    """003-R006: nobody waits for it."""
+async def test_writing_continues_while_a_backup_runs(store, tmp_path: Path):
+    """003-R006: no client waits for it."""
     copying = asyncio.create_task(store.backup(tmp_path / "copy.db"))
 
     for number in range(20):
@@ -82,7 +82,7 @@ async def test_writing_goes_on_while_a_backup_runs(store, tmp_path: Path):
 
 
 async def test_no_token_from_before_matches_in_a_restored_backup(store, tmp_path: Path):
-    """003-A21: what was lost with the old file must not pass for what was written since."""
+    """003-A21: a lost version must not be mistaken for a later one."""
     await store.backup(tmp_path / "copy.db")
     lost = await store.commit([Put(_note("a", 9))])
 
@@ -97,18 +97,18 @@ async def test_no_token_from_before_matches_in_a_restored_backup(store, tmp_path
     assert _names(tmp_path, "copy*") == {"copy.db"}
 
 
-async def test_verify_counts_what_it_looked_at(store):
-    """A clean report of nothing would be worth nothing."""
+async def test_verify_reports_how_much_it_checked(store):
+    """A clean report about nothing would be worthless."""
     seen: list[tuple[int, int]] = []
 
-    found = await store.verify(progress=lambda *done: seen.append(done))
+    report = await store.verify(progress=lambda *done: seen.append(done))
 
-    assert (found.transactions, found.versions, found.pieces, found.faults) == (2, 3, 1, ())
+    assert (report.transactions, report.versions, report.pieces, report.faults) == (2, 3, 1, ())
     assert seen[-1] == (3, 3)
 
 
 async def test_verify_recomputes_the_five_hashes(store):
-    """003-R045, 003-R058: content that was changed behind our back does not go unnoticed."""
+    """003-R045, 003-R058: content changed by other means is detected."""
     chat = to_document(Chat(session_id="s").append(Turn(user="hello", assistant=())))
     await store.commit([Put({**chat, "metadata_hash": "0" * 64})])
 
@@ -132,8 +132,8 @@ async def test_verify_recomputes_the_five_hashes(store):
         ("UPDATE tx SET instant = 5 WHERE seq = 2", "system time is before"),
     ],
 )
-async def test_verify_finds_what_is_damaged(store, damage, fault):
-    """Every part of the file has something that proves it."""
+async def test_verify_finds_damage_in_every_part(store, damage, fault):
+    """Every part of the file has a check."""
     store._writer._connection.execute(damage)
 
     faults = (await store.verify()).faults
@@ -142,7 +142,7 @@ async def test_verify_finds_what_is_damaged(store, damage, fault):
 
 
 async def test_verify_reports_a_file_whose_pages_are_broken(store, tmp_path: Path):
-    """What SQLite finds is listed, and the rest is looked at all the same."""
+    """SQLite's findings are listed, and the other checks still run."""
     await store.close()
     pages = bytearray((tmp_path / "s.db").read_bytes())
     at = pages.index(TEXT[:2_000].encode())
@@ -151,13 +151,13 @@ async def test_verify_reports_a_file_whose_pages_are_broken(store, tmp_path: Pat
     (tmp_path / "s.db").write_bytes(pages)
 
     async with await SqliteStore.open(tmp_path / "s.db") as damaged:
-        found = await damaged.verify()
+        report = await damaged.verify()
 
-    assert any(fault.startswith("the file: ") for fault in found.faults)
+    assert any(fault.startswith("the file: ") for fault in report.faults)
 
 
-async def test_vacuum_gives_space_back_and_keeps_everything(store):
-    """Sequences, tokens and history stay what they were."""
+async def test_vacuum_frees_space_and_keeps_all_data(store):
+    """Sequences, tokens and history are unchanged."""
     before = await store.feed()
     store._writer._connection.execute("CREATE TABLE filler (x)")
     store._writer._connection.execute("INSERT INTO filler VALUES (zeroblob(1000000))")

@@ -20,7 +20,7 @@ writes = st.lists(
 
 
 def test_a_put_lasts_until_the_next_version():
-    """003-R010: a correction of the past leaves what came later as it was."""
+    """003-R010: a correction of the past does not change later versions."""
     entries = [VersionStart(10, 1, 0), VersionStart(30, 2, 0)]
 
     new = entries_added(entries, wid=3, gone=False, start=20, end=None)
@@ -28,7 +28,7 @@ def test_a_put_lasts_until_the_next_version():
     assert new == [VersionStart(20, 3, 0)]
 
 
-def test_a_put_overwrites_what_merely_continues_the_version_it_replaces():
+def test_a_put_overwrites_the_continuation_of_the_version_it_replaces():
     """A bounded put splits a version in two; both halves are still one version."""
     entries = [VersionStart(10, 1, 0), VersionStart(20, 2, 0), VersionStart(30, 1, 0)]
 
@@ -39,8 +39,8 @@ def test_a_put_overwrites_what_merely_continues_the_version_it_replaces():
     assert after_the_middle == [VersionStart(25, 3, 0)]
 
 
-def test_the_second_half_is_overwritten_when_it_follows_directly():
-    """XTDB compares transaction and content of what follows, until something differs."""
+def test_the_second_half_is_overwritten_if_it_follows_directly():
+    """XTDB compares transaction and content of the following entries until one differs."""
     entries = [
         VersionStart(10, 1, 0),
         VersionStart(30, 1, 0),
@@ -54,7 +54,7 @@ def test_the_second_half_is_overwritten_when_it_follows_directly():
 
 
 def test_a_deletion_is_never_continued():
-    """In XTDB a deletion compares unequal to itself, so that what follows it stays."""
+    """In XTDB a deletion compares unequal to itself, so the entries after it stay."""
     entries = [VersionStart(10, 1, 1), VersionStart(30, 1, 1)]
 
     new = entries_added(entries, wid=3, gone=False, start=20, end=None)
@@ -62,8 +62,8 @@ def test_a_deletion_is_never_continued():
     assert new == [VersionStart(20, 3, 0)]
 
 
-def test_a_bounded_put_restores_what_was_visible_at_its_end():
-    """The restored entry keeps its own write, so that older reads see it as they did."""
+def test_a_bounded_put_restores_the_version_visible_at_its_end():
+    """The restored entry keeps its original write, so earlier reads are unchanged."""
     entries = [VersionStart(10, 1, 0), VersionStart(15, 2, 0)]
 
     new = entries_added(entries, wid=3, gone=False, start=12, end=20)
@@ -71,15 +71,15 @@ def test_a_bounded_put_restores_what_was_visible_at_its_end():
     assert new == [VersionStart(12, 3, 0), VersionStart(15, 3, 0), VersionStart(20, 2, 0)]
 
 
-def test_a_bounded_put_of_something_new_ends_in_nothing():
-    """Before it there was nothing to restore."""
+def test_after_a_bounded_put_of_a_new_object_nothing_is_visible():
+    """There was no earlier version to restore."""
     new = entries_added([], wid=3, gone=False, start=12, end=20)
 
     assert new == [VersionStart(12, 3, 0), VersionStart(20, 3, 1)]
 
 
 def test_a_write_belongs_to_its_transaction():
-    """Sequences order writes, and places order those of one transaction."""
+    """Sequences order transactions, and positions order the writes of one."""
     wid = wid_of(7, 3)
 
     assert sequence_of(wid) == 7
@@ -88,7 +88,7 @@ def test_a_write_belongs_to_its_transaction():
 
 @given(writes, instants, st.integers(min_value=1, max_value=6))
 def test_a_bounded_write_changes_nothing_outside_its_bounds(earlier, start, length):
-    """003-R011: whatever the history, a bounded write is seen inside its bounds and only there."""
+    """003-R011: a bounded write is visible only within its bounds, whatever the history."""
     before = _timeline(earlier)
     end = start + length
 
@@ -104,8 +104,8 @@ def test_a_bounded_write_changes_nothing_outside_its_bounds(earlier, start, leng
 
 
 @given(writes, instants)
-def test_an_open_write_is_seen_from_its_start_and_never_before(earlier, start):
-    """003-R011: it changes nothing before its start, and is what is visible there."""
+def test_an_unbounded_write_is_visible_from_its_start_only(earlier, start):
+    """003-R011: it changes nothing before its start."""
     before = _timeline(earlier)
 
     after = before + entries_added(before, wid=99, gone=False, start=start, end=None)

@@ -1,11 +1,11 @@
-"""A server that says what a test tells it to, byte for byte: failures on cue. Touches the network.
+"""A server that sends scripted replies, byte for byte, to inject failures. Touches the network.
 
     async with ScriptedServer() as server:
         server.answer("query", lost(), edn("()"))      # the second request is answered
         await XtdbStore.open(server.url)
 
-Replies to a path are used up in order, the last one again and again; ``status`` has one already.
-What the official server did is taken from the recordings beside the checkout, never copied.
+Replies to a path are used in order, and the last one repeatedly; ``status`` has a default.
+Replies of the official server are read from the recordings beside the checkout, never copied.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ class Request:
 class Reply:
     data: bytes = b""
     close: bool = False
-    """Close the connection after it."""
+    """Close the connection after the reply."""
     poisoned: bool = False
-    """Keep the connection, and drop the next request on it without a word."""
+    """Keep the connection open, and silently drop the next request on it."""
     hang: bool = False
-    """Say nothing more, and keep the connection."""
+    """Send nothing more, and keep the connection open."""
 
 
 Answer = Reply | Callable[[Request], Reply]
@@ -59,12 +59,12 @@ def edn(body: str) -> Reply:
 
 
 def lost() -> Reply:
-    """The request is taken, and the connection ends."""
+    """Read the request, then close the connection."""
     return Reply(close=True)
 
 
 def recorded(name: str, *, file: str = "official-1.24.3") -> Reply:
-    """What the official server answered, with its framing and what it did to the connection."""
+    """Return a recorded reply of the official server, with its framing and connection handling."""
     need("shared-data")
     response = _recordings(file)[name]["response"]
     if response["status"] is None:
@@ -91,7 +91,7 @@ def _recordings(file: str) -> dict[str, Any]:
 class ScriptedServer:
     requests: list[Request] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a request came; a test may clear it."""
+    """Set when a request arrives; a test may clear it."""
     _answers: dict[str, list[Answer]] = field(default_factory=dict)
     port: int = 0
     tls: ssl.SSLContext | None = None
@@ -118,7 +118,7 @@ class ScriptedServer:
         await self.stop()
 
     async def stop(self) -> None:
-        """Refuse connections from now on, and end those that are open."""
+        """Refuse new connections, and close those that are open."""
         await self._loopback.close()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -127,13 +127,13 @@ class ScriptedServer:
         self.arrived.set()
         answers = self._answers.get(request.path) or [reply(404, "", kind=None)]
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        said = answer(request) if callable(answer) else answer
-        writer.write(said.data)
+        sent = answer(request) if callable(answer) else answer
+        writer.write(sent.data)
         await writer.drain()
-        if said.hang or said.poisoned:
-            await (_read(reader) if said.poisoned else reader.read())
+        if sent.hang or sent.poisoned:
+            await (_read(reader) if sent.poisoned else reader.read())
             return False
-        return not said.close
+        return not sent.close
 
 
 async def _read(reader: asyncio.StreamReader) -> Request:

@@ -1,4 +1,4 @@
-"""The URL of an XTDB store: what it may say, and that what it hides stays hidden."""
+"""The URL of an XTDB store: its syntax, and that credentials stay hidden."""
 
 import base64
 
@@ -21,8 +21,8 @@ from ctxmgr.stores.xtdb.address import NODES_MAX, read_address
         ("xtdb+http://a,b/p", ["http://a:3000/p/_xtdb/", "http://b:3000/p/_xtdb/"]),
     ],
 )
-def test_an_address_names_every_node(url: str, nodes: list[str]) -> None:
-    """Several machines share one database under one URL (003-R006)."""
+def test_an_address_may_list_several_nodes(url: str, nodes: list[str]) -> None:
+    """Several machines can share one database under one URL (003-R006)."""
     assert list(read_address(url).nodes) == nodes
 
 
@@ -47,8 +47,8 @@ def test_an_address_names_every_node(url: str, nodes: list[str]) -> None:
         "xtdb+http://to ken@a",
     ],
 )
-def test_a_bad_address_is_refused_without_its_secret(url: str) -> None:
-    """A mistyped URL says what is wrong before anything is tried (003-R198)."""
+def test_the_error_for_an_invalid_address_hides_its_secret(url: str) -> None:
+    """A mistyped URL is reported before any connection is tried (003-R198)."""
     with pytest.raises(Incorrect) as refused:
         read_address(url)
 
@@ -56,7 +56,7 @@ def test_a_bad_address_is_refused_without_its_secret(url: str) -> None:
 
 
 def test_a_user_and_password_become_a_basic_header() -> None:
-    """Servers behind a proxy ask for a password (003-R198)."""
+    """Servers behind a proxy may require a password (003-R198)."""
     address = read_address("xtdb+https://ann:p%40ss%2Cword@db")
 
     assert address.authorization is not None
@@ -66,7 +66,7 @@ def test_a_user_and_password_become_a_basic_header() -> None:
 
 @pytest.mark.parametrize("given", ["url", "argument"])
 def test_a_token_becomes_a_bearer_header(given: str) -> None:
-    """The server's own check is by token (003-R198)."""
+    """The server itself checks a token (003-R198)."""
     if given == "url":
         address = read_address("xtdb+http://s3cret@db")
     else:
@@ -85,6 +85,6 @@ def test_credentials_are_never_shown() -> None:
 
 
 def test_two_sets_of_credentials_are_refused() -> None:
-    """Nobody should have to guess which one was used (003-R198)."""
+    """It would be unclear which one is used (003-R198)."""
     with pytest.raises(Incorrect, match="credentials"):
         read_address("xtdb+http://ann:s3cret@db", token="other")

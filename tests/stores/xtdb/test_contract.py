@@ -1,4 +1,4 @@
-"""XTDB keeps the promises of every store. One server in memory serves all tests."""
+"""XTDB passes the store contract. One server in memory serves all tests."""
 
 from collections.abc import AsyncIterator
 

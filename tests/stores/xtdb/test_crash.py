@@ -1,4 +1,4 @@
-"""XTDB killed in the middle of a run of transactions, and started again on what it left."""
+"""XTDB is killed between transactions and restarted on the same files."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.xtdb
 CRASHES = 2
 WRITERS = 4
 COMMITS_BETWEEN = 25
-"""Acknowledged before each crash, so that it falls among transactions in flight."""
+"""Acknowledgements before each crash, so that it interrupts transactions in flight."""
 
 
 @dataclass
 class Run:
-    """What the writers were told, by key."""
+    """The results that the writers received, by key."""
 
     acknowledged: dict[str, Commit] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
@@ -36,10 +36,10 @@ class Run:
             self.enough.set()
 
 
-async def test_a_killed_server_loses_nothing_it_acknowledged_and_doubles_nothing(
+async def test_a_killed_server_neither_loses_nor_repeats_a_transaction(
     tmp_path: Path,
 ) -> None:
-    """What was acknowledged is there once; the rest is reported, and its key tells (003-R198)."""
+    """What was acknowledged is stored once; other outcomes are found by key (003-R198)."""
     require_xtdb()
     server = XtdbServer()
     try:
@@ -53,21 +53,21 @@ async def test_a_killed_server_loses_nothing_it_acknowledged_and_doubles_nothing
         await asyncio.to_thread(server.close)
 
     assert len(before) == len({transaction.key for transaction in before})
-    found = {transaction.key: transaction for transaction in before}
-    assert run.acknowledged.keys() <= found.keys()
-    assert all(found[key].sequence == commit.sequence for key, commit in run.acknowledged.items())
-    assert not run.failed & found.keys()
-    assert found.keys() <= run.acknowledged.keys() | run.unknown
+    stored = {transaction.key: transaction for transaction in before}
+    assert run.acknowledged.keys() <= stored.keys()
+    assert all(stored[key].sequence == commit.sequence for key, commit in run.acknowledged.items())
+    assert not run.failed & stored.keys()
+    assert stored.keys() <= run.acknowledged.keys() | run.unknown
     assert all(is_whole(transaction) for transaction in after)
     for key, commit in retried.items():
-        assert commit.repeated == (key in found)
+        assert commit.repeated == (key in stored)
         assert [transaction.sequence for transaction in after if transaction.key == key] == [
             commit.sequence
         ]
 
 
 async def crash_while_writing(server: XtdbServer, store: XtdbStore) -> Run:
-    """Write with several tasks, kill the server under them and start it again; twice."""
+    """Write from several tasks while the server is killed and restarted, twice."""
     run = Run()
     run.alive.set()
     writers = [asyncio.create_task(write(store, run, number)) for number in range(WRITERS)]
@@ -90,12 +90,12 @@ async def crash_while_writing(server: XtdbServer, store: XtdbStore) -> Run:
 
 
 async def write(store: XtdbStore, run: Run, writer: int) -> None:
-    """Commit one transaction after the other, and note what became of each."""
+    """Commit one transaction after the other, and record each outcome."""
     number = 0
     while True:
         number += 1
         key = f"{writer}-{number}"
-        run.unknown.add(key)  # also if this task is cancelled on the way
+        run.unknown.add(key)  # also if this task is cancelled during the commit
         try:
             run.acknowledge(key, await store.commit(puts(key), key=key))
             run.unknown.discard(key)
@@ -118,8 +118,10 @@ def is_whole(transaction: Transaction) -> bool:
 
 
 async def fed(store: XtdbStore) -> list[Transaction]:
-    """Every transaction there is, page by page."""
-    found: list[Transaction] = []
-    while page := await store.feed(after=found[-1].sequence if found else None, limit=100):
-        found.extend(page)
-    return found
+    """Return every transaction, read page by page."""
+    transactions: list[Transaction] = []
+    while page := await store.feed(
+        after=transactions[-1].sequence if transactions else None, limit=100
+    ):
+        transactions.extend(page)
+    return transactions

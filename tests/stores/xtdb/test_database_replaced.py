@@ -1,4 +1,4 @@
-"""A store that outlives the database behind its address loses nothing and waits for nothing."""
+"""A store whose database is replaced loses nothing and never hangs."""
 
 import asyncio
 import shutil
@@ -29,20 +29,20 @@ def _note(items: list[str]) -> dict[str, Any]:
 
 
 async def _items(server: XtdbServer) -> list[str]:
-    """As a store reads them that remembers nothing."""
+    """Read the items through a store without cached state."""
     async with await XtdbStore.open(f"xtdb+{server.url}") as fresh:
         version = await fresh.get("long")
     assert version is not None
-    found: list[str] = version.document["items"]
-    return found
+    items: list[str] = version.document["items"]
+    return items
 
 
 @pytest.mark.xtdb
 @pytest.mark.parametrize("learnt", ["by writing", "by reading"])
-async def test_a_commit_to_an_emptied_database_brings_its_pieces_along(
+async def test_a_commit_to_an_emptied_database_includes_its_pieces(
     server: XtdbServer, learnt: str
 ) -> None:
-    """What is acknowledged is there, whatever became of the database before (003-R010)."""
+    """An acknowledged write is complete, even if the database was emptied before (003-R010)."""
     async with await XtdbStore.open(f"xtdb+{server.url}", timeout_s=20) as store:
         await store.commit([Put(_note(ITEMS))])
         async with await XtdbStore.open(f"xtdb+{server.url}", timeout_s=20) as reader:
@@ -59,8 +59,8 @@ async def test_a_commit_to_an_emptied_database_brings_its_pieces_along(
 
 
 @pytest.mark.xtdb
-async def test_a_commit_to_an_older_copy_brings_along_what_the_copy_lacks(tmp_path: Path) -> None:
-    """A copy has the same marks as its original up to a point, and no piece after it (003-R010)."""
+async def test_a_commit_to_an_older_copy_includes_the_missing_pieces(tmp_path: Path) -> None:
+    """A copy has the original's anchors up to a point, and no piece after it (003-R010)."""
     require_xtdb()
     with XtdbServer().start(config="rocksdb", data_dir=tmp_path / "db") as server:
         async with await XtdbStore.open(f"xtdb+{server.url}", timeout_s=20) as store:
@@ -80,8 +80,8 @@ async def test_a_commit_to_an_older_copy_brings_along_what_the_copy_lacks(tmp_pa
 
 
 @pytest.mark.xtdb
-async def test_a_read_does_not_wait_for_what_another_database_had(server: XtdbServer) -> None:
-    """It says what happened, and the next one is answered (003-R115)."""
+async def test_a_read_does_not_wait_for_a_sequence_of_the_old_database(server: XtdbServer) -> None:
+    """The error explains it, and the next read succeeds (003-R115)."""
     async with await XtdbStore.open(f"xtdb+{server.url}", timeout_s=2) as store:
         token = (await store.commit([Put(_note([]))])).token
         await asyncio.to_thread(server.restart)
@@ -94,7 +94,7 @@ async def test_a_read_does_not_wait_for_what_another_database_had(server: XtdbSe
 
 
 def test_a_transaction_relies_on_few_anchors() -> None:
-    """Pieces of many origins are rather sent again than proved one by one (003-R078)."""
+    """Sending pieces of many origins again is cheaper than verifying each (003-R078)."""
     known = KnownPieces()
     for number in range(ANCHORS_MAX + 1):
         known.learn([f"{number}a", f"{number}b"], anchor=str(number))
@@ -106,8 +106,8 @@ def test_a_transaction_relies_on_few_anchors() -> None:
     assert f"{ANCHORS_MAX}a" not in anchored
 
 
-def test_what_is_remembered_has_bounds() -> None:
-    """A store that runs for weeks does not grow (003-R078)."""
+def test_the_cache_of_known_pieces_is_bounded() -> None:
+    """The memory of a store that runs for weeks must not grow (003-R078)."""
     known = KnownPieces()
 
     known.learn(map(str, range(KNOWN_PIECES_MAX + 1)), anchor="a")

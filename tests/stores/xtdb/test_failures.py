@@ -1,4 +1,4 @@
-"""What the XTDB store says when a server, a connection or a reply fails: the truth, by class."""
+"""The errors that the XTDB store raises when a server, a connection or a reply fails."""
 
 import asyncio
 import logging
@@ -54,10 +54,10 @@ async def store(server: ScriptedServer) -> AsyncIterator[XtdbStore]:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_a_query_that_failed_is_never_an_empty_answer(
+async def test_a_failed_query_is_never_an_empty_result(
     server: ScriptedServer, store: XtdbStore, name: str
 ) -> None:
-    """The official server says 200 and stops; who believes it loses a session (003-R115)."""
+    """The official server replies 200 and stops; trusting that would lose a session (003-R115)."""
     server.answer("query", recorded(name))
 
     with pytest.raises(Unavailable, match="sent a truncated reply"):
@@ -67,10 +67,10 @@ async def test_a_query_that_failed_is_never_an_empty_answer(
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_a_reply_that_broke_off_is_asked_for_again(
+async def test_a_truncated_reply_is_requested_again(
     server: ScriptedServer, store: XtdbStore, name: str
 ) -> None:
-    """The connection it poisoned is not used for the second try (003-R115)."""
+    """The poisoned connection is not reused for the second attempt (003-R115)."""
     server.answer("query", recorded(name), edn(ROW))
 
     version = await store.get("a")
@@ -80,30 +80,28 @@ async def test_a_reply_that_broke_off_is_asked_for_again(
 
 
 @pytest.mark.parametrize("cut", [b"", b"(", b"([", ROW.encode()[:40], ROW.encode()[:-1]])
-async def test_a_body_cut_anywhere_is_noticed(
+async def test_a_truncated_body_is_detected(
     server: ScriptedServer, store: XtdbStore, cut: bytes
 ) -> None:
-    """Framing does not show it: only the missing bracket does (003-R115)."""
+    """HTTP framing does not reveal it, only the missing bracket does (003-R115)."""
     server.answer("query", reply(200, cut))
 
     with pytest.raises(Unavailable):
         await store.get("a")
 
 
-async def test_a_dropped_connection_is_no_failed_read(
+async def test_a_dropped_connection_does_not_fail_the_next_read(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """Whose query failed before ours must not matter to us (003-R115)."""
+    """An earlier failed query on the connection must not affect later ones (003-R115)."""
     server.answer("query", lost(), edn(ROW))
 
     assert await store.get("a") is not None
     assert len(server.asked("query")) == 2
 
 
-async def test_a_history_that_breaks_off_is_unavailable(
-    server: ScriptedServer, store: XtdbStore
-) -> None:
-    """Half a history would look like a whole one (003-R011)."""
+async def test_a_truncated_history_is_unavailable(server: ScriptedServer, store: XtdbStore) -> None:
+    """A partial history would look complete (003-R011)."""
     entry = '{:xtdb.api/tx-id 1, :xtdb.api/tx-time #inst "2026", :xtdb.api/valid-time #inst "2026"'
     server.answer("entity", edn(f"({entry}, :xtdb.api/content-hash nil, :xtdb.api/doc nil}} "))
 
@@ -111,10 +109,10 @@ async def test_a_history_that_breaks_off_is_unavailable(
         await store.history("a")
 
 
-async def test_a_feed_is_read_no_further_than_wanted(
+async def test_a_feed_is_read_no_further_than_requested(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """The log has no end; a page has (003-R010)."""
+    """The log is unbounded, but a page is not (003-R010)."""
     record = '{:xt/id "ctxmgr/tx/k", :ctxmgr/digest "d", :ctxmgr/call "c", :ctxmgr/deleted []}'
     entry = '{:xtdb.api/tx-id 1, :xtdb.api/tx-time #inst "2026-01-01T00:00:00.000-00:00", '
     entry += f":xtdb.api/tx-ops ([:xtdb.api/put {record}])}} "
@@ -127,10 +125,10 @@ async def test_a_feed_is_read_no_further_than_wanted(
     assert [transaction.key for transaction in fed] == ["k", "k"]
 
 
-async def test_a_lost_reply_is_answered_by_the_same_transaction_again(
+async def test_after_a_lost_reply_the_same_transaction_is_sent_again(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """Whichever of the two comes second finds the key and does nothing (003-R112)."""
+    """The second of the two finds the key and writes nothing (003-R112)."""
     server.answer("submit-tx", lost(), SUBMITTED)
 
     commit = await store.commit([Put(NOTE)], key="k")
@@ -142,10 +140,10 @@ async def test_a_lost_reply_is_answered_by_the_same_transaction_again(
 
 
 @pytest.mark.parametrize("whose", ["ours", "another's"])
-async def test_the_first_try_that_had_landed_is_found_by_its_key(
+async def test_a_first_attempt_that_succeeded_is_found_by_its_key(
     server: ScriptedServer, store: XtdbStore, whose: str
 ) -> None:
-    """The second try aborts, and the first one's commit is the answer (003-R112)."""
+    """The second attempt aborts, and the first commit is returned (003-R112)."""
 
     def record(_: Request) -> Reply:
         body = server.asked("submit-tx")[0].body.decode()
@@ -156,18 +154,18 @@ async def test_the_first_try_that_had_landed_is_found_by_its_key(
     server.answer("submit-tx", lost(), SUBMITTED)
     server.answer("tx-committed", edn("{:tx-committed? false}"))
     server.answer("entity", record)
-    found = '{:xtdb.api/tx-id 6, :xtdb.api/tx-time #inst "2025-01-01T00:00:00.000-00:00"}'
-    server.answer("entity-tx", edn(found))
+    transaction = '{:xtdb.api/tx-id 6, :xtdb.api/tx-time #inst "2025-01-01T00:00:00.000-00:00"}'
+    server.answer("entity-tx", edn(transaction))
 
     commit = await store.commit([Put(NOTE)], key="k")
 
     assert (commit.sequence, commit.repeated) == (6, whose != "ours")
 
 
-async def test_a_record_that_cannot_be_understood_leaves_the_outcome_unknown(
+async def test_an_invalid_key_record_leaves_the_outcome_unknown(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """It is there, so the key was used; by whom and for what is not known (003-R112)."""
+    """The key was used, but it is not known for what (003-R112)."""
     server.answer("tx-committed", edn("{:tx-committed? false}"))
     server.answer("entity", edn("[1]"))
 
@@ -175,10 +173,10 @@ async def test_a_record_that_cannot_be_understood_leaves_the_outcome_unknown(
         await store.commit([Put(NOTE)], key="k")
 
 
-async def test_replies_lost_again_and_again_leave_the_outcome_unknown(
+async def test_repeatedly_lost_replies_leave_the_outcome_unknown(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """Bounded, and with the key that asks again (003-R112)."""
+    """Attempts are bounded, and the error has the key for a later check (003-R112)."""
     server.answer("submit-tx", lost())
 
     with pytest.raises(OutcomeUnknown) as unknown:
@@ -188,7 +186,7 @@ async def test_replies_lost_again_and_again_leave_the_outcome_unknown(
     assert len(server.asked("submit-tx")) == 4
 
 
-async def test_a_server_that_fails_at_a_submission_may_have_taken_it(
+async def test_a_failing_server_may_have_accepted_the_submission(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
     """After a lost reply no refusal proves that nothing was written (003-R112)."""
@@ -212,10 +210,10 @@ async def test_a_server_that_fails_at_a_submission_may_have_taken_it(
         reply(202, ""),
     ],
 )
-async def test_a_submission_not_refused_in_so_many_words_may_have_been_taken(
+async def test_a_submission_not_explicitly_refused_may_have_been_accepted(
     server: ScriptedServer, store: XtdbStore, answer: Reply
 ) -> None:
-    """A failing server or a proxy does not know what became of it, so it is asked (003-R112)."""
+    """A failing server or proxy does not know the outcome, so it is checked (003-R112)."""
     server.answer("submit-tx", answer, SUBMITTED)
     assert (await store.commit([Put(NOTE)], key="k")).sequence == 7
 
@@ -236,7 +234,7 @@ async def test_a_submission_not_refused_in_so_many_words_may_have_been_taken(
         (reply(414, "", kind=None), Incorrect),
     ],
 )
-async def test_a_refused_submission_is_not_called_unknown(
+async def test_a_refused_submission_has_a_known_outcome(
     server: ScriptedServer, store: XtdbStore, answer: Reply, error: type[CtxmgrError]
 ) -> None:
     """Nothing was written, so the caller may change the request and send it again (003-R112)."""
@@ -264,7 +262,7 @@ async def test_a_refused_submission_is_not_called_unknown(
 async def test_a_commit_that_cannot_be_checked_is_unknown(
     server: ScriptedServer, store: XtdbStore, answer: Reply
 ) -> None:
-    """Taken is not committed: the check decides (003-R112)."""
+    """Accepted is not committed; only the check decides (003-R112)."""
     server.answer("tx-committed", answer)
 
     with pytest.raises(OutcomeUnknown):
@@ -277,17 +275,17 @@ async def test_a_commit_that_cannot_be_checked_is_unknown(
 async def test_the_official_servers_500_on_a_wait_leaves_the_outcome_unknown(
     server: ScriptedServer, store: XtdbStore, name: str
 ) -> None:
-    """A wait that runs out is answered 500, one time with words and one time without (003-R112)."""
+    """A wait that times out is answered with 500, with or without a message (003-R112)."""
     server.answer("tx-committed", recorded(name))
 
     with pytest.raises(OutcomeUnknown):
         await store.commit([Put(NOTE)])
 
 
-async def test_a_node_that_stopped_indexing_is_named_with_what_to_do(
+async def test_the_error_for_a_node_that_stopped_indexing_says_what_to_do(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """It still takes writes, and answers 200 to whoever asks for its health (003-R198)."""
+    """It still accepts writes and reports itself as healthy (003-R198)."""
     server.answer("tx-committed", WAITED_IN_VAIN)
     server.answer("status", edn("{:ingester-failed? true}"))
 
@@ -300,7 +298,7 @@ async def test_a_node_that_stopped_indexing_is_named_with_what_to_do(
 async def test_a_sequence_the_node_does_not_reach_is_unavailable(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """As the official server says it (003-A26)."""
+    """With the official server's reply (003-A26)."""
     server.answer("query", recorded("query-await-timeout"))
 
     with pytest.raises(Unavailable) as unavailable:
@@ -313,7 +311,7 @@ async def test_a_sequence_the_node_does_not_reach_is_unavailable(
 async def test_a_failed_match_is_a_conflict_without_asking_for_the_key(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """Nobody else knows a key that the store made up (003-A21)."""
+    """No other client can know a generated key (003-A21)."""
     server.answer("tx-committed", edn("{:tx-committed? false}"))
     server.answer("query", edn('(["a"])'))
 
@@ -324,8 +322,10 @@ async def test_a_failed_match_is_a_conflict_without_asking_for_the_key(
     assert server.asked("entity") == []
 
 
-async def test_a_server_that_is_gone_took_nothing(server: ScriptedServer, store: XtdbStore) -> None:
-    """Refused is certain, so it is not called unknown (003-R112)."""
+async def test_a_refused_connection_means_nothing_was_written(
+    server: ScriptedServer, store: XtdbStore
+) -> None:
+    """The outcome is certain, so it is not reported as unknown (003-R112)."""
     await server.stop()
 
     with pytest.raises(Unavailable, match="cannot be reached"):
@@ -336,10 +336,8 @@ async def test_a_server_that_is_gone_took_nothing(server: ScriptedServer, store:
 
 
 @pytest.mark.parametrize("path", ["query", "submit-tx"])
-async def test_a_server_that_never_answers_is_not_waited_for(
-    server: ScriptedServer, path: str
-) -> None:
-    """No wait without a bound (003-R115)."""
+async def test_a_server_that_never_replies_times_out(server: ScriptedServer, path: str) -> None:
+    """Every wait is bounded (003-R115)."""
     server.answer(path, Reply(hang=True))
 
     async with asyncio.timeout(20), await XtdbStore.open(server.url, timeout_s=0.2) as store:
@@ -348,7 +346,7 @@ async def test_a_server_that_never_answers_is_not_waited_for(
 
 
 async def test_another_node_takes_over(server: ScriptedServer) -> None:
-    """One of several machines may fail; work goes on, and stays there (003-R006)."""
+    """A machine may fail; the store switches to another and stays there (003-R006)."""
     async with ScriptedServer() as dying:
         both = f"{dying.url},127.0.0.1:{server.port}"
         async with await XtdbStore.open(both) as store:
@@ -360,10 +358,10 @@ async def test_another_node_takes_over(server: ScriptedServer) -> None:
             assert len(dying.requests) == 1
 
 
-async def test_a_proxy_that_says_not_now_is_asked_again(
+async def test_a_temporary_error_of_a_proxy_is_retried(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """502 and its like pass (003-R198)."""
+    """502 and similar errors are temporary (003-R198)."""
     server.answer("query", reply(502, "<html>", kind="text/html"), edn(ROW))
 
     assert await store.get("a") is not None
@@ -385,10 +383,10 @@ async def test_a_proxy_that_says_not_now_is_asked_again(
         (reply(500, '{:class "java.lang.OutOfMemoryError"}'), Unavailable, "OutOfMemoryError"),
     ],
 )
-async def test_a_reply_that_is_none_says_so_at_once(
+async def test_an_invalid_reply_is_reported_when_the_store_is_opened(
     server: ScriptedServer, answer: Reply, error: type[CtxmgrError], words: str
 ) -> None:
-    """A wrong address, password or server is found when the store is opened (003-R198)."""
+    """A wrong address, password or server is found early (003-R198)."""
     server.answer("status", answer)
 
     with pytest.raises(error, match=words) as raised:
@@ -398,7 +396,7 @@ async def test_a_reply_that_is_none_says_so_at_once(
     assert f"127.0.0.1:{server.port}" in str(raised.value)
 
 
-async def test_what_the_official_server_refuses_is_denied(
+async def test_a_refusal_of_the_official_server_is_denied(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
     """Nothing was written, and the caller learns why (003-R198)."""
@@ -412,20 +410,18 @@ async def test_what_the_official_server_refuses_is_denied(
 
 
 @pytest.mark.parametrize("body", ["([1])", "({})", "([{} nil nil])", '(["a" "b" nil])', "7"])
-async def test_rows_of_another_shape_are_corrupt(
+async def test_rows_of_an_unexpected_form_are_corrupt(
     server: ScriptedServer, store: XtdbStore, body: str
 ) -> None:
-    """A reply that cannot be understood is never half understood (003-R010)."""
+    """An invalid reply is never used in part (003-R010)."""
     server.answer("query", edn(body))
 
     with pytest.raises(Corrupt, match=f"127.0.0.1:{server.port}"):
         await store.get("a")
 
 
-async def test_a_piece_that_someone_evicted_is_missed(
-    server: ScriptedServer, store: XtdbStore
-) -> None:
-    """A list with a hole is never passed off as the list (003-R010)."""
+async def test_an_evicted_piece_is_detected(server: ScriptedServer, store: XtdbStore) -> None:
+    """A list with a gap is never returned (003-R010)."""
     spilled = ROW.replace(
         ":title", ':turns [1], :ctxmgr/cut true, :ctxmgr/older.turns ["ctxmgr/piece/x"], :title'
     )
@@ -435,10 +431,10 @@ async def test_a_piece_that_someone_evicted_is_missed(
         await store.get("a")
 
 
-async def test_messages_do_not_carry_the_content_that_servers_echo(
+async def test_messages_omit_content_that_servers_echo(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """An error reply repeats the request; logs are no place for a file's text (003-R198)."""
+    """An error reply repeats the request; file contents must not get into logs (003-R198)."""
     server.answer("submit-tx", reply(400, '{:error "%s"}' % ("private " * 100_000)))
 
     with pytest.raises(Incorrect) as refused:
@@ -447,23 +443,23 @@ async def test_messages_do_not_carry_the_content_that_servers_echo(
     assert len(str(refused.value)) < 600
 
 
-async def test_credentials_are_sent_and_never_told(
+async def test_credentials_are_sent_and_never_displayed(
     server: ScriptedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A password in a bug report is a password lost (003-R198)."""
+    """A password in a bug report is compromised (003-R198)."""
     caplog.set_level(logging.DEBUG, logger="ctxmgr")
     url = server.url.replace("://", "://ann:s3cret@")
     async with await XtdbStore.open(url) as store:
         server.answer("query", lost())
         with pytest.raises(Unavailable) as unavailable:
             await store.get("a")
-        status = await asyncio.wait_for(_shown(server, store), 20)
+        status = await asyncio.wait_for(_status(server, store), 20)
 
     assert server.requests[0].headers["authorization"].startswith("Basic ")
     assert "s3cret" not in f"{unavailable.value!r} {caplog.text} {status}"
 
 
-async def _shown(server: ScriptedServer, store: XtdbStore) -> str:
+async def _status(server: ScriptedServer, store: XtdbStore) -> str:
     server.answer("latest-completed-tx", reply(404, '{:error "none"}'))
     return repr(await store.status())
 
@@ -471,7 +467,7 @@ async def _shown(server: ScriptedServer, store: XtdbStore) -> str:
 async def test_a_cancelled_commit_leaves_no_task_behind(
     server: ScriptedServer, store: XtdbStore
 ) -> None:
-    """SIGINT ends a call, not half of it (003-R112)."""
+    """SIGINT must end the whole call (003-R112)."""
     server.answer("submit-tx", Reply(hang=True))
     before = asyncio.all_tasks()
     server.arrived.clear()
@@ -494,7 +490,7 @@ async def test_a_cancelled_commit_leaves_no_task_behind(
         ({"ca_file": "x", "verify": False}, "certificates are verified"),
     ],
 )
-async def test_a_wrong_ca_file_is_found_at_once(given: dict[str, object], words: str) -> None:
-    """Whom to trust is settled before anything is sent (003-R198)."""
+async def test_an_invalid_ca_file_is_reported_at_once(given: dict[str, object], words: str) -> None:
+    """Trust is established before anything is sent (003-R198)."""
     with pytest.raises(Incorrect, match=words):
         await XtdbStore.open("xtdb+https://127.0.0.1:1", **given)  # type: ignore[arg-type]

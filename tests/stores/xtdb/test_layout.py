@@ -1,4 +1,4 @@
-"""What lies in XTDB, asked with plain Datalog and another EDN library: not through our client.
+"""The data in XTDB, queried with plain Datalog and another EDN library instead of our client.
 
 The queries are those of docs/xtdb-layout.md, taken from the page.
 """
@@ -40,12 +40,12 @@ STUBS, MET, CALLED, PIECES = [block for block in BLOCKS if block.startswith("{:f
 
 EDN = {"Content-Type": "application/edn", "Accept": "application/edn"}
 TURNS = 700
-"""So many that pieces of the lists name pieces."""
+"""Enough that pieces of the lists refer to other pieces."""
 
 
 @dataclass(frozen=True)
 class Raw:
-    """A database as anyone sees it who can speak HTTP."""
+    """A database as any HTTP client sees it."""
 
     client: httpx.Client
 
@@ -63,11 +63,11 @@ class Raw:
     def entity(self, object_id: str) -> dict[str, Any]:
         asked = {"eid-edn": edn_format.dumps(object_id)}
         reply = self.client.get("entity", params=asked)
-        found: dict[str, Any] = plain(edn_format.loads(reply.text))
-        return found
+        entity: dict[str, Any] = plain(edn_format.loads(reply.text))
+        return entity
 
     def whole(self, object_id: str) -> Document:
-        """The document as the page says it is put together."""
+        """Assemble the document as the page describes."""
         entity = self.entity(object_id)
         document = {name: value for name, value in entity.items() if "ctxmgr/" not in name}
         for name, roots in entity.items():
@@ -79,8 +79,8 @@ class Raw:
         return document
 
     def joined(self, roots: list[str], name: str) -> list[Any]:
-        found = {piece["xt/id"]: piece for (piece,) in self.ask(PIECES, roots)}
-        return [item for root in roots for item in leaves(found[root], name)]
+        pieces = {piece["xt/id"]: piece for (piece,) in self.ask(PIECES, roots)}
+        return [item for root in roots for item in leaves(pieces[root], name)]
 
 
 def leaves(piece: dict[str, Any], name: str) -> list[Any]:
@@ -91,7 +91,7 @@ def leaves(piece: dict[str, Any], name: str) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """What edn_format read, as plain Python."""
+    """Convert values of edn_format to plain Python."""
     if isinstance(value, edn_format.ImmutableDict):
         return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, edn_format.ImmutableList | tuple | list):
@@ -161,35 +161,35 @@ async def written(xtdb_url: str) -> AsyncIterator[Written]:
 
 
 def test_stubs_are_found(written: Written) -> None:
-    """Anyone can ask which files were met and never read (003-R028, 003-R051, 003-R177)."""
-    found = written.raw.column(STUBS)
+    """Plain queries find files discovered but never read (003-R028, 003-R051, 003-R177)."""
+    stubs = written.raw.column(STUBS)
 
     ours = {file.object_id for file in written.files}
-    assert found & ours == {written.files[2].object_id}
+    assert stubs & ours == {written.files[2].object_id}
 
 
-def test_the_tool_calls_of_a_chat_are_found_however_many(written: Written) -> None:
-    """The page's rules reach what lies in pieces (003-R082)."""
-    found = written.raw.column(CALLED, written.chat.object_id, rules=True)
+def test_all_tool_calls_of_a_chat_are_found(written: Written) -> None:
+    """The page's rules also cover values stored in pieces (003-R082)."""
+    calls = written.raw.column(CALLED, written.chat.object_id, rules=True)
 
-    assert found == {call.object_id for call in written.calls}
+    assert calls == {call.object_id for call in written.calls}
     assert "ctxmgr/older.toolcall_refs" in written.raw.entity(written.chat.object_id)
 
 
 @pytest.mark.parametrize("position", [0, 1, TURNS], ids=["oldest", "second", "newer"])
-def test_the_sessions_that_met_an_object_are_found(written: Written, position: int) -> None:
-    """Who has seen this file? (003-R089, 003-R006)"""
+def test_the_sessions_that_have_an_object_are_found(written: Written, position: int) -> None:
+    """Users ask which sessions have seen a file (003-R089, 003-R006)"""
     object_id = written.session.session_index[position]
 
-    found = written.raw.column(MET, object_id, rules=True)
+    sessions = written.raw.column(MET, object_id, rules=True)
 
-    assert found == {written.session.object_id}
+    assert sessions == {written.session.object_id}
     kept = written.raw.entity(written.session.object_id)["session_index"]
     assert (object_id in kept) == (position == TURNS)
 
 
-def test_every_field_is_a_top_level_attribute_under_its_own_name(written: Written) -> None:
-    """The requirements' own words are the query's words (003-R028, 003-R068, 003-R075)."""
+def test_every_field_is_a_top_level_attribute_of_the_same_name(written: Written) -> None:
+    """Queries use the names of the requirements (003-R028, 003-R068, 003-R075)."""
     file, call = written.files[0], written.calls[0]
     source = written.raw.entity(file.object_id)["source"]
 
@@ -202,7 +202,7 @@ def test_every_field_is_a_top_level_attribute_under_its_own_name(written: Writte
 
 
 def test_only_objects_have_a_type(written: Written) -> None:
-    """Pieces, guards and records are in nobody's way (003-R017)."""
+    """Pieces, guards and records do not appear in queries by type (003-R017)."""
     types = written.raw.column(
         "{:find [?type] :in [[?e ...]] :where [[?e :type ?type]]}",
         ["ctxmgr/guard/" + version.object_id for version in written.objects],
@@ -218,7 +218,7 @@ def test_only_objects_have_a_type(written: Written) -> None:
 
 
 def test_all_five_hashes_are_recomputed_from_what_is_stored(written: Written) -> None:
-    """Integrity is anyone's to check, in any language (003-R045, 003-R056, 003-R057)."""
+    """Integrity can be checked in any language (003-R045, 003-R056, 003-R057)."""
     for version in written.objects:
         document = written.raw.whole(version.object_id)
         content = document["content"]

@@ -1,4 +1,4 @@
-"""Pages of large documents are short, and together they are everything."""
+"""Pages of large documents are short, and together they are complete."""
 
 import asyncio
 import uuid
@@ -35,10 +35,10 @@ async def _grown(store: XtdbStore) -> tuple[list[Document], int]:
 
 
 @pytest.mark.xtdb
-async def test_pages_of_long_histories_end_early_and_go_on(
+async def test_pages_of_long_histories_end_early_and_continue(
     store: XtdbStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thousand versions of a long chat do not lie in memory at once (003-R011)."""
+    """A thousand versions of a long chat are never in memory at once (003-R011)."""
     monkeypatch.setattr(reads, "PAGE_BYTES_MAX", 120_000)
     chats, _ = await _grown(store)
 
@@ -51,10 +51,10 @@ async def test_pages_of_long_histories_end_early_and_go_on(
 
 
 @pytest.mark.xtdb
-async def test_pages_of_a_feed_of_long_documents_end_early_and_go_on(
+async def test_pages_of_a_feed_of_long_documents_end_early_and_continue(
     store: XtdbStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A listener that was away catches up in bounded steps, and misses nothing (003-R010)."""
+    """A listener that was offline catches up in bounded steps and misses nothing (003-R010)."""
     monkeypatch.setattr(reads, "PAGE_BYTES_MAX", 120_000)
     chats, first = await _grown(store)
 
@@ -74,10 +74,10 @@ def _logged(number: int) -> bytes:
     return f"{entry}:xtdb.api/tx-ops ([:xtdb.api/put {record}])}} ".encode()
 
 
-async def test_a_log_is_read_no_further_than_a_page_has_bytes(
+async def test_a_log_is_read_no_further_than_the_size_of_a_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is not wanted yet is not waited for (003-R010)."""
+    """Reading ahead would delay the page (003-R010)."""
     monkeypatch.setattr(transport, "PAGE_BYTES_MAX", 100)
     async with ScriptedServer() as server, await XtdbStore.open(server.url, timeout_s=30) as store:
         server.answer("tx-log", Reply(HEAD + _logged(1), hang=True))
@@ -88,8 +88,8 @@ async def test_a_log_is_read_no_further_than_a_page_has_bytes(
     assert [transaction.key for transaction in fed] == ["1"]
 
 
-async def test_a_list_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is it read for ever when nothing in it is ours (003-R115)."""
+async def test_an_endless_list_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if none of its entries are relevant, reading is bounded (003-R115)."""
     monkeypatch.setattr(transport, "REPLY_BYTES_MAX", 100)
     theirs = b'{:xtdb.api/tx-id 1, :xtdb.api/tx-time #inst "2026", :xtdb.api/tx-ops ()} '
     async with ScriptedServer() as server, await XtdbStore.open(server.url, timeout_s=30) as store:
@@ -100,8 +100,8 @@ async def test_a_list_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatc
                 await store.feed()
 
 
-async def test_a_start_that_cannot_be_asked_for_fails_the_read_as_itself() -> None:
-    """Of many requests at once the first failure is the answer, and none goes on (003-R115)."""
+async def test_a_failed_request_for_a_start_fails_the_read() -> None:
+    """The first failure is raised, and the other requests are cancelled (003-R115)."""
     rows = "".join(
         f'[{{:xt/id "{name}", :type "x", :ctxmgr/tx "k", :ctxmgr/format 1}} '
         '#inst "2026-01-01T00:00:00.000-00:00" {:xt/id "ctxmgr/bounded"}] '

@@ -1,4 +1,4 @@
-"""Long lists and texts as shared pieces: nothing lost, nothing sent twice, few names for much."""
+"""Long lists and texts as shared pieces: complete, sent once, with few references."""
 
 from typing import Any
 
@@ -38,23 +38,23 @@ def _read_back(entity: Entity) -> dict[str, Any]:
 
 
 @given(st.lists(items, max_size=30), st.integers(1, 60))
-def test_a_list_of_any_length_comes_back_as_it_was(values: list[Any], times: int) -> None:
-    """However a list is cut, it is the list that was put (003-R028, 003-A17)."""
+def test_a_list_of_any_length_is_read_back_unchanged(values: list[Any], times: int) -> None:
+    """The division into pieces must not be visible (003-R028, 003-A17)."""
     document = {"xt/id": "a", "type": "note", "values": values * times}
 
     assert _read_back(entity_of(document, token="t")) == document
 
 
 @given(st.text(), st.integers(0, 400_000))
-def test_a_text_of_any_length_comes_back_as_it_was(text: str, padding: int) -> None:
-    """A large file is one string to whoever reads it (003-R031)."""
+def test_a_text_of_any_length_is_read_back_unchanged(text: str, padding: int) -> None:
+    """Readers get a large file as one string (003-R031)."""
     content = text + "ä" * padding + text
 
     assert _read_back(_laid_out(content=content))["content"] == content
 
 
 @given(st.integers(1, 3_000), st.integers(1, 200))
-def test_a_list_that_grows_keeps_its_pieces(length: int, more: int) -> None:
+def test_a_growing_list_keeps_its_pieces(length: int, more: int) -> None:
     """A chat of a thousand turns sends each turn once as a piece, not at every turn (003-R078)."""
     shorter = set(cut_list([f"{HASH}{number}" for number in range(length)]).pieces)
 
@@ -63,8 +63,8 @@ def test_a_list_that_grows_keeps_its_pieces(length: int, more: int) -> None:
     assert shorter <= longer
 
 
-def test_the_order_of_keys_does_not_make_another_piece() -> None:
-    """What was read back and put again is known to be stored already (003-R059)."""
+def test_the_order_of_keys_does_not_change_a_piece() -> None:
+    """A document that is read and put again reuses the stored pieces (003-R059)."""
     turns = [{"user": "x" * 500, "assistant": [{"b": 1, "a": 2}]} for _ in range(100)]
     turned = [{"assistant": [{"a": 2, "b": 1}], "user": "x" * 500} for _ in range(100)]
 
@@ -72,7 +72,7 @@ def test_the_order_of_keys_does_not_make_another_piece() -> None:
 
 
 def test_short_lists_and_texts_stay_where_plain_queries_find_them() -> None:
-    """Most documents are whole for anyone with a query (003-R028)."""
+    """Plain queries see most documents complete (003-R028)."""
     fits = LIST_INLINE_BYTES_MAX // (len(HASH) + 3)
 
     entity = _laid_out(ids=[HASH] * fits, content="x" * TEXT_INLINE_BYTES_MAX)
@@ -89,23 +89,23 @@ def test_the_newest_items_are_always_in_the_document() -> None:
     assert kept[-1] == f"{HASH}4999"
 
 
-def test_a_hundred_thousand_ids_are_named_by_a_few_pieces() -> None:
-    """References must not grow with the list, or every commit would (003-R089)."""
+def test_a_hundred_thousand_ids_need_few_references() -> None:
+    """If references grew with the list, so would every commit (003-R089)."""
     cut = cut_list([f"{HASH}{number}" for number in range(100_000)])
 
     assert len(cut.roots) <= 3 * FAN_OUT
     assert len(cut.inline) < LIST_INLINE_BYTES_MAX
 
 
-def test_a_text_beyond_the_bound_is_not_half_in_the_document() -> None:
-    """Part of a text must never be taken for all of it (003-R031)."""
+def test_a_long_text_is_not_partly_in_the_document() -> None:
+    """Part of a text must never be mistaken for all of it (003-R031)."""
     entity = loads(_laid_out(content="x" * (TEXT_INLINE_BYTES_MAX + 1)).text)
 
     assert "content" not in stored_from(entity).fields
 
 
 def test_a_missing_piece_is_corrupt() -> None:
-    """A list with a hole would be another list (003-R010)."""
+    """A list with a gap would be a different list (003-R010)."""
     entity = _laid_out(ids=[f"{HASH}{number}" for number in range(1_000)])
     entity.pieces.popitem()
 

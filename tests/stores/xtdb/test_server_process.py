@@ -1,4 +1,4 @@
-"""What the commands that run a server say when it cannot be prepared."""
+"""Errors of the server commands when the server cannot be prepared."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from ctxmgr.stores.xtdb.server_process import XtdbProcess
 async def test_a_fetch_that_takes_too_long_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line that is down is no stack trace, and nothing is left running (003-R198)."""
+    """A network failure gives no stack trace and leaves nothing running (003-R198)."""
     (tmp_path / "start").write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
     monkeypatch.setattr(server_process, "shipped", lambda _: tmp_path)
     monkeypatch.setattr(server_process, "FETCH_WAIT_S", 0.1)

@@ -1,4 +1,4 @@
-"""What only the XTDB store has: pieces, other programs in the same database, several requests."""
+"""Specific to the XTDB store: pieces, other programs in the same database, several requests."""
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -90,10 +90,10 @@ def _pieces(body: bytes) -> int:
     return body.count(b'put {:xt/id "' + PIECE_PREFIX.encode())
 
 
-async def test_long_values_come_back_by_every_way_of_reading(
+async def test_long_values_are_read_back_by_every_method(
     store: XtdbStore, mark: str, kind: Kind
 ) -> None:
-    """Nobody who reads a chat needs to know how it is stored (003-R028, 003-R079)."""
+    """Readers of a chat need not know how it is stored (003-R028, 003-R079)."""
     short, long = _chat(mark, kind, turns=3), _chat(mark, kind, turns=400)
     long["content"] = "Grüße 🌍 " * 60_000
     first = await store.commit([Put(short)])
@@ -101,22 +101,22 @@ async def test_long_values_come_back_by_every_way_of_reading(
 
     newest = await store.get(long["xt/id"])
     oldest = await store.get(long["xt/id"], as_of=AsOf(sequence=first.sequence))
-    found = await store.find(Query(kind.name, {"turn_count": 400}))
+    page = await store.find(Query(kind.name, {"turn_count": 400}))
     entries = (await store.history(long["xt/id"], corrections=True)).entries
     fed = await store.feed(after=second.sequence - 1)
 
     assert newest is not None
-    assert newest.document == found.versions[0].document == long
+    assert newest.document == page.versions[0].document == long
     assert oldest is not None
     assert oldest.document == short
     assert [entry.document for entry in entries] == [short, long]
     assert fed[0].writes[0].document == long
 
 
-async def test_the_feed_tells_a_list_whose_pieces_came_before(
+async def test_the_feed_includes_pieces_of_earlier_transactions(
     store: XtdbStore, another: XtdbStore, mark: str, kind: Kind
 ) -> None:
-    """A piece sent now may name pieces sent long ago (003-R010, 003-R078)."""
+    """A new piece may refer to pieces sent long ago (003-R010, 003-R078)."""
     chats = [_chat(mark, kind, turns=turns) for turns in range(120, 400, 20)]
     commits = [await store.commit([Put(chat)]) for chat in chats]
 
@@ -126,7 +126,7 @@ async def test_the_feed_tells_a_list_whose_pieces_came_before(
 
 
 async def test_a_long_list_can_be_backdated(store: XtdbStore, mark: str, kind: Kind) -> None:
-    """Pieces are there at every valid time at which a document is (003-A34)."""
+    """Pieces are valid whenever their document is (003-A34)."""
     chat = _chat(mark, kind, turns=100)
 
     await store.commit([Put(chat, 1_000)])
@@ -136,7 +136,7 @@ async def test_a_long_list_can_be_backdated(store: XtdbStore, mark: str, kind: K
     assert version.document == chat
 
 
-async def test_five_thousand_ids_come_back_in_order(
+async def test_five_thousand_ids_are_read_back_in_order(
     store: XtdbStore, mark: str, kind: Kind
 ) -> None:
     """A session index only grows (003-R089, 003-A17)."""
@@ -149,10 +149,10 @@ async def test_five_thousand_ids_come_back_in_order(
     assert version.document["session_index"] == ids
 
 
-async def test_a_turn_more_sends_no_piece_twice(
+async def test_adding_a_turn_sends_no_piece_twice(
     store: XtdbStore, mark: str, kind: Kind, sent: list[bytes]
 ) -> None:
-    """A chat of a thousand turns costs what its text costs, not its square (003-R078)."""
+    """The cost of a chat must be linear in its length, not quadratic (003-R078)."""
     for turns in range(200, 210):
         await store.commit([Put(_chat(mark, kind, turns=turns))])
 
@@ -161,14 +161,14 @@ async def test_a_turn_more_sends_no_piece_twice(
     assert max(map(len, sent[1:])) < 60_000
 
 
-async def test_whoever_read_a_chat_adds_a_turn_as_cheaply(
+async def test_a_client_that_only_read_a_chat_adds_a_turn_as_cheaply(
     store: XtdbStore,
     another: XtdbStore,
     mark: str,
     kind: Kind,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A session resumed elsewhere goes on; it does not start by sending itself (003-R007)."""
+    """A session resumed elsewhere must not send its content again (003-R007)."""
     await store.commit([Put(_chat(mark, kind, turns=200))])
     sent = _watched(another, monkeypatch)
 
@@ -180,7 +180,7 @@ async def test_whoever_read_a_chat_adds_a_turn_as_cheaply(
     assert _pieces(sent[0]) <= 1
 
 
-async def test_whoever_read_two_long_documents_of_one_commit_sends_neither(
+async def test_a_client_that_read_two_long_documents_sends_neither_again(
     store: XtdbStore,
     another: XtdbStore,
     mark: str,
@@ -201,10 +201,10 @@ async def test_whoever_read_two_long_documents_of_one_commit_sends_neither(
     assert _pieces(sent[0]) == 0
 
 
-async def test_a_guard_never_moves_content(
+async def test_a_match_never_transfers_content(
     store: XtdbStore, mark: str, kind: Kind, sent: list[bytes]
 ) -> None:
-    """To compare and set a large document costs what it costs to set it (003-A21)."""
+    """A guarded write of a large document costs no more than a plain one (003-A21)."""
     first = await store.commit([Put(_chat(mark, kind, turns=200))])
 
     await store.commit([Match(f"chat:{mark}", first.token), Put({"xt/id": mark, "type": "x"})])
@@ -212,7 +212,7 @@ async def test_a_guard_never_moves_content(
     assert len(sent[1]) < 1_500
 
 
-async def test_what_another_program_wrote_is_read_and_has_no_token(
+async def test_a_document_of_another_program_is_read_and_has_no_token(
     store: XtdbStore, mark: str, raw: httpx.Client
 ) -> None:
     """The database may be shared; values that JSON lacks become text (003-R006)."""
@@ -229,10 +229,10 @@ async def test_what_another_program_wrote_is_read_and_has_no_token(
         await store.commit([Match(mark, None), Put({"xt/id": mark, "type": "ours"})])
 
 
-async def test_the_feed_passes_over_what_other_programs_wrote(
+async def test_the_feed_skips_transactions_of_other_programs(
     store: XtdbStore, mark: str, kind: Kind, raw: httpx.Client
 ) -> None:
-    """Listeners hear what ctxmgr did, complete and in order (003-R010)."""
+    """Listeners receive the transactions of ctxmgr, complete and in order (003-R010)."""
     first = await store.commit([Put({"xt/id": mark, "type": kind.name})])
     _submit(raw, f'[:xtdb.api/put {{:xt/id "{mark}-theirs" :type "x"}}]')
     last = await store.commit([Put({"xt/id": mark, "type": kind.name})])
@@ -253,21 +253,21 @@ async def test_a_version_of_a_newer_ctxmgr_is_refused(
         await store.get(mark, as_of=AsOf(sequence=sequence))
 
 
-async def test_a_batch_of_several_queries_is_one_answer(
+async def test_a_batch_of_several_queries_is_one_result(
     store: XtdbStore, mark: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many ids, all are as of one point (003-R115)."""
+    """All ids are read as of one point (003-R115)."""
     monkeypatch.setattr(reads, "IDS_PER_QUERY", 2)
     ids = [f"{mark}{number}" for number in range(7)]
     await store.commit([Put({"xt/id": id_, "type": kind.name}) for id_ in ids])
 
-    found = await store.get_many(reversed(ids))
+    versions = await store.get_many(reversed(ids))
 
-    assert list(found) == ids[::-1]
+    assert list(versions) == ids[::-1]
 
 
 async def test_the_status_names_engine_and_node(store: XtdbStore, xtdb_url: str) -> None:
-    """What a person wants to know at a glance (003-R198)."""
+    """The first things that a user wants to know (003-R198)."""
     status = await store.status()
 
     assert status.url == xtdb_url

@@ -1,4 +1,4 @@
-"""Whom the XTDB store trusts: certificates it was told to, and nobody's word for it."""
+"""The XTDB store trusts only certificates of configured authorities."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -32,8 +32,8 @@ def ca_file(authority: trustme.CA, tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_certificate_nobody_vouches_for_is_refused(server: ScriptedServer) -> None:
-    """A stranger in between would read every session (003-R198)."""
+async def test_a_certificate_of_an_unknown_authority_is_refused(server: ScriptedServer) -> None:
+    """A man in the middle could read every session (003-R198)."""
     with pytest.raises(Unavailable, match=r"(?i)certificate"):
         await XtdbStore.open(server.url, token="s3cret")
 
@@ -43,7 +43,7 @@ async def test_a_certificate_nobody_vouches_for_is_refused(server: ScriptedServe
 async def test_a_certificate_of_the_given_authority_is_accepted(
     server: ScriptedServer, ca_file: Path
 ) -> None:
-    """Companies have authorities of their own (003-R198)."""
+    """Companies have private authorities (003-R198)."""
     async with await XtdbStore.open(server.url, ca_file=ca_file):
         pass
 
@@ -53,7 +53,7 @@ async def test_a_certificate_of_the_given_authority_is_accepted(
 async def test_a_certificate_for_another_host_is_refused(
     authority: trustme.CA, ca_file: Path
 ) -> None:
-    """Who is vouched for as someone else is someone else (003-R198)."""
+    """A valid certificate for another host proves nothing (003-R198)."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("elsewhere.example").configure_cert(tls)
 
@@ -62,7 +62,7 @@ async def test_a_certificate_for_another_host_is_refused(
             await XtdbStore.open(server.url, ca_file=ca_file)
 
 
-async def test_whoever_asks_for_it_trusts_anybody(server: ScriptedServer) -> None:
-    """For a trial on one's own machine; it has to be said (003-R198)."""
+async def test_verification_can_be_disabled_explicitly(server: ScriptedServer) -> None:
+    """For local experiments only, so it is never the default (003-R198)."""
     async with await XtdbStore.open(server.url, verify=False):
         pass
