@@ -1,4 +1,4 @@
-"""The command line as a person meets it: folders of its own, no settings from this machine."""
+"""The command line as users see it: temporary folders, no settings from this machine."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.surfaces.worked_sessions import Worked, work_three_turns
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine on which ctxmgr was never used."""
+    """The home folder of a user who never used ctxmgr."""
     for name in ("DATA", "STATE", "CONFIG"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     for name in [variable for variable in os.environ if variable.startswith("CTXMGR_")]:
@@ -36,7 +36,7 @@ def ctxmgr(home: Path) -> Callable[..., Result]:
 
 @pytest.fixture(params=["sqlite", pytest.param("xtdb", marks=pytest.mark.xtdb)])
 def any_store_url(request: pytest.FixtureRequest, home: Path) -> str:
-    """A store of either technology: what a person sees must not depend on it."""
+    """A store of either technology: the output must not depend on it."""
     if request.param == "sqlite":
         return f"sqlite:///{home}/sessions.db"
     url: str = request.getfixturevalue("xtdb_url")
@@ -45,5 +45,5 @@ def any_store_url(request: pytest.FixtureRequest, home: Path) -> str:
 
 @pytest.fixture
 async def worked(any_store_url: str, home: Path) -> Worked:
-    """A session of three turns that was paused."""
+    """A paused session of three turns."""
     return await work_three_turns(any_store_url, home / "project")

@@ -1,4 +1,4 @@
-"""Sessions to look at, made as a harness makes them, and what commands print as values."""
+"""Sample sessions made as a harness makes them, and the JSON output of commands as values."""
 
 import json
 import uuid
@@ -15,21 +15,21 @@ from ctxmgr.core.objects.answers import text_part, toolcall_part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worked:
-    """A session that was worked on, and what is known of it."""
+    """A sample session and facts about it."""
 
     url: str
     sid: str
     project: Path
     notes: str
-    """The id of a file that was read twice, with another text each time."""
+    """The id of a file that was read twice, with different texts."""
     stub: str
-    """The id of a file that was only seen."""
+    """The id of a file that was only discovered."""
     sent: tuple[str, ...]
     """The prompts as the model received them."""
 
 
 async def work_three_turns(url: str, project: Path) -> Worked:
-    """Read a file, change it, see another, fail at something, say good-bye, and pause."""
+    """Read a file, change it, discover another, fail at something, finish, and pause."""
     sid = f"s-{uuid.uuid4().hex[:12]}"
     (project / "src").mkdir(parents=True)
     (project / "src" / "main.py").write_text("print('one')\n", encoding="utf-8")
@@ -50,8 +50,8 @@ async def work_three_turns(url: str, project: Path) -> Worked:
         await session.end_turn("It is 9090 now.")
         sent.append(await session.render("Thank you."))
         await session.end_turn("You are welcome.")
-        known = {notes.object_id, f"{sid}-1", f"{sid}-2"}
-        (stub,) = [item for item in session.sets.metadata_pool if item not in known]
+        others = {notes.object_id, f"{sid}-1", f"{sid}-2"}
+        (stub,) = [item for item in session.sets.metadata_pool if item not in others]
         await client.pause(sid)
     return Worked(
         url=url, sid=sid, project=project, notes=notes.object_id, stub=stub, sent=tuple(sent)
@@ -59,7 +59,7 @@ async def work_three_turns(url: str, project: Path) -> Worked:
 
 
 async def discover(worked: Worked, file: File) -> str:
-    """Meet a file as a client on another machine would have."""
+    """Discover a file as a client on another machine would."""
     async with ctxmgr.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
         await client.store.commit([Put(to_document(file))])
         session = await client.visit(worked.sid)
@@ -72,6 +72,6 @@ def mounts(project: Path) -> list[dict[str, Any]]:
 
 
 def json_of(result: Result) -> Any:
-    """Return what a command told a program."""
+    """Return the JSON output of a command."""
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)

@@ -1,4 +1,4 @@
-"""The HTTP API as a process of its own on a free port, and how tests ask it."""
+"""The HTTP API as a separate process on a free port, and requests to it."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 CTXMGR = (
-    *("env", "--default-signal=INT"),  # a shell's background job ignores it
+    *("env", "--default-signal=INT"),  # a shell's background job ignores SIGINT
     *(sys.executable, "-c", "from ctxmgr.surfaces.terminal.cli import main; main()"),
 )
 WAIT_SECONDS = 60
@@ -34,27 +34,27 @@ class Server:
         return httpx.post(self.url + path, json=body, headers=headers, timeout=WAIT_SECONDS)
 
     def end(self) -> int:
-        """Tell it to end; return its exit code."""
+        """Stop it and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(WAIT_SECONDS)
 
 
 @contextmanager
 def serving(store: str, *flags: str) -> Iterator[Server]:
-    """Start a server and wait until it says where it is."""
+    """Start a server and wait until it prints its address."""
     words = ("serve", "--port", "0", "--rate", RATE, "--store", store, *flags)
     with subprocess.Popen([*CTXMGR, *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            said = re.search(r" at (http://\S+)", process.stdout.readline())
-            assert said, "the server did not start"
-            yield Server(said[1], process)
+            address = re.search(r" at (http://\S+)", process.stdout.readline())
+            assert address, "the server did not start"
+            yield Server(address[1], process)
         finally:
             process.kill()
 
 
 def events_of(text: str) -> list[dict[str, Any]]:
-    """Read a stream of events: each with its id, its name and its data."""
+    """Parse a stream of events, each with id, name and data."""
     events = []
     for block in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if line[:1] != ":")

@@ -1,4 +1,4 @@
-"""Who the HTTP API lets in: hosts, origins, tokens, scopes, rates."""
+"""Access control of the HTTP API: hosts, origins, tokens, scopes, rates."""
 
 import base64
 import hashlib
@@ -47,7 +47,7 @@ async def local(home: Path) -> Worked:
 
 @pytest.fixture
 async def other(local: Worked) -> str:
-    """Another session of the same store, which has met a file of its own."""
+    """Another session of the same store, with a file that only it has."""
     (local.project / "secret.md").write_text("not for s1\n", encoding="utf-8")
     async with package.connect(local.url, mounts=mounts(local.project), tracking=False) as client:
         session = await client.start("other", system_prompt="Be quiet.")
@@ -57,7 +57,7 @@ async def other(local: Worked) -> str:
 
 @pytest.fixture
 def guarded(local: Worked, ctxmgr: Run) -> Iterator[Server]:
-    """A server that asks for tokens on loopback too."""
+    """A server that requires tokens on loopback too."""
     json_of(ctxmgr("token", "--json"))
     with serving(local.url, "--require-token") as running:
         yield running
@@ -67,13 +67,13 @@ def token_for(ctxmgr: Run, *flags: str) -> str:
     return str(json_of(ctxmgr("token", *flags, "--json"))["token"])
 
 
-def test_a_token_says_what_was_granted() -> None:
-    """Nothing is looked up: the token itself carries it, signed."""
+def test_a_token_contains_its_grant() -> None:
+    """Tokens are signed, so no lookup is needed."""
     assert KEYS.read(mint(SECRET, GRANT), now=99) == GRANT
 
 
-def test_a_token_that_is_altered_or_of_another_server_is_none() -> None:
-    """Whoever changes one letter of it has nothing."""
+def test_an_altered_or_foreign_token_is_invalid() -> None:
+    """Changing one character invalidates a token."""
     token = mint(SECRET, GRANT)
     altered = [token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :] for at in (9, -9)]
 
@@ -82,14 +82,14 @@ def test_a_token_that_is_altered_or_of_another_server_is_none() -> None:
             KEYS.read(wrong, now=0)
 
 
-def test_a_token_ends_when_it_was_to_end() -> None:
-    """A token that leaks is not good for ever."""
+def test_a_token_expires() -> None:
+    """A leaked token must not be valid forever."""
     with pytest.raises(Denied, match="expired"):
         KEYS.read(mint(SECRET, GRANT), now=100)
 
 
-def test_a_token_ends_when_it_is_revoked_and_the_others_hold(tmp_path: Path) -> None:
-    """One agent's machine is lost: the others need no new tokens."""
+def test_revoking_a_token_leaves_the_others_valid(tmp_path: Path) -> None:
+    """If one agent's machine is lost, the others need no new tokens."""
     secret, revoked = make_secret(tmp_path), RevokedTokens(tmp_path)
     other = replace(GRANT, token_id="f" * 16)
     lost, kept = (mint(secret, item) for item in (GRANT, other))
@@ -107,8 +107,8 @@ def test_a_token_ends_when_it_is_revoked_and_the_others_hold(tmp_path: Path) -> 
     assert (tmp_path / REVOKED_FILE).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_token_made_before_tokens_had_ids_holds_and_can_be_revoked(tmp_path: Path) -> None:
-    """It was promised until it expires; and it leaks like any other."""
+def test_a_token_without_an_id_is_valid_and_can_be_revoked(tmp_path: Path) -> None:
+    """Earlier releases made them valid until they expire, and they can leak like any other."""
     secret = make_secret(tmp_path)
     lost, kept = (_without_id(secret, expires) for expires in (100, 200))
     keys = Keys(secret, RevokedTokens(tmp_path))
@@ -123,7 +123,7 @@ def test_a_token_made_before_tokens_had_ids_holds_and_can_be_revoked(tmp_path: P
 
 
 def _without_id(secret: bytes, expires: int) -> str:
-    """Make a token as an earlier version did."""
+    """Make a token as an earlier release did."""
     payload = f'{{"session":"s1","writes":false,"expires":{expires}}}'.encode()
     signature = hmac.digest(secret, b"ctxmgr access token 1\n" + payload, hashlib.sha256)
     parts = (
@@ -132,16 +132,16 @@ def _without_id(secret: bytes, expires: int) -> str:
     return "ctxmgr_" + ".".join(parts)
 
 
-def test_a_list_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
-    """Who was shut out must not come back because a disk has a fault."""
+def test_an_unreadable_revocation_list_denies_every_token(tmp_path: Path) -> None:
+    """A disk error must not make revoked tokens valid again."""
     (tmp_path / REVOKED_FILE).write_bytes(b"\xff\n")
 
     with pytest.raises(Denied, match="cannot be read"):
         Keys(SECRET, RevokedTokens(tmp_path)).read(mint(SECRET, GRANT), now=0)
 
 
-def test_what_was_revoked_stays_so_when_the_list_vanishes(tmp_path: Path) -> None:
-    """Whoever tidies the folder of a running server lets nobody back in."""
+def test_revoked_tokens_stay_revoked_if_the_list_vanishes(tmp_path: Path) -> None:
+    """Deleting the file of a running server must not restore access."""
     revoked = RevokedTokens(tmp_path)
     revoke_token(tmp_path, "a" * 16)
     assert "a" * 16 in revoked
@@ -155,10 +155,10 @@ def test_what_was_revoked_stays_so_when_the_list_vanishes(tmp_path: Path) -> Non
     assert "b" * 16 in revoked
 
 
-def test_a_line_that_is_cut_short_is_told_and_swallows_no_other(
+def test_a_truncated_line_is_reported_and_affects_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a full disk a part of a line is written: a token that holds must not be called ended."""
+    """On a full disk part of a line may be written; it must not look like a revocation."""
     write = os.write
     with monkeypatch.context() as full:
         full.setattr(os, "write", lambda to, data: write(to, data[:10]))
@@ -170,12 +170,12 @@ def test_a_line_that_is_cut_short_is_told_and_swallows_no_other(
     revoke_token(tmp_path, "a" * 16)
 
     assert not cut
-    assert all(each * 16 in RevokedTokens(tmp_path) for each in "ab")
+    assert all(letter * 16 in RevokedTokens(tmp_path) for letter in "ab")
 
 
 @pytest.mark.parametrize("named", ["", "no token", "0123456789ABCDEF", "ctxmgr_e30.e30"])
-def test_only_a_token_of_ours_or_an_id_is_revoked(tmp_path: Path, named: str) -> None:
-    """Somebody in a hurry must not believe that a mistyped one has ended."""
+def test_only_a_valid_token_or_id_can_be_revoked(tmp_path: Path, named: str) -> None:
+    """A user must not believe that a mistyped token was revoked."""
     make_secret(tmp_path)
 
     with pytest.raises((Incorrect, Denied)):
@@ -184,7 +184,7 @@ def test_only_a_token_of_ours_or_an_id_is_revoked(tmp_path: Path, named: str) ->
     assert not (tmp_path / REVOKED_FILE).exists()
 
 
-def test_the_secret_is_for_its_owner_and_made_once(tmp_path: Path) -> None:
+def test_the_secret_is_readable_only_by_its_owner_and_created_once(tmp_path: Path) -> None:
     """Another user of the machine must not be able to sign tokens."""
     made = make_secret(tmp_path / "data")
     path = tmp_path / "data" / SECRET_FILE
@@ -197,8 +197,8 @@ def test_the_secret_is_for_its_owner_and_made_once(tmp_path: Path) -> None:
         load_secret(tmp_path / "data")
 
 
-def test_a_secret_that_is_not_there_or_not_one_is_told(tmp_path: Path) -> None:
-    """Tokens signed with half a secret would be easy to guess."""
+def test_a_missing_or_invalid_secret_is_reported(tmp_path: Path) -> None:
+    """Tokens signed with a short secret could be forged."""
     with pytest.raises(NotFound):
         load_secret(tmp_path)
     (tmp_path / SECRET_FILE).write_bytes(b"short")
@@ -208,8 +208,8 @@ def test_a_secret_that_is_not_there_or_not_one_is_told(tmp_path: Path) -> None:
         load_secret(tmp_path)
 
 
-def test_a_burst_is_let_through_and_then_the_rate() -> None:
-    """One client that asks without end does not keep the others waiting."""
+def test_a_burst_is_allowed_before_the_rate_applies() -> None:
+    """One client that sends requests without pause must not delay the others."""
     rates = Rates(per_second=10)
 
     waits = [rates.wait("a", now=0.0) for _ in range(10 * BURST_SECONDS + 1)]
@@ -220,8 +220,8 @@ def test_a_burst_is_let_through_and_then_the_rate() -> None:
     assert rates.wait("a", now=0.1) == 0
 
 
-def test_only_so_many_clients_are_remembered() -> None:
-    """A million addresses must not fill the memory."""
+def test_the_number_of_tracked_clients_is_limited() -> None:
+    """A million addresses must not exhaust memory."""
     rates = Rates(per_second=1)
     for number in range(CLIENTS_MAX + 100):
         rates.wait(str(number), now=0.0)
@@ -246,12 +246,12 @@ def test_only_so_many_clients_are_remembered() -> None:
     ],
 )
 def test_only_names_of_this_machine_are_loopback(host: str, *, ours: bool) -> None:
-    """A name that was made to point here would let a web page in."""
+    """A DNS name that resolves to loopback would let a web page in."""
     assert names_loopback(host) is ours
 
 
 def test_a_page_of_another_site_is_refused(local: Worked) -> None:
-    """Neither by a name that points here nor from its own origin; and no CORS says otherwise."""
+    """Neither by DNS rebinding nor from its own origin, and no CORS header allows it."""
     with serving(local.url) as server:
         port = server.url.rpartition(":")[2]
         answers = [
@@ -264,12 +264,12 @@ def test_a_page_of_another_site_is_refused(local: Worked) -> None:
             )
         ]
 
-    assert [each.status_code for each in answers] == [421, 421, 421, 200]
-    assert not any("access-control" in name for each in answers for name in each.headers)
+    assert [answer.status_code for answer in answers] == [421, 421, 421, 200]
+    assert not any("access-control" in name for answer in answers for name in answer.headers)
 
 
-def test_beyond_loopback_nobody_listens_without_tokens(ctxmgr: Run, local: Worked) -> None:
-    """An open door to everything an agent saw is not a default."""
+def test_listening_beyond_loopback_requires_tokens(ctxmgr: Run, local: Worked) -> None:
+    """Everything an agent saw must not be open to the network by default."""
     result = ctxmgr("serve", "--host", "0.0.0.0", "--port", "0", "--store", local.url)
 
     assert result.exit_code == 2, result.stderr
@@ -277,21 +277,21 @@ def test_beyond_loopback_nobody_listens_without_tokens(ctxmgr: Run, local: Worke
 
 
 def test_beyond_loopback_every_request_needs_a_token(ctxmgr: Run, local: Worked) -> None:
-    """There is no flag that turns it off."""
+    """No flag turns this off."""
     token = token_for(ctxmgr)
 
     with serving(local.url, "--host", "0.0.0.0") as server:
         url = server.url.replace("0.0.0.0", "127.0.0.1")
         without = httpx.get(f"{url}/sessions")
         events = httpx.get(f"{url}/events")
-        shown = httpx.get(f"{url}/sessions", headers={"authorization": f"Bearer {token}"})
+        allowed = httpx.get(f"{url}/sessions", headers={"authorization": f"Bearer {token}"})
 
-    assert [each.status_code for each in (without, events, shown)] == [401, 401, 200]
+    assert [answer.status_code for answer in (without, events, allowed)] == [401, 401, 200]
     assert without.headers["www-authenticate"] == "Bearer"
 
 
-def test_without_a_token_only_what_holds_no_data_is_given(guarded: Server) -> None:
-    """The page has to load before somebody can enter a token there."""
+def test_without_a_token_only_pages_without_data_are_served(guarded: Server) -> None:
+    """The page must load before a user can enter a token."""
     open_paths = ("/", "/openapi.json")
     guarded_paths = ("/sessions", "/events", "/get", "/pin")
 
@@ -301,22 +301,22 @@ def test_without_a_token_only_what_holds_no_data_is_given(guarded: Server) -> No
 
 
 def test_a_token_is_revoked_while_the_server_runs(guarded: Server, ctxmgr: Run) -> None:
-    """By its id, which whoever made it noted; nothing is started anew."""
+    """It is revoked by its id, without a restart."""
     lost, kept = (json_of(ctxmgr("token", "--json")) for _ in range(2))
     before = guarded.get("/sessions", token=lost["token"])
 
     result = json_of(ctxmgr("token", "--revoke", lost["token_id"], "--json"))
-    after = [guarded.get("/sessions", token=each["token"]) for each in (lost, kept)]
+    after = [guarded.get("/sessions", token=grant["token"]) for grant in (lost, kept)]
 
     assert before.status_code == 200
     assert result == {"token_id": lost["token_id"], "revoked": True}
-    assert [each.status_code for each in after] == [401, 200]
+    assert [answer.status_code for answer in after] == [401, 200]
     assert "revoked" in after[0].json()["error"]["message"]
     assert ctxmgr("token", "--revoke", kept["token_id"], "--session", "s1").exit_code == 2
 
 
 def test_a_stream_ends_with_its_token(guarded: Server, ctxmgr: Run, local: Worked) -> None:
-    """Whoever was shut out hears nothing more, also on a connection that is open."""
+    """A revoked client gets no more events, even on an open connection."""
     lost, kept = (json_of(ctxmgr("token", "--json")) for _ in range(2))
     headers = {"authorization": f"Bearer {lost['token']}"}
     with httpx.stream("GET", f"{guarded.url}/events", headers=headers, timeout=60) as stream:
@@ -325,17 +325,15 @@ def test_a_stream_ends_with_its_token(guarded: Server, ctxmgr: Run, local: Worke
         ctxmgr("token", "--revoke", lost["token"])
 
         guarded.post("/pin", token=kept["token"], session=local.sid, object_id=local.notes)
-        received = [each for each in lines if each]
+        received = [line for line in lines if line]
 
     assert received[0] == "event: denied"
     assert "revoked" in received[1]
     assert len(received) == 2
 
 
-def test_a_token_that_only_reads_does_not_write(
-    guarded: Server, ctxmgr: Run, local: Worked
-) -> None:
-    """An inspector on the wall is given less than the person at the desk."""
+def test_a_read_only_token_cannot_write(guarded: Server, ctxmgr: Run, local: Worked) -> None:
+    """A public display needs less access than its operator."""
     token = token_for(ctxmgr, "--read-only")
 
     read = guarded.get("/objects", token=token, session=local.sid)
@@ -344,8 +342,10 @@ def test_a_token_that_only_reads_does_not_write(
     assert (read.status_code, written.status_code) == (200, 403)
 
 
-def test_a_sessions_token_reaches_its_own(guarded: Server, ctxmgr: Run, local: Worked) -> None:
-    """An agent sees and changes what it has met, by every name it knows it by."""
+def test_a_sessions_token_gives_access_to_its_own_objects(
+    guarded: Server, ctxmgr: Run, local: Worked
+) -> None:
+    """An agent can read and change its objects under each of their names."""
     token = token_for(ctxmgr, "--session", f"session:{local.sid}")
     asked: list[tuple[str, dict[str, Any]]] = [
         ("/objects", {"session": local.sid}),
@@ -371,10 +371,10 @@ def test_a_sessions_token_reaches_its_own(guarded: Server, ctxmgr: Run, local: W
         assert answer.status_code == 200, (path, given, answer.text)
 
 
-def test_a_sessions_token_reaches_nothing_else(
+def test_a_sessions_token_gives_access_to_nothing_else(
     guarded: Server, ctxmgr: Run, local: Worked, other: str
 ) -> None:
-    """003-R111: one agent reaches nothing of another's session, whatever it calls it."""
+    """003-R111: one agent cannot access another's session under any name."""
     token, own = token_for(ctxmgr, "--session", local.sid), local.sid
     asked: list[tuple[str, dict[str, Any]]] = [
         ("/sessions", {}),
@@ -406,10 +406,10 @@ def test_a_sessions_token_reaches_nothing_else(
     assert missing.status_code == 404
 
 
-def test_a_sessions_token_hears_of_its_own_only(
+def test_a_sessions_token_receives_only_its_own_events(
     guarded: Server, ctxmgr: Run, local: Worked, other: str
 ) -> None:
-    """Events tell what was read and said: another agent's are not for this one."""
+    """Events contain what was read and written; another agent must not see them."""
     token = token_for(ctxmgr, "--session", local.sid)
 
     received = guarded.get("/events", token=token, after="start", follow="false").text
@@ -422,24 +422,24 @@ def test_a_sessions_token_hears_of_its_own_only(
     assert other in everything
 
 
-def test_every_scoped_operation_is_one_that_is_offered() -> None:
-    """A name that was renamed would silently be out of reach."""
+def test_every_scoped_operation_exists() -> None:
+    """A renamed operation would silently become inaccessible."""
     assert set(CONFINED) <= {operation.name for operation in offered_operations(OPERATIONS)}
 
 
 @pytest.mark.parametrize("name", ["", "session:", "session:session:s1"])
-def test_a_token_needs_a_session_that_has_one_name(name: str) -> None:
-    """Else it could be read as another session's."""
+def test_a_token_needs_an_unambiguous_session_id(name: str) -> None:
+    """Otherwise it could be interpreted as another session's."""
     with pytest.raises(Incorrect):
         parse_session_id(name)
 
 
-def test_more_than_the_rate_is_told_to_wait(local: Worked) -> None:
-    """429 says how long; nothing was done."""
+def test_requests_over_the_rate_are_refused_with_a_delay(local: Worked) -> None:
+    """The 429 response says how long to wait, and nothing was done."""
     with serving(local.url, "--rate", "1") as server, httpx.Client() as client:
         answers = [client.get(f"{server.url}/status") for _ in range(50)]
 
-    refused = [each for each in answers if each.status_code == 429]
+    refused = [answer for answer in answers if answer.status_code == 429]
     assert refused
     assert refused[0].headers["retry-after"] == "1"
     assert refused[0].json()["error"]["code"] == "unavailable"

@@ -1,4 +1,4 @@
-"""The HTTP API as programs meet it: derived from the catalogue, a real server on either store."""
+"""The HTTP API as clients see it: derived from the catalogue, real server, on either store."""
 
 import asyncio
 import json
@@ -30,21 +30,21 @@ def server(worked: Worked) -> Iterator[Server]:
 
 @pytest.fixture
 async def local(home: Path) -> Worked:
-    """A session in the embedded store, for what no store has a part in."""
+    """A session in the embedded store, for tests that do not depend on the store."""
     return await work_three_turns(f"sqlite:///{home}/sessions.db", home / "project")
 
 
 def test_every_operation_is_offered_or_left_out_with_a_reason() -> None:
-    """A new operation is served unless somebody says why not."""
+    """A new operation is served unless there is a stated reason not to."""
     names = {item.name for item in OPERATIONS}
 
     assert set(LEFT_OUT) <= names
-    assert {each.name for each in offered_operations(OPERATIONS)} == names - set(LEFT_OUT)
+    assert {operation.name for operation in offered_operations(OPERATIONS)} == names - set(LEFT_OUT)
     assert all(LEFT_OUT.values())
 
 
 def test_no_offered_operation_takes_a_path_of_the_server() -> None:
-    """Whoever may ask over the network must not name files of the machine that answers."""
+    """Remote clients must not name files on the server."""
     taken = {
         parameter.type
         for operation in offered_operations(OPERATIONS)
@@ -64,26 +64,26 @@ def test_every_error_has_a_status_and_every_status_a_code() -> None:
     assert all(status_of(code_of(status_of(code))) == status_of(code) for code in STATUSES)
 
 
-def test_a_damaged_bundle_is_its_givers_fault() -> None:
-    """A client that repairs nothing need not try again; the server has nothing to look for."""
+def test_a_damaged_bundle_is_the_clients_fault() -> None:
+    """Retrying the same bundle cannot help, and the server has no problem."""
     assert status_of("bundle_damaged") == 422
 
 
 def test_the_description_has_every_parameter_of_every_operation() -> None:
-    """Whoever generates a client from it can say all that a command line can."""
+    """A client generated from it can do everything that the command line can."""
     result = openapi_document(offered_operations(OPERATIONS))["paths"]
 
     for operation in offered_operations(OPERATIONS):
         body = result[path_of(operation)]["post"]["requestBody"]["content"]["application/json"]
-        names = {each.public_name for each in operation.parameters}
+        names = {parameter.public_name for parameter in operation.parameters}
         assert set(body["schema"]["properties"]) == names
         assert ("get" in result[path_of(operation)]) is not operation.writes
 
 
-def test_a_result_is_what_the_command_prints(
+def test_a_result_equals_the_commands_json_output(
     worked: Worked, server: Server, ctxmgr: Callable[..., Result]
 ) -> None:
-    """A program that moves from one surface to the other changes nothing in how it reads."""
+    """A program can switch surfaces without changing how it parses results."""
     asked: dict[str, dict[str, Any]] = {
         "sessions": {"limit": 5},
         "show": {"name": worked.sid},
@@ -104,8 +104,8 @@ def test_a_result_is_what_the_command_prints(
         assert server.get(f"/{name}", **given).json() == json_of(printed), name
 
 
-def test_a_session_is_changed_and_its_past_is_asked_for(worked: Worked, server: Server) -> None:
-    """What the inspector does: fold a file, see it folded, and ask what was so before."""
+def test_a_session_can_be_changed_and_read_as_of_the_past(worked: Worked, server: Server) -> None:
+    """The inspector does this: fold a file, see the change, and query the earlier state."""
     before = server.get("/status").json()["sequence"]
 
     folded = server.post("/deactivate", session=worked.sid, object_id="/workspace/notes.md")
@@ -121,7 +121,7 @@ def test_a_session_is_changed_and_its_past_is_asked_for(worked: Worked, server: 
 
 
 def test_a_list_is_read_page_by_page(local: Worked) -> None:
-    """A cursor goes through a query unharmed."""
+    """A cursor is passed through a query string unchanged."""
     with serving(local.url) as server:
         first = server.get("/find", kind="toolcall", where="status=ok", limit=1).json()
         both = server.post("/find", kind="toolcall", where=["tool=t", "status=fail"]).json()
@@ -149,10 +149,10 @@ def test_a_list_is_read_page_by_page(local: Worked) -> None:
         ("/vacuum", {}, 405, "incorrect"),
     ],
 )
-def test_a_wrong_request_is_told_by_status_and_code(
+def test_an_invalid_request_gets_a_status_and_a_code(
     quiet_server: Server, path: str, given: dict[str, Any], status: int, code: str
 ) -> None:
-    """The body is the error that `--json` prints, so that one reader serves both."""
+    """The body is the error that `--json` prints, so that one parser serves both."""
     body = json.dumps(given).encode()
     answer = httpx.post(quiet_server.url + path, content=body, headers=JSON)
 
@@ -162,14 +162,14 @@ def test_a_wrong_request_is_told_by_status_and_code(
 
 
 def test_a_chat_cannot_be_activated(worked: Worked, server: Server) -> None:
-    """003-R025: an infrastructure object has a fixed place, on whatever surface it is asked."""
+    """003-R025: an infrastructure object has a fixed place on every surface."""
     answer = server.post("/activate", session=worked.sid, object_id=f"chat:{worked.sid}")
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "not_content")
 
 
-def test_what_is_not_json_or_too_large_is_refused(quiet_server: Server) -> None:
-    """A page of another site can post text unasked; and nobody fills the server's memory."""
+def test_a_body_that_is_not_json_or_too_large_is_refused(quiet_server: Server) -> None:
+    """Other sites can post plain text, and no client may exhaust the server's memory."""
     url = f"{quiet_server.url}/get"
 
     text = httpx.post(url, content=b'{"object_id": "x"}', headers={"content-type": "text/plain"})
@@ -177,19 +177,19 @@ def test_what_is_not_json_or_too_large_is_refused(quiet_server: Server) -> None:
     deep = httpx.post(url, content=b"[" * 100_000, headers=JSON)
     large = httpx.post(url, content=b" " * (BODY_BYTES_MAX + 1), headers=JSON)
 
-    statuses = [each.status_code for each in (text, broken, deep, large)]
+    statuses = [answer.status_code for answer in (text, broken, deep, large)]
     assert statuses == [415, 400, 400, 413]
 
 
-def test_what_writes_is_only_posted(quiet_server: Server) -> None:
-    """A link that somebody follows must not change a session."""
+def test_writing_requires_post(quiet_server: Server) -> None:
+    """Following a link must not change a session."""
     answer = quiet_server.get("/pin", session="s", object_id="x")
 
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
-def test_a_read_only_server_refuses_what_writes(local: Worked) -> None:
-    """Somebody may look at an archive, and nobody changes it."""
+def test_a_read_only_server_refuses_writes(local: Worked) -> None:
+    """An archive can be inspected but not changed."""
     with serving(local.url, "--read-only") as server:
         refused = server.post("/pin", session=local.sid, object_id=local.notes)
         read = server.get("/objects", session=local.sid)
@@ -201,7 +201,7 @@ def test_a_read_only_server_refuses_what_writes(local: Worked) -> None:
 
 
 def test_the_page_at_the_root_loads_nothing_from_elsewhere(quiet_server: Server) -> None:
-    """Whoever opens the address sees where to go on; no other site learns of it."""
+    """Opening the address shows the inspector, and no other site learns of it."""
     page = quiet_server.get("/")
 
     assert page.status_code == 200
@@ -212,14 +212,14 @@ def test_the_page_at_the_root_loads_nothing_from_elsewhere(quiet_server: Server)
 
 @pytest.fixture(scope="module")
 def quiet_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server on a store that is empty, for requests that are wrong."""
+    """A server on an empty store, for invalid requests."""
     folder = tmp_path_factory.mktemp("empty")
     with serving(empty_store(folder)) as running:
         yield running
 
 
 def empty_store(folder: Path) -> str:
-    """Make a store that nobody has written to; return its URL."""
+    """Create an empty store and return its URL."""
 
     async def make() -> None:
         await (await open_store(f"sqlite:///{folder}/empty.db")).close()

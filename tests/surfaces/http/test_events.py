@@ -1,4 +1,4 @@
-"""Events as a stream: complete, in order, resumed, and nobody waits for a slow listener."""
+"""Event streams: complete, ordered, resumable, and not delayed by a slow listener."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -37,7 +37,7 @@ async def call(store: Store, name: str) -> Commit:
 
 
 async def listening(hub: EventHub, *, last: EventId | None = None) -> AsyncGenerator[bytes]:
-    """Join, and be sure of it."""
+    """Subscribe, and wait until the subscription is active."""
     stream = hub.stream(last=last, session_id=None, follow=True)
     while await _next(stream) != GREETING:
         pass
@@ -58,8 +58,8 @@ async def _next(stream: AsyncGenerator[bytes]) -> bytes:
         return await anext(stream)
 
 
-async def test_everybody_hears_everything_in_order(store: Store) -> None:
-    """One reader of the feed serves all: none misses one, and none hears one twice."""
+async def test_every_listener_receives_every_event_in_order(store: Store) -> None:
+    """One reader of the feed serves all listeners, without gaps or duplicates."""
     hub = EventHub(store)
     streams = [await listening(hub) for _ in range(5)]
     names = [f"c{number:03}" for number in range(250)]
@@ -72,8 +72,8 @@ async def test_everybody_hears_everything_in_order(store: Store) -> None:
     await hub.close()
 
 
-async def test_who_comes_back_goes_on_after_the_last_it_has(store: Store) -> None:
-    """What happened meanwhile is read from the store, then what is to come follows."""
+async def test_a_returning_listener_continues_after_its_last_event(store: Store) -> None:
+    """Missed events are read from the store, and then live events follow."""
     first = await call(store, "seen")
     await call(store, "missed")
     hub = EventHub(store)
@@ -88,10 +88,10 @@ async def test_who_comes_back_goes_on_after_the_last_it_has(store: Store) -> Non
 
 
 @pytest.mark.parametrize("is_read", [False, True], ids=["first", "beside another"])
-async def test_who_is_ahead_of_a_restored_store_hears_what_is_new(
+async def test_a_listener_ahead_of_a_restored_store_receives_new_events(
     store: Store, *, is_read: bool
 ) -> None:
-    """A browser comes back by itself with an id that the backup has not reached."""
+    """A browser reconnects with an id that the restored backup has not reached."""
     newest = await call(store, "kept")
     hub = EventHub(store)
     if is_read:
@@ -105,8 +105,8 @@ async def test_who_is_ahead_of_a_restored_store_hears_what_is_new(
     await hub.close()
 
 
-async def test_who_is_ahead_of_an_empty_store_hears_its_first_event(store: Store) -> None:
-    """There is no newest transaction that it could be compared with."""
+async def test_a_listener_ahead_of_an_empty_store_receives_its_first_event(store: Store) -> None:
+    """There is no latest transaction to compare its position with."""
     hub = EventHub(store)
 
     stream = await listening(hub, last=EventId(7, 0))
@@ -116,15 +116,15 @@ async def test_who_is_ahead_of_an_empty_store_hears_its_first_event(store: Store
     await hub.close()
 
 
-async def test_who_has_more_than_the_reader_hears_nothing_twice(
+async def test_a_listener_ahead_of_the_reader_receives_nothing_twice(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader looks ten times a second; whoever joins in between has read the store itself."""
+    """The reader polls ten times a second; a new listener may have read the store in between."""
     monkeypatch.setattr(event_hub, "POLL_SECONDS", 0.5)
     hub = EventHub(store)
     other = await listening(hub)
     await call(store, "c0")
-    assert await read_ids(other, count=1) == ["c0"]  # and now the reader waits
+    assert await read_ids(other, count=1) == ["c0"]  # now the reader waits
     for name in ("c1", "c2"):
         await call(store, name)
 
@@ -135,8 +135,8 @@ async def test_who_has_more_than_the_reader_hears_nothing_twice(
     await hub.close()
 
 
-async def test_nothing_is_lost_between_reading_on_and_joining(store: Store) -> None:
-    """A write that comes just as a listener joins is told once, by one of the two."""
+async def test_nothing_is_lost_between_catching_up_and_subscribing(store: Store) -> None:
+    """A write during the subscription is delivered exactly once."""
     await call(store, "c0")
     hub, names = EventHub(store), [f"c{number}" for number in range(60)]
     other = await listening(hub)
@@ -155,10 +155,10 @@ async def test_nothing_is_lost_between_reading_on_and_joining(store: Store) -> N
     await hub.close()
 
 
-async def test_a_slow_listener_is_dropped_and_the_others_go_on(
+async def test_a_slow_listener_is_dropped_and_the_others_continue(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its last event says so, without an id: it comes back with the last that it has."""
+    """Its final event says so and has no id, so it can reconnect with its last id."""
     monkeypatch.setattr(event_hub, "QUEUE_PAGES_MAX", 2)
     hub = EventHub(store)
     slow, fast = await listening(hub), await listening(hub)
@@ -180,7 +180,7 @@ async def test_a_slow_listener_is_dropped_and_the_others_go_on(
 async def test_silence_is_broken_by_a_comment(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What stands between closes connections on which nothing comes."""
+    """Proxies close idle connections."""
     monkeypatch.setattr(event_hub, "HEARTBEAT_SECONDS", 0.01)
     hub = EventHub(store)
 
@@ -190,8 +190,8 @@ async def test_silence_is_broken_by_a_comment(
     await hub.close()
 
 
-async def test_the_feed_is_read_only_while_somebody_listens(store: Store) -> None:
-    """A server that nobody listens to leaves the store alone."""
+async def test_the_feed_is_read_only_while_there_are_listeners(store: Store) -> None:
+    """A server without listeners must not poll the store."""
     hub = EventHub(store)
     async with aclosing(await listening(hub)):
         assert hub._task is not None
@@ -203,8 +203,10 @@ async def test_the_feed_is_read_only_while_somebody_listens(store: Store) -> Non
         assert await read_ids(stream, count=1) == ["c1"]
 
 
-async def test_only_so_many_may_listen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next one is told so, before a stream begins."""
+async def test_the_number_of_listeners_is_limited(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one is refused before its stream starts."""
     monkeypatch.setattr(event_hub, "LISTENERS_MAX", 1)
     hub = EventHub(store)
     await listening(hub)
@@ -215,7 +217,7 @@ async def test_only_so_many_may_listen(store: Store, monkeypatch: pytest.MonkeyP
 
 
 class Failing:
-    """A store whose feed fails as it is told to, and then is itself again."""
+    """A store whose feed fails once with the given error."""
 
     def __init__(self, store: Store, error: Exception) -> None:
         self._store = store
@@ -230,7 +232,7 @@ class Failing:
         return await self._store.feed(**asked)  # type: ignore[arg-type]
 
 
-async def test_a_store_that_is_away_for_a_while_is_waited_for(
+async def test_a_temporarily_unavailable_store_is_retried(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Listeners stay, and miss nothing."""
@@ -244,8 +246,8 @@ async def test_a_store_that_is_away_for_a_while_is_waited_for(
     await hub.close()
 
 
-async def test_a_feed_that_is_damaged_is_told_and_not_hidden(store: Store) -> None:
-    """A stream that went silent would look like one on which nothing happens."""
+async def test_a_damaged_feed_is_reported(store: Store) -> None:
+    """A silent stream would look like one without events."""
     hub = EventHub(Failing(store, Corrupt("damaged")))  # type: ignore[arg-type]
     stream = await listening(hub)
 
@@ -255,14 +257,14 @@ async def test_a_feed_that_is_damaged_is_told_and_not_hidden(store: Store) -> No
     await hub.close()
 
 
-async def test_a_session_that_is_not_there_cannot_be_listened_to(store: Store) -> None:
-    """A mistyped name must not give a stream on which nothing ever comes."""
+async def test_a_missing_session_has_no_stream(store: Store) -> None:
+    """A mistyped name must not give a stream without events."""
     with pytest.raises(NotFound):
         await _next(EventHub(store).stream(last=None, session_id="nobody", follow=True))
 
 
-def test_a_change_is_heard_over_the_network(worked: Worked) -> None:
-    """What one client changes over HTTP, or anybody in the store, another sees at once."""
+def test_a_change_is_streamed_over_the_network(worked: Worked) -> None:
+    """Changes over HTTP or in the store are visible to other clients at once."""
     with serving(worked.url) as server, _stream(server, session=worked.sid) as lines:
         server.post("/unpin", session=worked.sid, object_id=f"{worked.sid}-1")
         result = _until(lines, "event: sets_changed")
@@ -271,7 +273,7 @@ def test_a_change_is_heard_over_the_network(worked: Worked) -> None:
 
 
 def test_last_event_id_resumes_over_the_network(worked: Worked) -> None:
-    """The header that a browser sends by itself; it is stronger than the query."""
+    """Browsers send this header automatically; it takes precedence over the query."""
     with serving(worked.url) as server:
         everything = events_of(server.get("/events", after="start", follow="false").text)
         own = [item for item in everything if worked.sid in str(item["data"])]
@@ -281,11 +283,11 @@ def test_last_event_id_resumes_over_the_network(worked: Worked) -> None:
             timeout=WAIT_SECONDS,
         )
 
-    assert [each["id"] for each in events_of(rest.text)][:2] == [own[-2]["id"], own[-1]["id"]]
+    assert [event["id"] for event in events_of(rest.text)][:2] == [own[-2]["id"], own[-1]["id"]]
 
 
-def test_a_wrong_question_is_refused_before_the_stream(worked_here: Server) -> None:
-    """A status can only be told before the first event."""
+def test_an_invalid_request_is_refused_before_the_stream(worked_here: Server) -> None:
+    """A status can only be sent before the first event."""
     wrong = [{"after": "yesterday"}, {"after": "1"}, {"follow": "maybe"}, {"colour": "red"}]
 
     answers = [worked_here.get("/events", **query) for query in wrong]
@@ -294,8 +296,8 @@ def test_a_wrong_question_is_refused_before_the_stream(worked_here: Server) -> N
     assert {entry.json()["error"]["code"] for entry in answers} == {"incorrect"}
 
 
-def test_streams_end_with_a_word_when_the_server_ends(worked_here: Server) -> None:
-    """A client knows that it may come back, and the server does not wait for it."""
+def test_streams_end_with_an_event_when_the_server_stops(worked_here: Server) -> None:
+    """Clients know that they may reconnect, and the server need not wait for them."""
     with _stream(worked_here) as lines:
         code = worked_here.end()
         result = _until(lines, "event: closing")
@@ -306,7 +308,7 @@ def test_streams_end_with_a_word_when_the_server_ends(worked_here: Server) -> No
 
 @pytest.fixture
 async def worked_here(home: Path) -> AsyncIterator[Server]:
-    """A server on a store that holds one event."""
+    """A server on a store with one event."""
     url = f"sqlite:///{home}/one.db"
     async with await ctxmgr.open_store(url) as store:
         await call(store, "c1")
@@ -316,7 +318,7 @@ async def worked_here(home: Path) -> AsyncIterator[Server]:
 
 @contextmanager
 def _stream(server: Server, **query: str) -> Iterator[Iterator[str]]:
-    """Listen; by the time it is given, nothing is missed."""
+    """Subscribe; once this returns, no event is missed."""
     with httpx.stream(
         "GET", f"{server.url}/events", params=query, timeout=WAIT_SECONDS
     ) as response:

@@ -1,4 +1,4 @@
-"""The server as a process: how it ends, what it lacks, and whatever anybody may send it."""
+"""The server as a process: shutdown, missing packages, and arbitrary requests."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from tests.surfaces.http.servers import CTXMGR, WAIT_SECONDS, Server, serving
 from tests.surfaces.worked_sessions import Worked, json_of, work_three_turns
 
 EXAMPLES = 6
-"""For each path and method, of which there are more than thirty."""
+"""Examples for each path and method, of which there are more than thirty."""
 
 
 @pytest.fixture
@@ -35,27 +35,27 @@ def server(local: Worked) -> Iterator[Server]:
         yield running
 
 
-def test_a_write_that_was_begun_is_finished(
+def test_a_write_in_progress_is_completed_on_shutdown(
     server: Server, local: Worked, ctxmgr: Callable[..., Result]
 ) -> None:
-    """It says that it has begun (100 Continue), is told to end, and answers all the same."""
+    """The server has sent 100 Continue, is asked to stop, and still completes the request."""
     body = f'{{"session": "{local.sid}", "object_id": "{local.notes}"}}'.encode()
-    place = urlsplit(server.url)
-    assert place.hostname
-    assert place.port
-    with socket.create_connection((place.hostname, place.port), WAIT_SECONDS) as connection:
-        connection.sendall(_HEAD % (place.netloc.encode(), len(body)))
+    address = urlsplit(server.url)
+    assert address.hostname
+    assert address.port
+    with socket.create_connection((address.hostname, address.port), WAIT_SECONDS) as connection:
+        connection.sendall(_HEAD % (address.netloc.encode(), len(body)))
         assert connection.recv(1000).startswith(b"HTTP/1.1 100")
         server.process.send_signal(signal.SIGTERM)
-        _wait_until_nobody_listens(place.hostname, place.port)
+        _wait_until_not_listening(address.hostname, address.port)
         connection.sendall(body)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
 
     assert answer.startswith(b"HTTP/1.1 200")
     assert server.process.wait(WAIT_SECONDS) == 143
     words = ("show", local.notes, "--session", local.sid, "--json", "--store", local.url)
-    shown = json_of(ctxmgr(*words))
-    assert shown["pinned"] is True
+    after = json_of(ctxmgr(*words))
+    assert after["pinned"] is True
 
 
 _HEAD = (
@@ -64,7 +64,7 @@ _HEAD = (
 )
 
 
-def _wait_until_nobody_listens(host: str, port: int) -> None:
+def _wait_until_not_listening(host: str, port: int) -> None:
     while True:
         try:
             socket.create_connection((host, port), WAIT_SECONDS).close()
@@ -72,15 +72,15 @@ def _wait_until_nobody_listens(host: str, port: int) -> None:
             return
 
 
-def test_interrupting_it_ends_it_in_order(server: Server) -> None:
-    """Ctrl-C is how a person ends it."""
+def test_an_interrupt_shuts_it_down_cleanly(server: Server) -> None:
+    """Users stop it with Ctrl-C."""
     server.process.send_signal(signal.SIGINT)
 
     assert server.process.wait(WAIT_SECONDS) == 130
 
 
-def test_a_port_that_is_taken_is_one_clear_line(server: Server, local: Worked) -> None:
-    """Somebody started it twice."""
+def test_a_port_in_use_is_one_clear_line(server: Server, local: Worked) -> None:
+    """It is easy to start it twice."""
     port = server.url.rpartition(":")[2]
     words = ("serve", "--port", port, "--store", local.url)
 
@@ -97,7 +97,7 @@ def test_a_port_that_is_taken_is_one_clear_line(server: Server, local: Worked) -
 def test_wrong_flags_are_the_callers_fault(
     ctxmgr: Callable[..., Result], local: Worked, flags: tuple[str, str], message: str
 ) -> None:
-    """Before anything listens."""
+    """They are reported before anything listens."""
     result = ctxmgr("serve", *flags, "--store", local.url)
 
     assert result.exit_code == 2
@@ -105,15 +105,13 @@ def test_wrong_flags_are_the_callers_fault(
 
 
 @pytest.mark.parametrize("days", ["0", "99999"])
-def test_a_token_holds_for_a_while_and_not_for_ever(
-    ctxmgr: Callable[..., Result], days: str
-) -> None:
-    """What never ends is never looked after."""
+def test_a_token_has_a_limited_lifetime(ctxmgr: Callable[..., Result], days: str) -> None:
+    """Tokens that never expire are forgotten."""
     assert ctxmgr("token", "--days", days).exit_code == 2
 
 
 def test_without_the_extra_it_says_what_to_install(home: Path) -> None:
-    """Who does not serve need not install a server."""
+    """Users who do not serve need not install a server."""
     script = (
         "import sys; sys.modules['uvicorn'] = None\n"
         "from ctxmgr.surfaces.terminal.cli import COMMANDS; COMMANDS.main(['serve'])"
@@ -127,8 +125,8 @@ def test_without_the_extra_it_says_what_to_install(home: Path) -> None:
     assert b"pip install 'ctxmgr[serve]'" in done.stderr
 
 
-def test_nothing_that_anybody_sends_is_the_servers_fault(server: Server, local: Worked) -> None:
-    """The whole description, with right and wrong values: no 5xx, and answers as described."""
+def test_no_request_causes_a_server_error(server: Server, local: Worked) -> None:
+    """Valid and invalid requests from the whole description: no 5xx, and documented responses."""
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     names = [local.sid, local.notes, f"chat:{local.sid}", f"{local.sid}-1", "/workspace/notes.md"]
     asked = []
@@ -144,7 +142,7 @@ def test_nothing_that_anybody_sends_is_the_servers_fault(server: Server, local: 
 
 
 def _send(operation: Any, names: list[str]) -> None:
-    """Send generated requests, some of them about what is there."""
+    """Send generated requests, some of them about existing objects."""
     modes = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
     cases = st.one_of([operation.as_strategy(generation_mode=mode) for mode in modes])
 
@@ -160,8 +158,8 @@ def _send(operation: Any, names: list[str]) -> None:
     def send(case: Any, name: str | None) -> None:
         given_values = case.body if case.method == "POST" else case.query
         if name is not None and isinstance(given_values, dict):
-            known = {"session": names[0], "name": name, "object_id": name}
-            given_values.update({key: known[key] for key in known if key in given_values})
+            existing = {"session": names[0], "name": name, "object_id": name}
+            given_values.update({key: existing[key] for key in existing if key in given_values})
         if case.path == "/events":
             case.query = {**(case.query or {}), "follow": "false"}
         response = case.call(timeout=WAIT_SECONDS)
@@ -172,6 +170,6 @@ def _send(operation: Any, names: list[str]) -> None:
 
 
 def _is_described(ctx: Any, response: Any, case: Any) -> None:
-    """Hold the status to the description."""
+    """Check the status against the description."""
     described = case.operation.definition.raw["responses"]
     assert str(response.status_code) in described, (response.status_code, response.text)

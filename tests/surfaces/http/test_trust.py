@@ -1,4 +1,4 @@
-"""What the HTTP server answers to those who try to get around its guard."""
+"""Attempts to bypass the access control of the HTTP server."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -42,8 +42,8 @@ def unguarded(local: Worked) -> Iterator[Server]:
         yield running
 
 
-def test_no_spelling_of_a_path_gets_around_the_token(guarded: Server) -> None:
-    """A router matches more spellings than a set of paths holds; all of them need a grant."""
+def test_no_spelling_of_a_path_bypasses_the_token(guarded: Server) -> None:
+    """The router accepts several spellings of a path; all of them need a grant."""
     spellings = [
         *(path + suffix for path in DATA_PATHS for suffix in ("", *SUFFIXES)),
         *("/" + path for path in DATA_PATHS),
@@ -70,8 +70,8 @@ def test_only_listed_paths_are_public(guarded: Server) -> None:
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_what_another_site_embeds_is_refused(unguarded: Server, site: str) -> None:
-    """An image or object of another page sends no Origin, and could still tell 200 from 404."""
+def test_requests_embedded_by_another_site_are_refused(unguarded: Server, site: str) -> None:
+    """An embedded image sends no Origin, but could still distinguish 200 from 404."""
     embedded = {"sec-fetch-site": site, "sec-fetch-mode": "no-cors"}
     followed = {"sec-fetch-site": site, "sec-fetch-mode": "navigate"}
 
@@ -81,8 +81,8 @@ def test_what_another_site_embeds_is_refused(unguarded: Server, site: str) -> No
     assert httpx.get(f"{unguarded.url}/", headers=followed).status_code == 200
 
 
-def test_no_response_is_for_another_site(unguarded: Server) -> None:
-    """A browser neither guesses a type nor hands the response to another site."""
+def test_no_response_is_readable_by_another_site(unguarded: Server) -> None:
+    """Headers forbid browsers to guess types or to share the response."""
     for path in ("/sessions", "/", "/no-such-file", "/context?session=absent"):
         headers = httpx.get(unguarded.url + path).headers
 
@@ -90,8 +90,8 @@ def test_no_response_is_for_another_site(unguarded: Server) -> None:
         assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
-def test_unfinished_headers_keep_nobody_out(unguarded: Server) -> None:
-    """More connections than the server accepts, none of which finishes its header."""
+def test_unfinished_headers_do_not_block_other_clients(unguarded: Server) -> None:
+    """There are more connections than the server accepts, none with a complete header."""
     address = urlsplit(unguarded.url)
     with ExitStack() as stack:
         for _ in range(CONNECTIONS_MAX + 100):
@@ -103,7 +103,7 @@ def test_unfinished_headers_keep_nobody_out(unguarded: Server) -> None:
 
 
 def test_a_header_has_a_deadline(unguarded: Server) -> None:
-    """A connection that is held open without a request is closed by the server."""
+    """The server closes a connection that sends no request."""
     address = urlsplit(unguarded.url)
     wait = HEADER_SECONDS_MAX + 5
     with socket.create_connection((address.hostname, address.port), timeout=wait) as connection:

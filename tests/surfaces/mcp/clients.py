@@ -1,4 +1,4 @@
-"""MCP servers as agents meet them: a process of ours, and the official client."""
+"""MCP servers as agents see them: our server process and the official client."""
 
 import asyncio
 import json
@@ -17,14 +17,14 @@ SECONDS = 60
 
 
 def stdio(url: str, *arguments: str) -> Client:
-    """A client that starts a server of its own."""
+    """A client that starts its own server."""
     given = [*SERVER, "--store", url, *arguments]
     return Client(StdioServerParameters(command=sys.executable, args=given, env=dict(os.environ)))
 
 
 @asynccontextmanager
 async def http_url(url: str, *arguments: str) -> AsyncIterator[str]:
-    """Start a server on a free port; give where it listens, and end it by a signal."""
+    """Start a server on a free port, yield its address, and stop it with a signal."""
     given = (*SERVER, "--store", url, "--http", *arguments)
     process = await asyncio.create_subprocess_exec(
         sys.executable, *given, stdout=asyncio.subprocess.PIPE
@@ -41,7 +41,7 @@ async def http_url(url: str, *arguments: str) -> AsyncIterator[str]:
 
 
 async def call_text(client: Client, tool: str, /, **arguments: Any) -> str:
-    """Call a tool that must succeed; return all it says."""
+    """Call a tool that must succeed; return its text."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result
     return "\n".join(_texts(result))
@@ -53,7 +53,7 @@ async def value(client: Client, tool: str, /, **arguments: Any) -> Any:
 
 
 async def refused(client: Client, tool: str, /, **arguments: Any) -> dict[str, str]:
-    """Call a tool that must fail; return what the agent is told of it."""
+    """Call a tool that must fail; return its error as the agent sees it."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result
     error: dict[str, str] = json.loads(_texts(result)[0])["error"]

@@ -1,4 +1,4 @@
-"""The MCP server as an agent's client meets it, over both transports and on both stores."""
+"""The MCP server as an agent's client sees it, over both transports and on both stores."""
 
 import asyncio
 import json
@@ -20,21 +20,21 @@ SECRET = "gh" + "p_" + "A1b2" * 9
 on_sqlite = pytest.mark.parametrize("any_store_url", ["sqlite"], indirect=True)
 
 
-async def test_an_agent_finds_shows_and_brings_back_what_was_folded(worked: Worked) -> None:
-    """The errand the server is for, on both stores: recall, show, activate, without a session."""
+async def test_an_agent_finds_shows_and_reactivates_a_folded_output(worked: Worked) -> None:
+    """The main use of the server, on both stores: recall, show, activate."""
     async with stdio(worked.url, "--session", worked.sid) as client:
         folded = await value(client, "deactivate", object_id="/workspace/notes.md")
         matches = await call_text(client, "recall", query="port 9090")
-        shown = await call_text(client, "show", name=worked.notes[:12])
+        text = await call_text(client, "show", name=worked.notes[:12])
         back = await value(client, "activate", object_id=worked.notes)
 
     assert (folded["level"], back["level"], back["changed"]) == ("metadata", "active", True)
     assert f"id={worked.notes} type=file path=/workspace/notes.md" in matches
-    assert shown.endswith("content:\nport = 9090\n")
+    assert text.endswith("content:\nport = 9090\n")
 
 
 @on_sqlite
-async def test_the_same_server_is_reached_over_http(worked: Worked) -> None:
+async def test_one_server_is_shared_over_http(worked: Worked) -> None:
     """One server for many agents: each request names its session, and no process is started."""
     async with http_url(worked.url) as url, Client(url) as one, Client(url) as other:
         pinned = await value(one, "pin", session=worked.sid, object_id=worked.notes)
@@ -48,7 +48,7 @@ async def test_the_same_server_is_reached_over_http(worked: Worked) -> None:
 
 @on_sqlite
 async def test_a_page_of_another_site_is_refused(worked: Worked) -> None:
-    """A browser would reach the loopback address for any page that it shows."""
+    """A browser can send requests to loopback on behalf of any page."""
     async with http_url(worked.url) as url, httpx.AsyncClient() as browser:
         headers = {"Origin": "https://elsewhere.example", "Accept": "application/json"}
         answer = await browser.post(url, json={}, headers=headers)
@@ -57,7 +57,7 @@ async def test_a_page_of_another_site_is_refused(worked: Worked) -> None:
 
 
 @on_sqlite
-async def test_what_was_believed_and_true_is_told(worked: Worked) -> None:
+async def test_as_of_distinguishes_what_was_known_from_what_was_true(worked: Worked) -> None:
     """An agent can ask what it could know when it acted."""
     async with stdio(worked.url, "--session", worked.sid) as client:
         then = await value(client, "as_of", name=worked.notes, valid_time="2999-01-01T00:00:00Z")
@@ -68,8 +68,8 @@ async def test_what_was_believed_and_true_is_told(worked: Worked) -> None:
     assert (session["session_id"], session["turns"]) == (worked.sid, 3)
 
 
-async def test_an_agent_sees_what_another_process_has_just_committed(worked: Worked) -> None:
-    """A server keeps its search index open and remembers proofs, never what the store says."""
+async def test_an_agent_sees_the_latest_commit_of_another_process(worked: Worked) -> None:
+    """A server caches its search index and verified hashes, but no state of the store."""
     async with stdio(worked.url, "--session", worked.sid) as agent:
         before = await call_text(agent, "recall", query="zeppelin")
         async with library.connect(
@@ -88,7 +88,7 @@ async def test_an_agent_sees_what_another_process_has_just_committed(worked: Wor
 
 @on_sqlite
 async def test_a_search_index_may_be_deleted_while_a_server_uses_it(worked: Worked) -> None:
-    """It is derived: the next search makes it again, and no server has to be started anew."""
+    """It is derived data: the next search rebuilds it, without a restart."""
     index = Path(f"{worked.url.removeprefix('sqlite:///')}.search")
     async with stdio(worked.url, "--session", worked.sid) as agent:
         before = await call_text(agent, "recall", query="port 9090")
@@ -100,8 +100,8 @@ async def test_a_search_index_may_be_deleted_while_a_server_uses_it(worked: Work
 
 
 @on_sqlite
-async def test_a_bound_server_reaches_its_own_session_only(worked: Worked) -> None:
-    """Another agent's outputs on the same store are not this one's to read."""
+async def test_a_bound_server_gives_access_only_to_its_session(worked: Worked) -> None:
+    """An agent must not read another agent's outputs in the same store."""
     async with library.connect(worked.url, tracking=False) as client:
         other = await client.start("other", system_prompt="Hidden.")
         await other.record("call-other", tool="bash", args={}, output="of another\n")
@@ -122,8 +122,8 @@ async def test_a_bound_server_reaches_its_own_session_only(worked: Worked) -> No
 
 
 @on_sqlite
-async def test_what_is_wrong_is_told_with_what_to_do(worked: Worked) -> None:
-    """An agent corrects itself by a code, the values, and the next step."""
+async def test_errors_say_what_to_do(worked: Worked) -> None:
+    """With a code, the values and the next step, an agent can correct itself."""
     async with stdio(worked.url) as client:
         missing = await refused(client, "activate", object_id="call-1")
         unknown = await refused(client, "activate", session="no-such", object_id="call-1")
@@ -139,7 +139,7 @@ async def test_what_is_wrong_is_told_with_what_to_do(worked: Worked) -> None:
 
 @on_sqlite
 async def test_objects_are_resources_page_by_page(worked: Worked) -> None:
-    """A client lists what the session shows, and reads it now or as it was."""
+    """A client lists the objects of the session, and reads current and past versions."""
     async with library.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
         session = await client.resume(worked.sid)
         for number in range(120):
@@ -161,7 +161,7 @@ async def test_objects_are_resources_page_by_page(worked: Worked) -> None:
 
 @on_sqlite
 async def test_without_a_session_the_sessions_are_the_resources(worked: Worked) -> None:
-    """Somebody who looks at a whole store begins with what there is."""
+    """Without a session, a client starts from the list of sessions."""
     async with stdio(worked.url) as client:
         (listed,) = (await client.list_resources()).resources
         read = (await client.read_resource(listed.uri)).contents[0]
@@ -173,27 +173,27 @@ async def test_without_a_session_the_sessions_are_the_resources(worked: Worked) 
 
 
 @on_sqlite
-async def test_secrets_are_masked_in_what_an_agent_is_told(worked: Worked) -> None:
-    """It goes to a provider, like what recall quotes."""
+async def test_secrets_are_masked_in_results(worked: Worked) -> None:
+    """Results go to a provider, like the text that recall quotes."""
     async with library.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
         session = await client.resume(worked.sid)
         await session.record("leak", tool="env", args={"k": SECRET}, output=f"token {SECRET}\n")
 
     async with stdio(worked.url, "--session", worked.sid) as agent:
-        shown = await call_text(agent, "show", name="leak")
+        text = await call_text(agent, "show", name="leak")
         read = (await agent.read_resource("ctxmgr://object/leak")).contents[0].text
 
-    assert SECRET not in shown + read
-    assert "[secret:github-token:" in shown
+    assert SECRET not in text + read
+    assert "[secret:github-token:" in text
     assert "[secret:github-token:" in read
 
 
 @on_sqlite
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_a_server_that_waits_for_input(worked: Worked, sent: int) -> None:
-    """Whoever started it must not have to kill it, or to send it another line."""
+    """It must not need SIGKILL or another line of input."""
     process = await asyncio.create_subprocess_exec(
-        *("env", "--default-signal=INT"),  # a shell's background job ignores it
+        *("env", "--default-signal=INT"),  # a shell's background job ignores SIGINT
         *(sys.executable, *SERVER, "--store", worked.url),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -214,7 +214,7 @@ async def test_a_signal_ends_a_server_that_waits_for_input(worked: Worked, sent:
 
 @on_sqlite
 def test_a_server_ends_with_its_input_and_prints_nothing(worked: Worked) -> None:
-    """Standard output is the protocol's alone."""
+    """Standard output is reserved for the protocol."""
     command = [sys.executable, *SERVER, "--store", worked.url]
 
     for given in (subprocess.DEVNULL, subprocess.PIPE):
@@ -225,7 +225,7 @@ def test_a_server_ends_with_its_input_and_prints_nothing(worked: Worked) -> None
 
 @pytest.mark.parametrize("package", ["mcp", "uvicorn"])
 def test_without_the_package_the_extra_is_named(package: str) -> None:
-    """Nobody installs what they do not use, and whoever needs it is call_text how, as by serve."""
+    """The server is an optional extra; the error says how to install it, as for serve."""
     script = (
         f"import sys\nsys.modules[{package!r}] = None\n"
         "from ctxmgr.surfaces.terminal.cli import main\nsys.argv[1:] = ['mcp', '--json']\nmain()"

@@ -1,4 +1,4 @@
-"""Tools as they are derived from the catalogue: which there are, what they say, what they take."""
+"""Tools derived from the catalogue: names, descriptions and parameters."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from ctxmgr.surfaces.mcp.server import tool_definition
 from ctxmgr.surfaces.mcp.tools import NOT_OFFERED, TOOLS_MAX, USUAL, choose_tools, tool_name
 
 SHORT = 300
-"""Characters of a description: eight of them are in every call of an agent."""
+"""Characters of a description: all eight are part of every model call."""
 
 
 def test_every_operation_is_a_tool_or_left_out_for_a_reason() -> None:
@@ -20,9 +20,9 @@ def test_every_operation_is_a_tool_or_left_out_for_a_reason() -> None:
     assert set(NOT_OFFERED) <= names
     assert set(USUAL) <= {tool_name(entry) for entry in OPERATIONS if entry.name not in NOT_OFFERED}
     assert not [
-        each.name
-        for each in OPERATIONS
-        if each.writes and each.name not in NOT_OFFERED and each.name not in USUAL
+        operation.name
+        for operation in OPERATIONS
+        if operation.writes and operation.name not in NOT_OFFERED and operation.name not in USUAL
     ]
 
 
@@ -30,13 +30,13 @@ def test_the_usual_tools_are_eight_and_short() -> None:
     """Each costs the agent tokens in every call."""
     tools = choose_tools(OPERATIONS, None, session_id="s1")
 
-    assert [each.name for each in tools] == list(USUAL)
+    assert [tool.name for tool in tools] == list(USUAL)
     assert len(USUAL) == TOOLS_MAX
-    assert all(len(each.operation.help) <= SHORT for each in tools)
+    assert all(len(tool.operation.help) <= SHORT for tool in tools)
 
 
 @pytest.mark.parametrize("session_id", [None, "s1"])
-def test_hints_say_what_writes(session_id: str | None) -> None:
+def test_hints_mark_tools_that_write(session_id: str | None) -> None:
     """A client asks its user before a tool that writes, and not before one that reads."""
     tools = [
         tool_definition(tool) for tool in choose_tools(OPERATIONS, None, session_id=session_id)
@@ -49,7 +49,7 @@ def test_hints_say_what_writes(session_id: str | None) -> None:
 
 
 def test_a_bound_tool_takes_no_session() -> None:
-    """The agent cannot name another one, nor get its own wrong."""
+    """The agent can neither name another session nor mistype its own."""
     pin, show = choose_tools(OPERATIONS, "pin,show", session_id="s1")
 
     assert pin.schema["required"] == ["object_id"]
@@ -70,7 +70,7 @@ def test_a_bound_tool_takes_no_session() -> None:
         ("activate,deactivate,pin,unpin,recall,show,as-of,status,diff", None, "at most 8"),
     ],
 )
-def test_a_wrong_choice_of_tools_is_refused(
+def test_an_invalid_choice_of_tools_is_refused(
     names: str, session_id: str | None, message: str
 ) -> None:
     """The mistake is reported at once, with the available tools."""
@@ -79,14 +79,14 @@ def test_a_wrong_choice_of_tools_is_refused(
 
 
 def test_tools_can_be_chosen() -> None:
-    """Layers will add theirs, and eight stay the most."""
+    """Other tools can be offered, up to eight at a time."""
     tools = choose_tools(OPERATIONS, "recall, as-of,diff,recall", session_id=None)
 
-    assert [each.name for each in tools] == ["recall", "as_of", "diff"]
+    assert [tool.name for tool in tools] == ["recall", "as_of", "diff"]
 
 
-def test_a_long_text_is_cut_where_the_agent_sees_it() -> None:
-    """One file must not fill the window of whoever only wanted to look."""
+def test_a_long_text_is_truncated_with_a_notice() -> None:
+    """One file must not fill the agent's context window."""
     first, content = result_texts({"kind": "file", "content": "x" * (TEXT_CHARS_MAX + 1)}, Masker())
 
     assert first == '{"kind":"file"}'
@@ -94,8 +94,8 @@ def test_a_long_text_is_cut_where_the_agent_sees_it() -> None:
     assert content.endswith("the resource has them all]")
 
 
-def test_a_fault_of_ours_is_not_spread_out_before_the_agent() -> None:
-    """It can do nothing with the inside of an exception; the log has it."""
+def test_an_internal_error_hides_its_details_from_the_agent() -> None:
+    """The agent cannot use the details; they are logged."""
     result = error_body(RuntimeError("inside"))
 
     assert result["code"] == "error"

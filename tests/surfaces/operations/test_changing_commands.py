@@ -1,4 +1,4 @@
-"""The commands by which a person changes a session from outside, and carries it away."""
+"""The commands by which a user changes a session from outside, exports and imports it."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,21 +15,21 @@ from tests.surfaces.worked_sessions import Worked, discover, json_of, mounts
 Run = Callable[..., Result]
 
 
-def test_a_person_folds_pins_and_shows(ctxmgr: Run, worked: Worked) -> None:
-    """Each says where the object stands then; the rules are the agent's (003-R101, R105–R107)."""
+def test_a_user_folds_pins_and_activates(ctxmgr: Run, worked: Worked) -> None:
+    """Each reports the object's new level; the rules are those for agents (003-R101, R105–R107)."""
     options = ("--store", worked.url, "--json")
 
     folded = json_of(ctxmgr("deactivate", worked.sid, worked.notes, *options))
     pinned = json_of(ctxmgr("pin", worked.sid, worked.notes[:10], *options))
-    shown = json_of(ctxmgr("activate", worked.sid, "/workspace/notes.md", *options))
+    activated = json_of(ctxmgr("activate", worked.sid, "/workspace/notes.md", *options))
     unpinned = json_of(ctxmgr("unpin", worked.sid, worked.notes, *options))
 
-    result = [(item["level"], item["pinned"]) for item in (folded, pinned, shown, unpinned)]
+    result = [(item["level"], item["pinned"]) for item in (folded, pinned, activated, unpinned)]
     assert result == [("metadata", False), ("metadata", True), ("active", True), ("active", False)]
 
 
-def test_a_change_that_changes_nothing_says_so(ctxmgr: Run, worked: Worked) -> None:
-    """A script can be run twice."""
+def test_a_change_without_effect_says_so(ctxmgr: Run, worked: Worked) -> None:
+    """Scripts can be run twice."""
     options = ("--store", worked.url, "--json")
 
     once = json_of(ctxmgr("pin", worked.sid, worked.notes, *options))
@@ -38,7 +38,7 @@ def test_a_change_that_changes_nothing_says_so(ctxmgr: Run, worked: Worked) -> N
     assert (once["changed"], twice["changed"]) == (True, False)
 
 
-def test_a_file_that_was_only_seen_is_read_when_it_is_shown(ctxmgr: Run, worked: Worked) -> None:
+def test_a_stub_is_read_when_it_is_activated(ctxmgr: Run, worked: Worked) -> None:
     """Its source is on this machine and inside the agent's mounts (003-R103)."""
     name = "/workspace/src/main.py"
     assert ctxmgr("activate", worked.sid, name, "--store", worked.url).exit_code == 0
@@ -48,8 +48,8 @@ def test_a_file_that_was_only_seen_is_read_when_it_is_shown(ctxmgr: Run, worked:
     assert f"ACTIVE_CONTENT id={worked.stub}\nprint('one')\n" in printed.stdout
 
 
-def test_a_file_that_lies_elsewhere_is_refused_with_a_reason(ctxmgr: Run, worked: Worked) -> None:
-    """Read here, another machine's path would show another file (003-R104, 003-A33)."""
+def test_a_file_of_another_machine_is_refused_with_a_reason(ctxmgr: Run, worked: Worked) -> None:
+    """The same path on this machine would be a different file (003-R104, 003-A33)."""
     source = FilesystemSource(filesystem_id="elsewhere", path=str(worked.project / "notes.md"))
     stub = asyncio.run(discover(worked, File.stub(source)))
 
@@ -62,11 +62,11 @@ def test_a_file_that_lies_elsewhere_is_refused_with_a_reason(ctxmgr: Run, worked
 
 
 def test_a_file_outside_the_agents_mounts_is_not_read(ctxmgr: Run, worked: Worked) -> None:
-    """The person may read it; the agent may not, and would see it (D7)."""
+    """The user may read it, but the agent may not (D7)."""
     secret = worked.project.parent / "secret.txt"
     secret.write_text("secret\n", encoding="utf-8")
-    known = json_of(ctxmgr("show", worked.notes, "--store", worked.url, "--json"))
-    host = known["fields"]["source"]["filesystemId"]
+    notes = json_of(ctxmgr("show", worked.notes, "--store", worked.url, "--json"))
+    host = notes["fields"]["source"]["filesystemId"]
     source = FilesystemSource(filesystem_id=host, path=str(secret))
     stub = asyncio.run(discover(worked, File.stub(source)))
 
@@ -95,10 +95,10 @@ def test_a_file_outside_the_agents_mounts_is_not_read(ctxmgr: Run, worked: Worke
         (("import", "{notes}"), 2, "not a bundle: pass a file that `ctxmgr export` has written"),
     ],
 )
-def test_a_wrong_request_is_told_what_would_be_right(
+def test_the_error_for_an_invalid_request_says_what_to_do(
     ctxmgr: Run, worked: Worked, arguments: tuple[str, ...], exit_code: int, message: str
 ) -> None:
-    """One line, whose fault it is, what to do, and a code that a script can use."""
+    """One line states the mistake and the remedy, and scripts get a code."""
     given = [
         argument.format(sid=worked.sid, notes=worked.project / "notes.md") for argument in arguments
     ]
@@ -111,8 +111,8 @@ def test_a_wrong_request_is_told_what_would_be_right(
     assert result.stdout == ""
 
 
-async def test_a_person_and_an_agent_change_one_session(worked: Worked) -> None:
-    """Compare and set: neither change is lost, and the agent's turn goes through (003-A21)."""
+async def test_a_user_and_an_agent_change_one_session(worked: Worked) -> None:
+    """Compare and set: neither change is lost, and the agent's turn succeeds (003-A21)."""
     where = mounts(worked.project)
     async with library.connect(worked.url, mounts=where, tracking=False) as agent:
         session = await agent.resume(worked.sid)
@@ -127,41 +127,41 @@ async def test_a_person_and_an_agent_change_one_session(worked: Worked) -> None:
     assert f"{worked.sid}-9" in stored.active_set
 
 
-async def test_what_a_person_shows_stays_for_a_while(worked: Worked) -> None:
-    """An old output, folded long ago, is shown while the agent is in the middle of a turn."""
-    shown = []
+async def test_an_output_activated_by_a_user_stays_for_a_window(worked: Worked) -> None:
+    """An old folded output is activated while the agent is in the middle of a turn."""
+    visible = []
     window = library.Window(turns_back=2)
     async with library.connect(worked.url, window=window, tracking=False) as agent:
         session = await agent.resume(worked.sid)
         for n in range(4, 10):
-            shown.append(f"ACTIVE_CONTENT id={worked.sid}-2\n" in await session.render("Go on."))
+            visible.append(f"ACTIVE_CONTENT id={worked.sid}-2\n" in await session.render("Go on."))
             if n == 6:
                 async with library.connect(worked.url, tracking=False) as person:
                     await (await person.visit(worked.sid)).activate(f"{worked.sid}-2")
             await session.record(f"{worked.sid}-{n}", tool="t", args={}, output="out")
             await session.end_turn("Done.")
 
-    assert shown == [True, False, False, True, True, False]
+    assert visible == [True, False, False, True, True, False]
 
 
-def test_a_session_is_forked_from_an_earlier_turn(ctxmgr: Run, worked: Worked) -> None:
-    """A person tries another way from there; the first way stays (003-R005, 003-R125)."""
+def test_a_session_is_forked_at_an_earlier_turn(ctxmgr: Run, worked: Worked) -> None:
+    """The user tries an alternative; the original is unchanged (003-R005, 003-R125)."""
     options, new = ("--store", worked.url), f"{worked.sid}-new"
-    before = _told(ctxmgr, worked.sid, worked.url)
+    before = _log_entries(ctxmgr, worked.sid, worked.url)
 
     forked = json_of(ctxmgr("fork", worked.sid, "--turn", "2", new, *options, "--json"))
     again = json_of(ctxmgr("fork", new, "--turn", "1", f"{new}-2", *options, "--json"))
-    shown = json_of(ctxmgr("show", new, *options, "--json"))
+    fork = json_of(ctxmgr("show", new, *options, "--json"))
 
     assert forked == {"session_id": new, "parent": worked.sid, "turn": 2}
     assert again["turn"] == 1
-    assert (shown["turns"], shown["state"]) == (2, "paused")
-    assert _told(ctxmgr, worked.sid, worked.url) == before
-    assert _told(ctxmgr, new, worked.url)[:2] == before[:2]
+    assert (fork["turns"], fork["state"]) == (2, "paused")
+    assert _log_entries(ctxmgr, worked.sid, worked.url) == before
+    assert _log_entries(ctxmgr, new, worked.url)[:2] == before[:2]
 
 
-def test_a_fork_that_cannot_be_says_why(ctxmgr: Run, worked: Worked) -> None:
-    """No half session is left behind, and none is overwritten (003-R006)."""
+def test_a_fork_that_fails_says_why(ctxmgr: Run, worked: Worked) -> None:
+    """No partial session is left behind, and none is overwritten (003-R006)."""
     options = ("--store", worked.url)
 
     for arguments, code, message in (
@@ -176,8 +176,8 @@ def test_a_fork_that_cannot_be_says_why(ctxmgr: Run, worked: Worked) -> None:
     assert ctxmgr("show", "new", *options).exit_code == 3
 
 
-def test_a_session_is_carried_into_another_store(ctxmgr: Run, worked: Worked, home: Path) -> None:
-    """One file holds all of it; there every prompt proves itself again (003-R005, 003-R007)."""
+def test_a_session_is_exported_into_another_store(ctxmgr: Run, worked: Worked, home: Path) -> None:
+    """One file holds the whole session, and every prompt is verified (003-R005, 003-R007)."""
     bundle, there = home / "session.bundle", f"sqlite:///{home / 'there.db'}"
 
     exported = json_of(ctxmgr("export", worked.sid, str(bundle), "--store", worked.url, "--json"))
@@ -187,16 +187,16 @@ def test_a_session_is_carried_into_another_store(ctxmgr: Run, worked: Worked, ho
     assert exported["bytes"] == bundle.stat().st_size
     assert (imported["session_id"], imported["turns"]) == (worked.sid, 3)
     assert again.stdout == worked.sent[1]
-    assert _told(ctxmgr, worked.sid, there) == _told(ctxmgr, worked.sid, worked.url)
+    assert _log_entries(ctxmgr, worked.sid, there) == _log_entries(ctxmgr, worked.sid, worked.url)
 
 
-def _told(ctxmgr: Run, sid: str, url: str) -> Any:
+def _log_entries(ctxmgr: Run, sid: str, url: str) -> Any:
     entries = json_of(ctxmgr("log", sid, "--store", url, "--json"))["entries"]
     return [{name: entry[name] for name in entry if name != "valid_time"} for entry in entries]
 
 
-def test_an_export_overwrites_nothing(ctxmgr: Run, worked: Worked, home: Path) -> None:
-    """A mistyped name must not cost somebody's file."""
+def test_an_export_does_not_overwrite_a_file(ctxmgr: Run, worked: Worked, home: Path) -> None:
+    """A mistyped name must not destroy a file."""
     letter = home / "letter.txt"
     letter.write_text("dear", encoding="utf-8")
 
@@ -207,7 +207,7 @@ def test_an_export_overwrites_nothing(ctxmgr: Run, worked: Worked, home: Path) -
 
 
 def test_an_altered_bundle_is_not_imported(ctxmgr: Run, worked: Worked, home: Path) -> None:
-    """Nothing of it is believed, and nothing is written."""
+    """None of it is trusted, and nothing is written."""
     bundle, there = home / "session.bundle", f"sqlite:///{home / 'there.db'}"
     assert ctxmgr("export", worked.sid, str(bundle), "--store", worked.url).exit_code == 0
     data = bytearray(bundle.read_bytes())

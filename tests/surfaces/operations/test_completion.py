@@ -1,4 +1,4 @@
-"""Shell completion: the scripts, and the words that they ask the program for."""
+"""Shell completion: the scripts, and the completions that the program returns."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ ASKED = {
 
 @pytest.mark.parametrize("shell", sorted(ASKED))
 def test_a_script_is_printed_for_each_shell(ctxmgr: Run, shell: str) -> None:
-    """One line in a shell's settings is all that there is to set up."""
+    """One line in the shell's configuration is enough."""
     printed = ctxmgr("completion", shell)
 
     assert printed.exit_code == 0, printed.stderr
@@ -34,8 +34,8 @@ def test_a_script_is_printed_for_each_shell(ctxmgr: Run, shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", sorted(ASKED))
-def test_commands_are_completed_as_the_script_asks_for_them(shell: str) -> None:
-    """The script and the program must speak of the same variable."""
+def test_commands_are_completed_for_the_scripts_request(shell: str) -> None:
+    """The script and the program must use the same variable."""
     instruction, words, expected = ASKED[shell]
     env = {**os.environ, "_CTXMGR_COMPLETE": instruction, **words}
     script = "from ctxmgr.surfaces.terminal.cli import main; main()"
@@ -49,8 +49,8 @@ def test_commands_are_completed_as_the_script_asks_for_them(shell: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_takes_the_script_and_offers_commands(ctxmgr: Run, tmp_path: Path) -> None:
-    """What is printed works in a real shell, with the program that is on its path."""
+def test_bash_accepts_the_script_and_offers_commands(ctxmgr: Run, tmp_path: Path) -> None:
+    """The script works in a real shell with the installed program."""
     program = tmp_path / "ctxmgr"
     program.write_text(
         f"#!{sys.executable}\nfrom ctxmgr.surfaces.terminal.cli import main\nmain()\n"

@@ -1,4 +1,4 @@
-"""The commands that look at one object: a version of it, two of them, and how it was believed."""
+"""The commands about one object: a version, two versions, and what was known when."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ def test_an_object_is_shown_with_its_content(ctxmgr: Run, worked: Worked) -> Non
 def test_a_version_is_shown_by_its_number(
     ctxmgr: Run, worked: Worked, version: str, content: str
 ) -> None:
-    """People count versions; nobody remembers the millisecond (003-R005)."""
+    """Version numbers are easier to remember than milliseconds (003-R005)."""
     result = json_of(
         ctxmgr("show", worked.notes, "--version", version, "--store", worked.url, "--json")
     )
@@ -35,8 +35,8 @@ def test_a_version_is_shown_by_its_number(
     assert result["content"] == f"port = {content}\n"
 
 
-def test_a_version_that_never_was_is_not_found(ctxmgr: Run, worked: Worked) -> None:
-    """The answer says how many there are."""
+def test_a_missing_version_is_not_found(ctxmgr: Run, worked: Worked) -> None:
+    """The error says how many there are."""
     result = ctxmgr("show", worked.notes, "--version", "7", "--store", worked.url)
 
     assert result.exit_code == 3
@@ -45,7 +45,7 @@ def test_a_version_that_never_was_is_not_found(ctxmgr: Run, worked: Worked) -> N
 
 @pytest.mark.parametrize("name", ["beginning", "path", "id"])
 def test_inside_a_session_an_object_has_short_names(ctxmgr: Run, worked: Worked, name: str) -> None:
-    """Nobody types 64 digits: the beginning will do, and so will the path."""
+    """Users type the first digits of an id, or the path."""
     names = {"beginning": worked.notes[:8], "path": "/workspace/notes.md", "id": worked.notes}
     within = ("--session", worked.sid, "--store", worked.url, "--json")
 
@@ -54,8 +54,8 @@ def test_inside_a_session_an_object_has_short_names(ctxmgr: Run, worked: Worked,
     assert (result["object_id"], result["level"]) == (worked.notes, "active")
 
 
-def test_a_file_of_a_sandboxs_own_is_named_by_its_path(ctxmgr: Run, worked: Worked) -> None:
-    """It lies on no mount, and stands in the list under that path all the same."""
+def test_a_file_private_to_the_sandbox_is_found_by_its_path(ctxmgr: Run, worked: Worked) -> None:
+    """It is on no mount, but the list shows it under that path."""
     file = File.stub(FilesystemSource(filesystem_id="a-sandbox", path="/etc/motd"))
     stub = asyncio.run(discover(worked, file))
 
@@ -66,8 +66,8 @@ def test_a_file_of_a_sandboxs_own_is_named_by_its_path(ctxmgr: Run, worked: Work
     assert result["object_id"] == stub
 
 
-def test_a_path_that_two_sandboxes_had_names_neither(ctxmgr: Run, worked: Worked) -> None:
-    """The session was resumed in another sandbox; guessing would show the wrong file."""
+def test_a_path_of_files_in_two_sandboxes_is_ambiguous(ctxmgr: Run, worked: Worked) -> None:
+    """The session was resumed in another sandbox; a guess could show the wrong file."""
     for filesystem in ("a-sandbox", "another"):
         source = FilesystemSource(filesystem_id=filesystem, path="/etc/motd")
         asyncio.run(discover(worked, File.stub(source)))
@@ -79,23 +79,23 @@ def test_a_path_that_two_sandboxes_had_names_neither(ctxmgr: Run, worked: Worked
 
 
 def test_a_session_has_versions_too(ctxmgr: Run, worked: Worked) -> None:
-    """Of its sets; they are what `diff` compares under the same name."""
+    """They are versions of its sets, which `diff` compares."""
     result = json_of(ctxmgr("show", worked.sid, "--version", "1", "--store", worked.url, "--json"))
 
     assert result["object_id"] == f"session:{worked.sid}"
     assert result["fields"]["session_index"] == []
 
 
-def test_the_beginning_of_an_id_is_not_guessed_across_a_store(ctxmgr: Run, worked: Worked) -> None:
-    """No store finds by it; the message says what works instead."""
+def test_a_prefix_of_an_id_is_not_searched_in_the_whole_store(ctxmgr: Run, worked: Worked) -> None:
+    """No store has such an index; the message says what works instead."""
     result = ctxmgr("show", worked.notes[:8], "--store", worked.url)
 
     assert result.exit_code == 3
     assert "--session" in result.stderr
 
 
-def test_a_beginning_of_two_ids_is_refused(ctxmgr: Run, worked: Worked) -> None:
-    """A guess would pin or fold the wrong thing."""
+def test_an_ambiguous_prefix_is_refused(ctxmgr: Run, worked: Worked) -> None:
+    """A guess could pin or fold the wrong object."""
     result = ctxmgr("pin", worked.sid, worked.sid, "--store", worked.url)
 
     assert result.exit_code == 2
@@ -113,7 +113,7 @@ def test_a_session_is_shown_as_it_was(ctxmgr: Run, worked: Worked) -> None:
 
 
 def test_two_versions_are_compared(ctxmgr: Run, worked: Worked) -> None:
-    """By default the last two, as a patch program would print it."""
+    """By default the last two, as a unified diff."""
     result = json_of(ctxmgr("diff", worked.notes, "--store", worked.url, "--json"))
 
     assert result["diff"] == "--- before\n+++ after\n@@ -1 +1 @@\n-port = 8080\n+port = 9090\n"
@@ -121,7 +121,7 @@ def test_two_versions_are_compared(ctxmgr: Run, worked: Worked) -> None:
     assert result["fields"] == []
 
 
-def test_a_list_is_compared_by_what_came_and_went(ctxmgr: Run, worked: Worked) -> None:
+def test_a_list_is_compared_by_added_and_removed_items(ctxmgr: Run, worked: Worked) -> None:
     """Two versions of a session differ by a few ids among thousands."""
     numbers = ("--from", "1", "--to", "-1")
 
@@ -133,7 +133,7 @@ def test_a_list_is_compared_by_what_came_and_went(ctxmgr: Run, worked: Worked) -
 
 
 def test_prompts_of_two_turns_are_compared(ctxmgr: Run, worked: Worked) -> None:
-    """What was new for the model, and how much of the prefix a cache could keep."""
+    """The diff shows what was new for the model, and how much of the prefix stayed."""
     turns = ("--from-turn", "1", "--to-turn", "2")
 
     result = json_of(ctxmgr("diff", worked.sid, *turns, "--store", worked.url, "--json"))
@@ -154,10 +154,10 @@ def test_prompts_of_two_turns_are_compared(ctxmgr: Run, worked: Worked) -> None:
 @pytest.mark.parametrize(
     "options", [("--from-turn", "1", "--from", "1"), ("--from-turn", "2", "--to-turn", "9")]
 )
-def test_a_comparison_that_makes_no_sense_is_refused(
+def test_an_invalid_comparison_is_refused(
     ctxmgr: Run, worked: Worked, options: tuple[str, ...]
 ) -> None:
-    """Turns and versions are counted differently; and there is no turn nine."""
+    """Turns and versions cannot be mixed, and a turn must exist."""
     result = ctxmgr("diff", worked.sid, *options, "--store", worked.url)
 
     assert result.exit_code in {2, 3}
@@ -165,7 +165,7 @@ def test_a_comparison_that_makes_no_sense_is_refused(
 
 
 async def _notice_late(worked: Worked) -> int:
-    """Change the file on disk, and look again later; return a moment in between."""
+    """Change the file on disk and index it later; return a point in between."""
     where = mounts(worked.project)
     async with library.connect(worked.url, mounts=where, tracking=False) as client:
         session = await client.resume(worked.sid)
@@ -183,8 +183,8 @@ async def _notice_late(worked: Worked) -> int:
     return changed_at + 1
 
 
-def test_what_was_believed_is_told_apart_from_what_was_true(ctxmgr: Run, worked: Worked) -> None:
-    """The agent was not wrong: nobody had looked (003-R005, D3)."""
+def test_what_was_known_is_distinguished_from_what_was_true(ctxmgr: Run, worked: Worked) -> None:
+    """The agent made no mistake: the change was not yet indexed (003-R005, D3)."""
     between = asyncio.run(_notice_late(worked))
 
     result = json_of(ctxmgr("as-of", worked.notes, str(between), "--store", worked.url, "--json"))
@@ -194,8 +194,8 @@ def test_what_was_believed_is_told_apart_from_what_was_true(ctxmgr: Run, worked:
     assert result["diff"].endswith("-port = 9090\n+port = 7070\n")
 
 
-def test_a_session_tells_where_it_was_wrong(ctxmgr: Run, worked: Worked) -> None:
-    """Of all it saw, the one file that had changed behind its back."""
+def test_a_session_lists_files_that_were_outdated(ctxmgr: Run, worked: Worked) -> None:
+    """Of all its files, one had changed without being indexed."""
     between = asyncio.run(_notice_late(worked))
 
     result = json_of(ctxmgr("as-of", worked.sid, str(between), "--store", worked.url, "--json"))
@@ -204,17 +204,17 @@ def test_a_session_tells_where_it_was_wrong(ctxmgr: Run, worked: Worked) -> None
     assert result["turns"] == 3
 
 
-def test_before_it_began_there_is_nothing_to_tell(ctxmgr: Run, worked: Worked) -> None:
-    """A date that is too early is an answer of its own, not an empty table."""
+def test_a_point_before_the_session_started_is_an_error(ctxmgr: Run, worked: Worked) -> None:
+    """A date that is too early must not give an empty table."""
     result = ctxmgr("as-of", worked.sid, "1970-01-02T00:00:00Z", "--store", worked.url)
 
     assert result.exit_code == 3
 
 
-def test_a_deleted_file_is_told_from_one_that_is_no_text(
+def test_a_deleted_file_is_distinguished_from_a_binary_one(
     ctxmgr: Run, worked: Worked, home: Path
 ) -> None:
-    """The list says what became of it, and its history stays (003-R010)."""
+    """The list shows its state, and its history stays (003-R010)."""
     (worked.project / "notes.md").unlink()
     asyncio.run(_resume(worked))
 

@@ -13,7 +13,7 @@ FIXTURES = ROOT / "tests" / "recordings" / "fixtures"
 
 
 def test_a_recorded_session_is_imported_under_its_own_name(ctxmgr: Run, home: Path) -> None:
-    """The shortest way from somebody's file to a session here."""
+    """The simplest way to import a file needs no further options."""
     store = ("--store", f"sqlite:///{home / 's.db'}", "--json")
 
     result = json.loads(ctxmgr("import-recorded", str(FIXTURES / "pi.jsonl"), *store).output)
@@ -24,7 +24,7 @@ def test_a_recorded_session_is_imported_under_its_own_name(ctxmgr: Run, home: Pa
 
 
 def test_a_recording_without_a_name_needs_one(ctxmgr: Run, home: Path) -> None:
-    """A plain array of messages does not say what it is called."""
+    """A plain array of messages has no session name."""
     path = str(FIXTURES / "openai.json")
 
     refused = ctxmgr("import-recorded", path, "--store", f"sqlite:///{home / 's.db'}")
@@ -37,8 +37,8 @@ def test_a_recording_without_a_name_needs_one(ctxmgr: Run, home: Path) -> None:
     assert named.exit_code == 0
 
 
-def test_a_line_that_is_wrong_is_named(ctxmgr: Run, home: Path) -> None:
-    """Who is at fault, what was wrong, where to mend it."""
+def test_the_error_for_an_invalid_line_names_it(ctxmgr: Run, home: Path) -> None:
+    """The user learns what is wrong and where to fix it."""
     broken = home / "broken.jsonl"
     broken.write_bytes((FIXTURES / "pi.jsonl").read_bytes() + b"{half\n")
 
@@ -49,7 +49,7 @@ def test_a_line_that_is_wrong_is_named(ctxmgr: Run, home: Path) -> None:
 
 
 def test_cache_names_the_object_that_broke_the_prefix(ctxmgr: Run, home: Path) -> None:
-    """The plain layout writes a line for every tool call before the chat; here is its price."""
+    """The plain layout adds a line for every tool call before the chat, which has its price."""
     store = ("--store", f"sqlite:///{home / 's.db'}")
     ctxmgr("import-recorded", str(FIXTURES / "pi.jsonl"), *store)
 
@@ -62,8 +62,8 @@ def test_cache_names_the_object_that_broke_the_prefix(ctxmgr: Run, home: Path) -
     assert second["cost"] > 0
 
 
-def test_cache_tells_what_the_provider_recorded(ctxmgr: Run, home: Path) -> None:
-    """Of an imported session the provider's own numbers are the truth."""
+def test_cache_uses_the_usage_that_the_provider_recorded(ctxmgr: Run, home: Path) -> None:
+    """For an imported session the provider's numbers are authoritative."""
     store = ("--store", f"sqlite:///{home / 's.db'}")
     ctxmgr("import-recorded", str(FIXTURES / "claude-code.jsonl"), *store)
 
@@ -72,8 +72,8 @@ def test_cache_tells_what_the_provider_recorded(ctxmgr: Run, home: Path) -> None
     assert (result["breaks"], result["prompt_tokens"], result["cached_tokens"]) == (0, 2468, 1200)
 
 
-def test_cache_says_what_is_missing(ctxmgr: Run, home: Path) -> None:
-    """No such session, no usage, no sensible number: each has its own sentence."""
+def test_each_error_of_cache_says_what_is_missing(ctxmgr: Run, home: Path) -> None:
+    """A missing session, missing usage and an invalid number have different messages."""
     store = ("--store", f"sqlite:///{home / 's.db'}")
     ctxmgr("import-recorded", str(FIXTURES / "openhands-sdk.jsonl"), "--session", "s1", *store)
 

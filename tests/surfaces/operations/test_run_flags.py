@@ -1,4 +1,4 @@
-"""What `ctxmgr run` is told, where it takes the rest from, and what it refuses."""
+"""The flags of `ctxmgr run`, the sources of other settings, and what it refuses."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,16 +32,16 @@ def _orders(**given: object) -> RunFlags:
     return RunFlags(**{**dict.fromkeys(names), "network": False, **given})
 
 
-def test_a_session_keeps_what_it_was_given(home: Path) -> None:
-    """Whoever goes on types the session's name and nothing else."""
+def test_a_session_keeps_its_settings(home: Path) -> None:
+    """To continue, the session's name is enough."""
     assert (
         _orders(session="run-1").assignment(load_settings(), KNOWN, confirmed=choices_of(KNOWN))
         == KNOWN
     )
 
 
-def test_flags_win_over_what_a_session_had(home: Path) -> None:
-    """Another machine has the project elsewhere, another day another model."""
+def test_flags_override_the_settings_of_a_session(home: Path) -> None:
+    """The project may be elsewhere on another machine, and models change."""
     orders = _orders(
         session="run-1", workspace=home, model="large", sandbox="host", policy="economy"
     )
@@ -54,7 +54,7 @@ def test_flags_win_over_what_a_session_had(home: Path) -> None:
 
 
 def test_another_api_does_not_keep_the_address_of_the_first(home: Path) -> None:
-    """A key must not go to the other provider's server."""
+    """A key must not be sent to the other provider's server."""
     result = _orders(session="run-1", api="anthropic").assignment(
         load_settings(), KNOWN, confirmed=choices_of(KNOWN)
     )
@@ -62,8 +62,10 @@ def test_another_api_does_not_keep_the_address_of_the_first(home: Path) -> None:
     assert result.base_url is None
 
 
-def test_settings_say_what_flags_do_not(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model is named once, not in every command."""
+def test_settings_are_used_where_flags_are_missing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model need not be named in every command."""
     monkeypatch.setenv("CTXMGR_MODEL", "medium")
     monkeypatch.setenv("CTXMGR_API", "openai")
     monkeypatch.setenv("CTXMGR_BASE_URL", "http://10.0.0.1/v1")
@@ -75,10 +77,8 @@ def test_settings_say_what_flags_do_not(home: Path, monkeypatch: pytest.MonkeyPa
     assert result.session.startswith("run-")
 
 
-def test_a_projects_file_sends_no_key_elsewhere(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever works in a stranger's folder must not pay with their key for it."""
+def test_a_projects_file_cannot_redirect_a_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An untrusted folder must not obtain the user's key."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
     Path("ctxmgr.toml").write_text(
         'model = "m"\napi = "openai"\nbase_url = "https://thief.example/v1"\n', encoding="utf-8"
@@ -108,14 +108,14 @@ def test_a_projects_file_sends_no_key_elsewhere(
         ),
     ],
 )
-def test_what_cannot_be_run_is_told_before_anything_is_done(
+def test_an_invalid_run_is_reported_before_anything_is_done(
     ctxmgr: Run,
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
     exit_code: int,
     message: str,
 ) -> None:
-    """Who is at fault, what was wrong, what to do."""
+    """The message says what is wrong and what to do."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
 
     result = ctxmgr("run", *words, "--store", "sqlite://:memory:")
@@ -125,15 +125,15 @@ def test_what_cannot_be_run_is_told_before_anything_is_done(
     assert "continue with" not in result.output
 
 
-def test_an_empty_task_is_no_task(home: Path) -> None:
-    """A shell variable that was never set; the model would be asked nothing."""
+def test_an_empty_task_is_refused(home: Path) -> None:
+    """An unset shell variable gives an empty task, which no model can do."""
     with pytest.raises(Incorrect, match="the task is empty"):
         _orders(task=" \n", model="m").assignment(load_settings(), None)
 
 
 @pytest.mark.parametrize("flag", ["--turns-max", "--output-tokens-max"])
-def test_bounds_are_checked_before_anything_is_begun(ctxmgr: Run, home: Path, flag: str) -> None:
-    """A session that nothing was done in would only puzzle whoever lists them."""
+def test_limits_are_checked_before_a_session_is_created(ctxmgr: Run, home: Path, flag: str) -> None:
+    """An empty session would only be confusing in the list."""
     where = ("--base-url", "http://127.0.0.1:9", "--sandbox", "host", "--model", "m")
 
     result = ctxmgr("run", "Do it.", *where, flag, "0")

@@ -1,4 +1,4 @@
-"""The commands that look at sessions: on both stores they say the same."""
+"""The commands about sessions, with the same output on both stores."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ Run = Callable[..., Result]
 
 
 def test_sessions_are_listed_with_their_turns_and_objects(ctxmgr: Run, worked: Worked) -> None:
-    """The first question to a store full of agents: who is there, how far, and since when?"""
+    """The list shows which agents there are, how far they got, and since when."""
     line = _listed(ctxmgr, worked)
 
     assert (line["turns"], line["state"]) == (3, "paused")
@@ -25,15 +25,15 @@ def test_sessions_are_listed_with_their_turns_and_objects(ctxmgr: Run, worked: W
     assert line["last_activity"] > 0
 
 
-def test_a_list_of_sessions_goes_on_where_the_page_ended(ctxmgr: Run, worked: Worked) -> None:
-    """A long list is cut with a cursor, never in silence."""
+def test_a_list_of_sessions_continues_on_the_next_page(ctxmgr: Run, worked: Worked) -> None:
+    """A long list ends with a cursor and is never cut silently."""
     asyncio.run(_fork(worked))
     everyone = _all_sessions(ctxmgr, worked)
 
     paged = _all_sessions(ctxmgr, worked, limit=(len(everyone) + 1) // 2)
 
     assert paged == everyone
-    assert {worked.sid, f"{worked.sid}-fork"} <= {each["session_id"] for each in paged}
+    assert {worked.sid, f"{worked.sid}-fork"} <= {session["session_id"] for session in paged}
 
 
 async def _damage(worked: Worked) -> None:
@@ -41,20 +41,20 @@ async def _damage(worked: Worked) -> None:
         await store.commit([Put({"xt/id": f"session:{worked.sid}-x", "type": "session"})])
 
 
-def test_a_damaged_session_hides_no_other(ctxmgr: Run, worked: Worked) -> None:
-    """One record that fails its check is shown as such, and the list stays of use."""
+def test_a_damaged_session_does_not_hide_others(ctxmgr: Run, worked: Worked) -> None:
+    """A record that fails its check is marked, and the list stays usable."""
     asyncio.run(_damage(worked))
 
     states = {item["session_id"]: item["state"] for item in _all_sessions(ctxmgr, worked)}
-    shown = ctxmgr("show", f"{worked.sid}-x", "--store", worked.url)
+    result = ctxmgr("show", f"{worked.sid}-x", "--store", worked.url)
 
     assert (states[worked.sid], states[f"{worked.sid}-x"]) == ("paused", "damaged")
-    assert shown.exit_code == 8
+    assert result.exit_code == 8
 
 
 @pytest.mark.parametrize("prefix", ["", "session:"])
-def test_a_session_is_shown_at_a_glance(ctxmgr: Run, worked: Worked, prefix: str) -> None:
-    """Its id is enough, with or without the kind before it."""
+def test_a_session_is_summarised(ctxmgr: Run, worked: Worked, prefix: str) -> None:
+    """Its id is enough, with or without the prefix."""
     result = json_of(ctxmgr("show", prefix + worked.sid, "--store", worked.url, "--json"))
 
     assert (result["turns"], result["state"], result["forked_from"]) == (3, "paused", None)
@@ -65,7 +65,7 @@ def test_a_session_is_shown_at_a_glance(ctxmgr: Run, worked: Worked, prefix: str
 
 
 def test_objects_are_listed_by_level_under_the_agents_paths(ctxmgr: Run, worked: Worked) -> None:
-    """A person sees what the agent sees, and by the same names (003-R133)."""
+    """Users see what the agent sees, under the same paths (003-R133)."""
     result = json_of(ctxmgr("objects", worked.sid, "--store", worked.url, "--json"))
 
     seen = [(entry["name"], entry["level"], entry["state"]) for entry in result["objects"]]
@@ -79,27 +79,27 @@ def test_objects_are_listed_by_level_under_the_agents_paths(ctxmgr: Run, worked:
 
 
 def test_objects_are_filtered_by_kind_and_level(ctxmgr: Run, worked: Worked) -> None:
-    """Of a thousand objects one wants the few files that cost something."""
+    """Users look for the few files that are expensive."""
     files = json_of(_objects(ctxmgr, worked, "--kind", "file"))
-    shown = json_of(_objects(ctxmgr, worked, "--kind", "file", "--level", "active"))
+    active = json_of(_objects(ctxmgr, worked, "--kind", "file", "--level", "active"))
 
-    assert [each["object_id"] for each in files["objects"]] == [worked.notes, worked.stub]
-    assert [each["object_id"] for each in shown["objects"]] == [worked.notes]
+    assert [entry["object_id"] for entry in files["objects"]] == [worked.notes, worked.stub]
+    assert [entry["object_id"] for entry in active["objects"]] == [worked.notes]
 
 
-def test_pages_of_objects_are_of_one_moment(ctxmgr: Run, worked: Worked) -> None:
-    """What changes between two pages must not make an object appear twice or not at all."""
+def test_pages_of_objects_are_as_of_one_point(ctxmgr: Run, worked: Worked) -> None:
+    """A change between two pages must not repeat or omit an object."""
     first = json_of(_objects(ctxmgr, worked, "--limit", "2"))
     assert ctxmgr("deactivate", worked.sid, worked.notes, "--store", worked.url).exit_code == 0
     rest = json_of(_objects(ctxmgr, worked, "--limit", "2", "--cursor", first["cursor"]))
 
-    ids = [each["object_id"] for page in (first, rest) for each in page["objects"]]
+    ids = [entry["object_id"] for page in (first, rest) for entry in page["objects"]]
     assert sorted(ids) == sorted([worked.notes, worked.stub, f"{worked.sid}-1", f"{worked.sid}-2"])
     assert rest["cursor"] is None
 
 
-def test_the_log_tells_turn_by_turn(ctxmgr: Run, worked: Worked) -> None:
-    """What was asked, answered and run, and what it did to the sets (003-R004)."""
+def test_the_log_shows_turn_by_turn(ctxmgr: Run, worked: Worked) -> None:
+    """Question, answer and tool calls, and the changes of the sets (003-R004)."""
     result = json_of(ctxmgr("log", worked.sid, "--store", worked.url, "--json"))
 
     first, second, third = result["entries"]
@@ -107,24 +107,24 @@ def test_the_log_tells_turn_by_turn(ctxmgr: Run, worked: Worked) -> None:
     assert [(call["tool"], call["status"]) for call in first["calls"]] == [("ls", "ok")]
     assert first["changes"]["met"] == 3
     assert first["changes"]["activated"] == [worked.notes, f"{worked.sid}-1"]
-    assert [(each["tool"], each["status"]) for each in second["calls"]] == [("t", "fail")]
+    assert [(call["tool"], call["status"]) for call in second["calls"]] == [("t", "fail")]
     assert second["changes"]["pinned"] == [f"{worked.sid}-1"]
     assert third["changes"]["met"] == 0
     assert result["earlier"] is None
 
 
 def test_the_log_of_a_long_session_is_read_in_parts(ctxmgr: Run, worked: Worked) -> None:
-    """The last turns come first to mind; the ones before are one option away."""
+    """The latest turns are shown by default; an option shows earlier ones."""
     last = json_of(ctxmgr("log", worked.sid, "--limit", "2", "--store", worked.url, "--json"))
     before = ("--before", str(last["earlier"]))
     first = json_of(ctxmgr("log", worked.sid, *before, "--store", worked.url, "--json"))
 
-    assert [each["turn"] for each in last["entries"]] == [2, 3]
-    assert [each["turn"] for each in first["entries"]] == [1]
+    assert [entry["turn"] for entry in last["entries"]] == [2, 3]
+    assert [entry["turn"] for entry in first["entries"]] == [1]
 
 
-def test_the_log_ends_with_what_a_person_changed_since(ctxmgr: Run, worked: Worked) -> None:
-    """Whoever looks after a colleague's pin sees it, though no turn has ended."""
+def test_the_log_ends_with_changes_since_the_last_turn(ctxmgr: Run, worked: Worked) -> None:
+    """A colleague's pin is visible before the next turn ends."""
     assert ctxmgr("pin", worked.sid, worked.notes, "--store", worked.url).exit_code == 0
 
     result = json_of(ctxmgr("log", worked.sid, "--store", worked.url, "--json"))
@@ -134,8 +134,8 @@ def test_the_log_ends_with_what_a_person_changed_since(ctxmgr: Run, worked: Work
     assert result["entries"][-1]["changes"]["pinned"] == [worked.notes]
 
 
-def test_people_read_a_log_and_no_json(ctxmgr: Run, worked: Worked) -> None:
-    """Turn by turn, a line for each thing; ids of files by their beginning."""
+def test_a_log_is_printed_as_text_for_people(ctxmgr: Run, worked: Worked) -> None:
+    """Each item has one line, and ids are abbreviated."""
     result = ctxmgr("log", worked.sid, "--store", worked.url).stdout
 
     words = " ".join(result.split())
@@ -144,8 +144,8 @@ def test_people_read_a_log_and_no_json(ctxmgr: Run, worked: Worked) -> None:
     assert worked.notes not in result
 
 
-def test_people_are_spared_the_lists_of_a_document(ctxmgr: Run, worked: Worked) -> None:
-    """A chat of a thousand turns is a page of fields; programs are given all of it."""
+def test_long_lists_are_omitted_for_people(ctxmgr: Run, worked: Worked) -> None:
+    """A chat of a thousand turns fits a page; programs get all of it."""
     seen = ctxmgr("show", f"chat:{worked.sid}", "--store", worked.url).stdout
     result = json_of(ctxmgr("show", f"chat:{worked.sid}", "--store", worked.url, "--json"))
 
@@ -162,23 +162,26 @@ async def _fork(worked: Worked) -> None:
         await fork.end_turn("Let me try.")
 
 
-def test_a_fork_tells_its_parents_turns_too(ctxmgr: Run, worked: Worked) -> None:
-    """Its past is the parent's, and so are the changes of its sets then."""
+def test_the_log_of_a_fork_includes_its_parents_turns(ctxmgr: Run, worked: Worked) -> None:
+    """It shares the parent's history, including the changes of its sets."""
     asyncio.run(_fork(worked))
     fork = f"{worked.sid}-fork"
 
     result = json_of(ctxmgr("log", fork, "--store", worked.url, "--json"))
-    shown = json_of(ctxmgr("show", fork, "--store", worked.url, "--json"))
+    summary = json_of(ctxmgr("show", fork, "--store", worked.url, "--json"))
 
-    assert [each["answer"] for each in result["entries"]][1:] == ["It is 9090 now.", "Let me try."]
+    assert [entry["answer"] for entry in result["entries"]][1:] == [
+        "It is 9090 now.",
+        "Let me try.",
+    ]
     assert result["entries"][1]["changes"]["pinned"] == [f"{worked.sid}-1"]
     assert not any(result["entries"][2]["changes"].values())
-    assert shown["forked_from"] == f"{worked.sid} at turn 2"
+    assert summary["forked_from"] == f"{worked.sid} at turn 2"
 
 
 @pytest.mark.parametrize("turn", [1, 2, 3])
 def test_a_prompt_is_printed_byte_for_byte(ctxmgr: Run, worked: Worked, turn: int) -> None:
-    """Standard output is what was sent and nothing else: it can be piped (003-R005)."""
+    """Standard output is exactly what was sent, so it can be piped (003-R005)."""
     printed = ctxmgr("context", worked.sid, "--turn", str(turn), "--store", worked.url)
 
     assert printed.stdout == worked.sent[turn - 1]
@@ -186,8 +189,8 @@ def test_a_prompt_is_printed_byte_for_byte(ctxmgr: Run, worked: Worked, turn: in
     assert "metadata_pool" in printed.stderr or turn == 1
 
 
-def test_the_prompt_now_is_the_one_a_client_would_render(ctxmgr: Run, worked: Worked) -> None:
-    """Without mounts of its own the command shows the agent's paths (003-R133)."""
+def test_the_current_prompt_is_the_one_a_client_would_render(ctxmgr: Run, worked: Worked) -> None:
+    """The command has no mounts and still shows the agent's paths (003-R133)."""
     result = json_of(ctxmgr("context", worked.sid, "--store", worked.url, "--json"))
 
     assert (result["turn"], result["proven"]) == (4, False)
@@ -202,27 +205,29 @@ async def _rendered(worked: Worked) -> Any:
         return await (await client.resume(worked.sid)).render()
 
 
-def test_tokens_are_counted_as_a_model_counts_them(ctxmgr: Run, worked: Worked) -> None:
-    """What a section costs depends on whom one asks; nobody asked, nothing is counted."""
+def test_tokens_are_counted_by_the_models_tokenizer(ctxmgr: Run, worked: Worked) -> None:
+    """Counts depend on the model; without one nothing is counted."""
     options = ("--turn", "2", "--store", worked.url, "--json")
 
     plain = json_of(ctxmgr("context", worked.sid, *options))
     counted = json_of(ctxmgr("context", worked.sid, "--tokens", "gpt-4o", *options))
 
-    assert {each["tokens"] for each in plain["sections"]} == {None}
+    assert {section["tokens"] for section in plain["sections"]} == {None}
     assert counted["sections"][0]["tokens"] == TokenCounter(vocabulary("gpt-4o")).count(
         "Be careful.\n"
     )
 
 
 @pytest.mark.parametrize(("form", "key"), [("anthropic", "system"), ("openai", "messages")])
-def test_a_prompt_has_the_form_of_an_api(ctxmgr: Run, worked: Worked, form: str, key: str) -> None:
-    """The same prompt as the provider takes it, ready to be sent by hand."""
-    shown = ctxmgr("context", worked.sid, "--turn", "2", "--form", form, "--store", worked.url)
+def test_a_prompt_can_be_printed_in_the_form_of_an_api(
+    ctxmgr: Run, worked: Worked, form: str, key: str
+) -> None:
+    """The output is ready to be sent to the provider by hand."""
+    result = ctxmgr("context", worked.sid, "--turn", "2", "--form", form, "--store", worked.url)
 
-    payload = json.loads(shown.stdout)
+    payload = json.loads(result.stdout)
     assert key in payload
-    assert "It is 8080." in shown.stdout
+    assert "It is 8080." in result.stdout
 
 
 def _objects(ctxmgr: Run, worked: Worked, *options: str) -> Result:

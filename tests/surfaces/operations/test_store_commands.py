@@ -1,4 +1,4 @@
-"""The commands on a store: what they print, and for programs as JSON."""
+"""The commands about a store: their output for people and as JSON."""
 
 import json
 import shlex
@@ -32,14 +32,14 @@ async def store_url(home: Path) -> str:
 
 
 def test_status_describes_the_store(ctxmgr: Run, store_url: str) -> None:
-    """The first thing to ask a store: does it work, and how far is it?"""
+    """Users first check whether a store works and what it contains."""
     result = _json(ctxmgr("status", "--store", store_url, "--json"))
 
     assert result["engine"].startswith("SQLite ")
     assert result["sequence"] is not None
 
 
-def test_get_shows_an_object_as_it_is_and_as_it_was(ctxmgr: Run, store_url: str) -> None:
+def test_get_shows_current_and_past_versions(ctxmgr: Run, store_url: str) -> None:
     """003-R005: any earlier version can be fetched by time, from the command line too."""
     now = _json(ctxmgr("get", "chat:s1", "--store", store_url, "--json"))
     at = ("--valid-time", "1970-01-01T00:00:01Z")
@@ -57,56 +57,56 @@ def test_history_lists_versions_newest_first_when_asked(ctxmgr: Run, store_url: 
 
 
 def test_find_reads_values_as_the_kind_declares_them(ctxmgr: Run, store_url: str) -> None:
-    """On a command line everything is text; the declaration says which text is a number."""
+    """Command-line values are text; the declaration says which are numbers."""
     failed = _json(ctxmgr("find", "toolcall", "status=fail", "--store", store_url, "--json"))
     grown = _json(ctxmgr("find", "chat", "turn_count=1", "--store", store_url, "--json"))
 
     assert [version["object_id"] for version in failed["versions"]] == ["call-1"]
-    assert [each["object_id"] for each in grown["versions"]] == ["chat:s1"]
+    assert [entry["object_id"] for entry in grown["versions"]] == ["chat:s1"]
 
 
-def test_find_goes_on_where_the_page_before_ended(ctxmgr: Run, store_url: str) -> None:
-    """A listing too long for one page is not cut off in silence."""
+def test_find_continues_on_the_next_page(ctxmgr: Run, store_url: str) -> None:
+    """A long list must not be cut silently."""
     first = _json(ctxmgr("find", "toolcall", "--limit", "1", "--store", store_url, "--json"))
     rest = _json(
         ctxmgr("find", "toolcall", "--cursor", first["cursor"], "--store", store_url, "--json")
     )
 
-    assert [each["object_id"] for each in rest["versions"]] == ["call-1"]
+    assert [entry["object_id"] for entry in rest["versions"]] == ["call-1"]
 
 
 def test_feed_shows_the_last_transactions(ctxmgr: Run, store_url: str) -> None:
-    """What just happened is the usual question, so no sequence is needed to ask it."""
+    """Recent transactions are the usual question, so no sequence is needed."""
     last = _json(ctxmgr("feed", "--limit", "2", "--store", store_url, "--json"))
     older = _json(ctxmgr("feed", "--after", "0", "--limit", "3", "--store", store_url, "--json"))
 
-    assert [each["writes"][0]["object_id"] for each in last] == ["call-0", "call-1"]
+    assert [entry["writes"][0]["object_id"] for entry in last] == ["call-0", "call-1"]
     assert older[0]["sequence"] < last[0]["sequence"]
 
 
 def test_tables_are_for_people(ctxmgr: Run, store_url: str) -> None:
-    """Times are dates, not milliseconds, and a document shows its fields."""
-    shown = ctxmgr("get", "call-1", "--store", store_url)
+    """Times are shown as dates, and a document by its fields."""
+    result = ctxmgr("get", "call-1", "--store", store_url)
     listed = ctxmgr("history", "chat:s1", "--store", store_url)
 
-    assert shown.exit_code == listed.exit_code == 0
-    assert "status" in shown.stdout
+    assert result.exit_code == listed.exit_code == 0
+    assert "status" in result.stdout
     assert "1970-01-01T00:00:01.000Z" in listed.stdout
 
 
 def test_json_keeps_integers_of_any_size(ctxmgr: Run, home: Path, store_url: str) -> None:
-    """003-A15: tool arguments carry numbers beyond 64 bits; a float would change them."""
+    """003-A15: tool arguments may have numbers beyond 64 bits, which a float would change."""
     result = _json(ctxmgr("get", "call-0", "--store", store_url, "--json"))
 
     assert result["document"]["args"]["big"] == 2**80
 
 
-def test_the_store_may_stand_before_the_command(ctxmgr: Run, store_url: str) -> None:
+def test_the_store_option_may_precede_the_command(ctxmgr: Run, store_url: str) -> None:
     """A shell alias with a store works for every command."""
     assert ctxmgr("--store", store_url, "get", "chat:s1").exit_code == 0
 
 
-def test_the_default_store_is_made_in_the_data_folder(ctxmgr: Run, home: Path) -> None:
+def test_the_default_store_is_created_in_the_data_folder(ctxmgr: Run, home: Path) -> None:
     """It works without any settings, and leaves nothing in the working folder."""
     assert ctxmgr("vacuum").exit_code == 0
 
@@ -116,8 +116,8 @@ def test_the_default_store_is_made_in_the_data_folder(ctxmgr: Run, home: Path) -
 
 
 @pytest.mark.parametrize("command", [("status",), ("get", "x"), ("feed",), ("verify",)])
-def test_looking_makes_no_store(ctxmgr: Run, home: Path, command: tuple[str, ...]) -> None:
-    """A mistyped path is told as one; it does not become an empty store."""
+def test_reading_creates_no_store(ctxmgr: Run, home: Path, command: tuple[str, ...]) -> None:
+    """A mistyped path is an error and must not become an empty store."""
     before = set(home.rglob("*"))
 
     elsewhere = ctxmgr(*command, "--store", f"sqlite:///{home / 'mistyped.db'}")
@@ -128,17 +128,17 @@ def test_looking_makes_no_store(ctxmgr: Run, home: Path, command: tuple[str, ...
     assert set(home.rglob("*")) == before
 
 
-def test_verify_counts_what_it_checked(ctxmgr: Run, store_url: str) -> None:
+def test_verify_reports_how_much_it_checked(ctxmgr: Run, store_url: str) -> None:
     """003-R045: every hash is computed again, over every version."""
     result = _json(ctxmgr("verify", "--store", store_url, "--json"))
 
     assert (result["versions"], result["faults"]) == (4, [])
 
 
-def test_verify_ends_with_1_when_a_version_is_damaged(
+def test_verify_exits_with_1_if_a_version_is_damaged(
     ctxmgr: Run, home: Path, store_url: str
 ) -> None:
-    """Damage is listed, and a script that runs it every night notices."""
+    """Damage is listed, and a nightly script can detect it."""
     path = home / "store.db"
     path.write_bytes(path.read_bytes().replace(b"server.toml:1", b"server.toml:2"))
 
@@ -148,8 +148,8 @@ def test_verify_ends_with_1_when_a_version_is_damaged(
     assert "call-0" in json.loads(result.stdout)["faults"][0]
 
 
-def test_a_backup_is_a_store(ctxmgr: Run, home: Path, store_url: str) -> None:
-    """A copy that nobody opened is no backup."""
+def test_a_backup_can_be_opened_as_a_store(ctxmgr: Run, home: Path, store_url: str) -> None:
+    """A copy that cannot be opened is not a backup."""
     copy = home / "copy.db"
 
     assert _json(ctxmgr("backup", str(copy), "--store", store_url, "--json"))["path"] == str(copy)
@@ -159,8 +159,8 @@ def test_a_backup_is_a_store(ctxmgr: Run, home: Path, store_url: str) -> None:
     assert ctxmgr("backup", str(copy), "--store", store_url).exit_code == 2
 
 
-def test_vacuum_keeps_everything(ctxmgr: Run, store_url: str) -> None:
-    """It gives space back, never a version."""
+def test_vacuum_keeps_all_data(ctxmgr: Run, store_url: str) -> None:
+    """It frees space and never removes a version."""
     result = _json(ctxmgr("vacuum", "--store", store_url, "--json"))
 
     assert result["bytes_after"] <= result["bytes_before"]
@@ -168,7 +168,7 @@ def test_vacuum_keeps_everything(ctxmgr: Run, store_url: str) -> None:
 
 
 def test_the_demo_leaves_nothing_behind(ctxmgr: Run, home: Path) -> None:
-    """It is the first thing people run; their own store must not notice."""
+    """It is the first thing users run, and must not touch their store."""
     result = _json(ctxmgr("demo", "--json"))
 
     assert result["mended"]
@@ -176,8 +176,8 @@ def test_the_demo_leaves_nothing_behind(ctxmgr: Run, home: Path) -> None:
     assert not (home / "data").exists()
 
 
-def test_the_demo_runs_on_the_store_it_is_given(ctxmgr: Run, store_url: str) -> None:
-    """What it wrote can then be looked at."""
+def test_the_demo_runs_on_the_given_store(ctxmgr: Run, store_url: str) -> None:
+    """Its session can then be inspected."""
     assert ctxmgr("demo", "--store", store_url).exit_code == 0
 
     assert _json(ctxmgr("find", "session", "--store", store_url, "--json"))["versions"] != []
@@ -187,7 +187,7 @@ def test_the_demo_runs_on_the_store_it_is_given(ctxmgr: Run, store_url: str) -> 
 def test_the_demo_fits_a_terminal_of_80_columns(
     ctxmgr: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Most people see it once, in whatever window they have."""
+    """Most users run it once, in a window of any size."""
     monkeypatch.setenv("COLUMNS", "80")
 
     printed = ctxmgr("demo").output
@@ -197,8 +197,8 @@ def test_the_demo_fits_a_terminal_of_80_columns(
     assert "…" not in printed.partition("Turn 3, once more")[0]
 
 
-def test_what_the_demo_suggests_works_as_it_is_copied(ctxmgr: Run, store_url: str) -> None:
-    """Whoever is curious now must not be sent into an error."""
+def test_the_commands_that_the_demo_suggests_work(ctxmgr: Run, store_url: str) -> None:
+    """Users copy them, and they must not fail."""
     result = _json(ctxmgr("demo", "--json", "--store", store_url))
     commands = [shlex.split(item["how"])[1:] for item in result["try_next"][:-1]]
 
@@ -206,46 +206,46 @@ def test_what_the_demo_suggests_works_as_it_is_copied(ctxmgr: Run, store_url: st
     assert [words[0] for words in looking] == ["sessions", "log", "context"]
     assert [ctxmgr(*words).exit_code for words in looking] == [0, 0, 0]
     for words in commands:
-        known = ctxmgr(words[0], "--help").output
-        assert all(word in known for word in words if word.startswith("--"))
+        help_text = ctxmgr(words[0], "--help").output
+        assert all(word in help_text for word in words if word.startswith("--"))
     assert (ROOT / result["try_next"][-1]["how"]).exists()
 
 
-def test_the_demo_has_one_store(ctxmgr: Run) -> None:
-    """Two answers to one question are refused, not chosen from."""
+def test_the_demo_refuses_two_stores(ctxmgr: Run) -> None:
+    """Contradictory options are refused, not resolved silently."""
     refused = ctxmgr("demo", "--xtdb", "--store", "sqlite://:memory:")
 
     assert refused.exit_code == 2
     assert "--xtdb cannot be combined with --store" in refused.stderr
 
 
-def test_the_doctor_says_where_settings_come_from(
+def test_doctor_shows_where_settings_come_from(
     ctxmgr: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Most support questions end with: it read another file than you think."""
+    """Many problems are caused by an unexpected settings file."""
     monkeypatch.setenv("CTXMGR_STORE", "sqlite://:memory:")
     monkeypatch.setenv("CTXMGR_TOKEN", "very-secret")
 
     result = ctxmgr("doctor", "--json")
 
-    matches = {each["what"]: each for each in json.loads(result.stdout)}
-    assert matches["setting store"]["note"] == "from: environment"
-    assert matches["sqlite"]["found"].startswith("SQLite ")
+    rows = {row["what"]: row for row in json.loads(result.stdout)}
+    assert rows["setting store"]["note"] == "from: environment"
+    assert rows["sqlite"]["found"].startswith("SQLite ")
     assert "very-secret" not in result.stdout
 
 
-def test_the_doctor_tries_what_a_client_needs(ctxmgr: Run) -> None:
-    """An installed program need not work: the sandboxes are tried, the limits read."""
-    matches = {each["what"]: each for each in json.loads(ctxmgr("doctor", "--json").stdout)}
+def test_doctor_tests_what_a_client_needs(ctxmgr: Run) -> None:
+    """An installed program may not work, so sandboxes are started and limits read."""
+    rows = {row["what"]: row for row in json.loads(ctxmgr("doctor", "--json").stdout)}
 
     for name in ("bubblewrap", "docker"):
-        sandbox = matches[f"sandbox {name}"]
-        assert sandbox["found"] or sandbox["note"], "what does not work says why"
-    assert matches["rg"]["found"] == shutil.which("rg")
-    assert matches["filesystem id"]["found"] == host_filesystem_id()
+        sandbox = rows[f"sandbox {name}"]
+        assert sandbox["found"] or sandbox["note"], "a sandbox that does not work says why"
+    assert rows["rg"]["found"] == shutil.which("rg")
+    assert rows["filesystem id"]["found"] == host_filesystem_id()
     limit = Path("/proc/sys/fs/inotify/max_user_watches")
     if limit.exists():
-        assert matches["inotify max_user_watches"]["found"] == limit.read_text("ascii").strip()
+        assert rows["inotify max_user_watches"]["found"] == limit.read_text("ascii").strip()
 
 
 def _json(result: Result) -> Any:

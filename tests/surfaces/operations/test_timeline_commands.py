@@ -1,4 +1,4 @@
-"""The commands that take prompts apart: on both stores they say the same."""
+"""The commands about prompts and their blocks, with the same output on both stores."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,23 +15,23 @@ Run = Callable[..., Result]
 SECTIONS = ["system_prompt", "metadata_pool", "chat", "active_content"]
 
 
-def test_the_timeline_tells_every_prompt_by_its_sections(ctxmgr: Run, worked: Worked) -> None:
-    """Which part of a prompt grows is seen before anybody reads one."""
+def test_the_timeline_shows_every_prompt_by_section(ctxmgr: Run, worked: Worked) -> None:
+    """It shows which part of a prompt grows."""
     result = json_of(ctxmgr("timeline", worked.sid, "--store", worked.url, "--json"))
 
     assert (result["session_id"], result["turns"], result["sections"]) == (worked.sid, 3, SECTIONS)
-    assert [each["turn"] for each in result["entries"]] == [1, 2, 3]
+    assert [entry["turn"] for entry in result["entries"]] == [1, 2, 3]
     for entry in result["entries"]:
         assert sum(entry["tokens"]) == entry["prompt_tokens"]
         assert entry["valid_time"] > 0
     assert result["entries"][0]["tokens"][1] == 0
-    assert [each["calls"] for each in result["entries"]] == [1, 1, 0]
+    assert [entry["calls"] for entry in result["entries"]] == [1, 1, 0]
     assert result["entries"][1]["user"] == "Are you sure?"
-    assert result["prompt_tokens"] == sum(each["prompt_tokens"] for each in result["entries"])
+    assert result["prompt_tokens"] == sum(entry["prompt_tokens"] for entry in result["entries"])
 
 
-def test_the_timeline_says_what_cache_says(ctxmgr: Run, worked: Worked) -> None:
-    """One question has one answer, whichever command is asked."""
+def test_the_timeline_agrees_with_cache(ctxmgr: Run, worked: Worked) -> None:
+    """Two commands must not give different answers."""
     result = json_of(ctxmgr("timeline", worked.sid, "--store", worked.url, "--json"))
     cache = json_of(ctxmgr("cache", worked.sid, "--store", worked.url, "--json"))
 
@@ -43,8 +43,8 @@ def test_the_timeline_says_what_cache_says(ctxmgr: Run, worked: Worked) -> None:
     assert result["entries"][1]["object_id"] == worked.notes
 
 
-def test_a_page_of_the_timeline_goes_on_from_the_turn_before(ctxmgr: Run, worked: Worked) -> None:
-    """The first of a page is compared with the last of the page before it."""
+def test_a_page_of_the_timeline_continues_the_previous_one(ctxmgr: Run, worked: Worked) -> None:
+    """The first turn of a page is compared with the last of the previous page."""
     whole = json_of(ctxmgr("timeline", worked.sid, "--store", worked.url, "--json"))
     options = ("--store", worked.url, "--json")
 
@@ -56,8 +56,8 @@ def test_a_page_of_the_timeline_goes_on_from_the_turn_before(ctxmgr: Run, worked
     assert (first["earlier"], whole["earlier"]) == (None, None)
 
 
-def test_before_the_first_turn_there_is_nothing(ctxmgr: Run, worked: Worked) -> None:
-    """An empty page is an answer; a turn that cannot be is a slip."""
+def test_a_page_before_the_first_turn_is_empty(ctxmgr: Run, worked: Worked) -> None:
+    """An empty page is a valid result; an invalid turn is an error."""
     options = ("--store", worked.url, "--json")
 
     nothing = json_of(ctxmgr("timeline", worked.sid, "--before", "1", *options))
@@ -77,36 +77,36 @@ async def _go_on(worked: Worked) -> None:
         await fork.end_turn("Let me try.", meta=meta)
 
 
-def test_the_timeline_of_a_fork_begins_with_its_parents(ctxmgr: Run, worked: Worked) -> None:
-    """Its past is the parent's; a policy, a model and its usage are told where there are any."""
+def test_the_timeline_of_a_fork_starts_with_its_parents_turns(ctxmgr: Run, worked: Worked) -> None:
+    """It shares the parent's history; policy, model and usage are shown where known."""
     asyncio.run(_go_on(worked))
 
     result = json_of(ctxmgr("timeline", f"{worked.sid}-fork", "--store", worked.url, "--json"))
 
-    assert [each["policy"] for each in result["entries"]] == [None, None, "economy"]
+    assert [entry["policy"] for entry in result["entries"]] == [None, None, "economy"]
     last = result["entries"][-1]
     assert (last["model"], last["answer"]) == ("claude-opus-4-5", "Let me try.")
     assert last["reported"] == {"input": 7, "cached": 90, "written": 0, "output": 3}
     assert result["entries"][0]["reported"] is None
 
 
-def test_a_prompt_is_taken_apart_into_its_blocks(ctxmgr: Run, worked: Worked) -> None:
-    """Click a turn: all of it is there, piece by piece, and proven (003-R005)."""
+def test_a_prompt_is_shown_block_by_block(ctxmgr: Run, worked: Worked) -> None:
+    """The blocks of a turn are complete and verified (003-R005)."""
     result = json_of(ctxmgr("turn", worked.sid, "2", "--store", worked.url, "--json"))
 
     texts = [block["text"] for block in result["blocks"]]
     assert "".join(texts).split() == worked.sent[1].split()
     assert (result["turn"], result["proven"], result["policy"]) == (2, True, None)
     assert (result["user"], result["answer"]) == ("Are you sure?", "It is 9090 now.")
-    assert [each["section"] for each in result["sections"]] == SECTIONS
+    assert [section["section"] for section in result["sections"]] == SECTIONS
     for section in result["sections"]:
-        own = [each for each in result["blocks"] if each["section"] == section["section"]]
-        assert sum(each["tokens"] for each in own) == section["tokens"]
-        assert sum(len(each["text"]) for each in own) == section["chars"]
+        own = [block for block in result["blocks"] if block["section"] == section["section"]]
+        assert sum(block["tokens"] for block in own) == section["tokens"]
+        assert sum(len(block["text"]) for block in own) == section["chars"]
 
 
-def test_what_changed_since_the_turn_before_is_told(ctxmgr: Run, worked: Worked) -> None:
-    """A file with another text is changed, a call that was made is new, the rest is the same."""
+def test_changes_since_the_previous_turn_are_shown(ctxmgr: Run, worked: Worked) -> None:
+    """An edited file is changed, a new call is new, and the rest is unchanged."""
     result = json_of(ctxmgr("turn", worked.sid, "--store", worked.url, "--json"))
 
     changes = [(item["section"], item["name"], item["change"]) for item in result["blocks"]]
@@ -123,7 +123,7 @@ def test_what_changed_since_the_turn_before_is_told(ctxmgr: Run, worked: Worked)
         ("active_content", "ls", "same"),
         ("active_content", "t", "new"),
     ]
-    assert [each["kind"] for each in result["blocks"]][1:6] == [
+    assert [block["kind"] for block in result["blocks"]][1:6] == [
         "file",
         "file",
         "toolcall",
@@ -144,8 +144,8 @@ async def _fold(worked: Worked) -> None:
         await session.end_turn("It is folded.")
 
 
-def test_what_is_gone_is_shown_with_what_it_said(ctxmgr: Run, worked: Worked) -> None:
-    """What the model no longer sees explains an answer as well as what it does see."""
+def test_removed_blocks_are_shown_with_their_text(ctxmgr: Run, worked: Worked) -> None:
+    """Text that the model no longer sees may explain its answer."""
     asyncio.run(_fold(worked))
 
     result = json_of(ctxmgr("turn", worked.sid, "--store", worked.url, "--json"))
@@ -156,16 +156,16 @@ def test_what_is_gone_is_shown_with_what_it_said(ctxmgr: Run, worked: Worked) ->
 
 
 @pytest.mark.parametrize("turn", ["0", "4", "-1"])
-def test_a_turn_that_is_not_there_is_not_found(ctxmgr: Run, worked: Worked, turn: str) -> None:
-    """Whoever asks beyond the end is told how many there are."""
+def test_a_missing_turn_is_not_found(ctxmgr: Run, worked: Worked, turn: str) -> None:
+    """The error says how many turns there are."""
     result = ctxmgr("turn", worked.sid, "--store", worked.url, "--", turn)
 
     assert result.exit_code == 3
     assert "has 3 turns" in result.stderr
 
 
-def test_people_see_the_blocks_and_their_texts_on_demand(ctxmgr: Run, worked: Worked) -> None:
-    """A table of sizes first; the texts are an option away."""
+def test_blocks_are_printed_as_a_table_and_texts_on_request(ctxmgr: Run, worked: Worked) -> None:
+    """Sizes are shown by default, and texts with an option."""
     table = ctxmgr("turn", worked.sid, "2", "--store", worked.url).stdout
     texts = ctxmgr("turn", worked.sid, "2", "--full", "--store", worked.url).stdout
 
@@ -175,10 +175,10 @@ def test_people_see_the_blocks_and_their_texts_on_demand(ctxmgr: Run, worked: Wo
 
 
 @pytest.mark.parametrize("colour", ["0", "1"])
-def test_people_see_a_bar_for_every_prompt(
+def test_the_timeline_prints_a_bar_for_every_prompt(
     ctxmgr: Run, worked: Worked, monkeypatch: pytest.MonkeyPatch, colour: str
 ) -> None:
-    """Every section has a sign besides its colour, and a break its reason."""
+    """Sections have symbols as well as colours, and breaks have reasons."""
     monkeypatch.setenv("NO_COLOR" if colour == "0" else "FORCE_COLOR", "1")
 
     result = ctxmgr("timeline", worked.sid, "--store", worked.url).stdout

@@ -1,4 +1,4 @@
-"""What comes with a folder or a store decides nothing that a person has not confirmed."""
+"""Settings from a folder or a store have no effect until the user confirms them."""
 
 import asyncio
 from collections.abc import Callable
@@ -50,10 +50,10 @@ def write_folder_file(text: str) -> None:
         ({"base_url": "https://thief.example"}, "--base-url https://thief.example"),
     ],
 )
-def test_a_store_does_not_decide_where_commands_run(
+def test_a_store_cannot_choose_where_commands_run(
     home: Path, stored: dict[str, object], flag: str
 ) -> None:
-    """Whoever wrote the store would run commands on this machine and read its keys."""
+    """The author of a store could run commands on this machine and read its keys."""
     harmless = replace(
         HOSTILE, workspace=str(Path.cwd()), sandbox=None, network=False, base_url=None
     )
@@ -64,8 +64,8 @@ def test_a_store_does_not_decide_where_commands_run(
         flags().assignment(loaded, replace(harmless, **stored))
 
 
-def test_flags_confirm_what_a_store_says(home: Path) -> None:
-    """A person who repeats the choice has seen it."""
+def test_flags_confirm_the_settings_of_a_store(home: Path) -> None:
+    """A user who repeats the choice has seen it."""
     given = flags(
         workspace=Path("/"), sandbox="host", network=True, base_url="https://thief.example"
     )
@@ -73,8 +73,8 @@ def test_flags_confirm_what_a_store_says(home: Path) -> None:
     assert given.assignment(load_settings(), HOSTILE) == HOSTILE
 
 
-def test_what_this_machine_ran_before_is_confirmed(home: Path) -> None:
-    """An interrupted run continues with the session's name alone, in that store and no other."""
+def test_settings_that_ran_on_this_machine_are_confirmed(home: Path) -> None:
+    """An interrupted run continues by its session's name, in that store only."""
     choices_of(HOSTILE).save(state_dir(), store="sqlite:////a.db", session="guest")
     ours = RunChoices.load(state_dir(), store="sqlite:////a.db", session="guest")
 
@@ -89,7 +89,7 @@ def test_what_this_machine_ran_before_is_confirmed(home: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"workspace": "/"}'])
 def test_a_damaged_confirmation_confirms_nothing(home: Path, damage: bytes) -> None:
-    """A crash while it was written, or another version's file."""
+    """It may come from a crash while writing or from another release."""
     choices_of(HOSTILE).save(state_dir(), store="s", session="guest")
     (file,) = (state_dir() / "runs").iterdir()
     file.write_bytes(damage)
@@ -97,10 +97,10 @@ def test_a_damaged_confirmation_confirms_nothing(home: Path, damage: bytes) -> N
     assert RunChoices.load(state_dir(), store="s", session="guest") is None
 
 
-def test_a_folder_does_not_choose_the_store(
+def test_a_folder_cannot_choose_the_store(
     home: Path, ctxmgr: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An agent can write the file in its workspace; a token would go to its address."""
+    """An agent can write that file, and a token would be sent to its address."""
     monkeypatch.setenv("CTXMGR_TOKEN", "secret")
     write_folder_file('store = "xtdb+http://127.0.0.1:9"')
 
@@ -114,8 +114,8 @@ def test_a_folder_does_not_choose_the_store(
     assert ctxmgr("status", "--store", f"sqlite:///{home}/other.db").exit_code in {0, 3}
 
 
-def test_a_confirmed_folder_chooses_until_it_changes(home: Path, ctxmgr: Run) -> None:
-    """One word from the person; a file that was written since has to be confirmed again."""
+def test_a_confirmation_of_a_folder_ends_when_its_file_changes(home: Path, ctxmgr: Run) -> None:
+    """A file that was changed since must be confirmed again."""
     write_folder_file(f'store = "sqlite:///{home}/folder.db"\ntoken = "hidden"\n')
 
     confirmed = json_of(ctxmgr("trust", "--json"))
@@ -129,14 +129,14 @@ def test_a_confirmed_folder_chooses_until_it_changes(home: Path, ctxmgr: Run) ->
 
 
 def test_a_password_in_a_url_is_not_printed(home: Path, ctxmgr: Run) -> None:
-    """What is confirmed is shown on the screen, and perhaps in a log."""
+    """The settings to confirm appear on the screen and perhaps in a log."""
     write_folder_file('store = "xtdb+http://me:hidden@127.0.0.1:9"\n')
 
     assert "hidden" not in ctxmgr("trust").output
     assert json_of(ctxmgr("trust", "--json"))["sets"] == ["store = …"]
 
 
-def test_a_folder_may_still_choose_what_is_harmless(home: Path) -> None:
+def test_a_folder_may_choose_harmless_settings(home: Path) -> None:
     """A project may name the model it was written for."""
     write_folder_file('model = "small"\napi = "openai"\n')
     loaded = load_settings()

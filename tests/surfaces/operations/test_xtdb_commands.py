@@ -1,4 +1,4 @@
-"""`ctxmgr xtdb up|down|status` with a real server: it is there, found again, and gone."""
+"""`ctxmgr xtdb up|down|status` with a real server: started, found again, and stopped."""
 
 import json
 import os
@@ -44,21 +44,21 @@ def server(beside: Run) -> Iterator[dict[str, Any]]:
 
 
 def test_up_prints_the_url_of_a_server_that_answers(server: dict[str, Any]) -> None:
-    """People who know no Clojure get an XTDB with one command (003-R198: in memory as well)."""
+    """One command starts an XTDB server, without Clojure (003-R198: in memory as well)."""
     url = server["url"].removeprefix("xtdb+")
 
     reply = httpx.get(f"{url}/_xtdb/status", headers={"Accept": "application/edn"})
     assert reply.status_code == 200
 
 
-def test_up_again_finds_the_same_server(beside: Run, server: dict[str, Any]) -> None:
-    """A script may say `up` without asking first."""
+def test_a_second_up_finds_the_same_server(beside: Run, server: dict[str, Any]) -> None:
+    """A script may run `up` without checking first."""
     assert _json(beside("xtdb", "up", "--json")) == server
     assert _json(beside("xtdb", "status", "--json")) == server
 
 
 def test_up_with_another_configuration_is_refused(beside: Run, server: dict[str, Any]) -> None:
-    """Whoever asks for RocksDB must not be given memory."""
+    """A request for RocksDB must not be served from memory."""
     result = beside("xtdb", "up", "--config", "rocksdb")
 
     assert result.exit_code == 2
@@ -66,7 +66,7 @@ def test_up_with_another_configuration_is_refused(beside: Run, server: dict[str,
 
 
 def test_down_leaves_no_process_even_after_a_crash(ctxmgr: Run) -> None:
-    """A process id alone would lie after a crash; the lock does not. No child is left behind."""
+    """After a crash a process id is unreliable, but the lock is not. No child stays."""
     require_xtdb()
     killed = _json(ctxmgr("xtdb", "up", *IN_MEMORY))["pid"]
     os.kill(killed, signal.SIGKILL)
@@ -83,7 +83,7 @@ def test_down_leaves_no_process_even_after_a_crash(ctxmgr: Run) -> None:
 
 
 def test_a_configuration_that_fails_shows_the_last_log_lines(ctxmgr: Run, home: Path) -> None:
-    """The reason is in the log; nobody should have to look for the log."""
+    """The reason is in the log, which users should not have to look for."""
     require_xtdb()
     broken = home / "broken.edn"
     broken.write_text('{:xtdb/tx-log {:xtdb/module "no.such/module"}}', encoding="utf-8")
@@ -96,8 +96,8 @@ def test_a_configuration_that_fails_shows_the_last_log_lines(ctxmgr: Run, home: 
     assert _json(ctxmgr("xtdb", "status", "--json"))["running"] is False
 
 
-def test_a_port_that_is_taken_is_named(ctxmgr: Run) -> None:
-    """Port 3000 is popular; the answer is to choose another."""
+def test_the_error_for_a_port_in_use_names_it(ctxmgr: Run) -> None:
+    """Port 3000 is popular; the user can choose another."""
     require_xtdb()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -116,10 +116,10 @@ def test_an_unknown_configuration_is_refused(ctxmgr: Run) -> None:
     assert "rocksdb, memory, postgres or a file" in result.stderr
 
 
-def test_without_java_the_answer_is_to_install_it(
+def test_without_java_the_error_says_to_install_it(
     ctxmgr: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commonest reason that nothing starts."""
+    """This is the most common reason for a failed start."""
     monkeypatch.setenv("PATH", "/nowhere")
 
     result = ctxmgr("xtdb", "up")
@@ -128,10 +128,10 @@ def test_without_java_the_answer_is_to_install_it(
     assert "java is missing: install" in result.stderr
 
 
-def test_without_maven_the_answer_is_to_install_it(
+def test_without_maven_the_error_says_to_install_it(
     ctxmgr: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is needed once, to fetch the jars; where they are, nobody asks for it."""
+    """It is needed only once, to download the jars."""
     require_xtdb()
     monkeypatch.setenv("CTXMGR_XTDB_LIB", str(home / "lib"))
     monkeypatch.setenv("PATH", _path_without("mvn", home / "bin"))
@@ -143,7 +143,7 @@ def test_without_maven_the_answer_is_to_install_it(
 
 
 def test_an_interrupted_start_leaves_no_server(home: Path) -> None:
-    """Whoever gives up waiting does not want the server either."""
+    """A user who gives up waiting does not want the server either."""
     require_xtdb()
     started = home / "state" / "ctxmgr" / "xtdb" / "server.json"
     program = Path(sys.executable).with_name("ctxmgr")
@@ -158,8 +158,8 @@ def test_an_interrupted_start_leaves_no_server(home: Path) -> None:
     assert not started.exists()
 
 
-def test_the_demo_starts_a_server_and_ends_it(ctxmgr: Run) -> None:
-    """Who wants to see it on XTDB types one command and cleans nothing up (003-R192)."""
+def test_the_demo_starts_and_stops_a_server(ctxmgr: Run) -> None:
+    """One command shows the demo on XTDB, with nothing to clean up (003-R192)."""
     require_xtdb()
     before = set(psutil.Process().children(recursive=True))
 
@@ -178,11 +178,11 @@ def _json(result: Result) -> Any:
 
 
 def _path_without(name: str, folder: Path) -> str:
-    """A folder with links to all programs of PATH but one."""
+    """Create a folder with links to all programs of PATH except one."""
     folder.mkdir()
-    for place in os.environ["PATH"].split(":"):
-        if Path(place).is_dir():
-            for program in Path(place).iterdir():
+    for directory in os.environ["PATH"].split(":"):
+        if Path(directory).is_dir():
+            for program in Path(directory).iterdir():
                 link = folder / program.name
                 if program.name != name and not link.is_symlink():
                     link.symlink_to(program)

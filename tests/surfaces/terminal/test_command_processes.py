@@ -1,4 +1,4 @@
-"""The commands as processes of their own: pipes, terminals, exit codes."""
+"""The commands as separate processes: pipes, terminals, exit codes."""
 
 import os
 import pty
@@ -13,14 +13,14 @@ WAIT_SECONDS = 120
 
 
 def test_a_prompt_goes_through_a_pipe_unchanged(worked: Worked) -> None:
-    """What a shell redirects into a file is what the model received."""
+    """Redirected output is exactly what the model received."""
     done = _run("context", worked.sid, "--turn", "3", "--store", worked.url)
 
     assert done.stdout.decode() == worked.sent[2]
     assert b"prompt hash" in done.stderr
 
 
-def test_a_script_learns_from_the_exit_code(worked: Worked) -> None:
+def test_the_exit_code_identifies_the_error(worked: Worked) -> None:
     """Not found is 3, and the message is on standard error."""
     done = _run("show", "no-such-session", "--store", worked.url)
 
@@ -28,8 +28,8 @@ def test_a_script_learns_from_the_exit_code(worked: Worked) -> None:
     assert done.stderr.startswith(b"ctxmgr: not found: no-such-session")
 
 
-def test_a_terminal_has_colours_and_a_pipe_has_none(worked: Worked) -> None:
-    """Colours help a person and break a script."""
+def test_output_has_colours_only_on_a_terminal(worked: Worked) -> None:
+    """Colours help people and break scripts."""
     words = ("objects", worked.sid, "--store", worked.url)
 
     piped = _run(*words).stdout
@@ -39,8 +39,8 @@ def test_a_terminal_has_colours_and_a_pipe_has_none(worked: Worked) -> None:
     assert b"\x1b[32mactive" in seen
 
 
-def test_a_session_changes_hands_between_processes(worked: Worked, home: Path) -> None:
-    """One process folds, another exports, a third imports and looks."""
+def test_a_session_is_used_by_several_processes(worked: Worked, home: Path) -> None:
+    """One process folds, another exports, a third imports and reads."""
     bundle, there = home / "s.bundle", f"sqlite:///{home / 'there.db'}"
 
     folded = _run("deactivate", worked.sid, "/workspace/notes.md", "--store", worked.url)
@@ -59,16 +59,18 @@ def _run(*words: str) -> "subprocess.CompletedProcess[bytes]":
 def _on_a_terminal(*words: str) -> bytes:
     """Run a command whose standard output is a terminal; return what it wrote there."""
     ours, theirs = pty.openpty()
-    known = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     with subprocess.Popen(
-        [*CTXMGR, *words], stdout=theirs, env={**known, "TERM": "xterm-256color", "COLUMNS": "120"}
+        [*CTXMGR, *words],
+        stdout=theirs,
+        env={**environment, "TERM": "xterm-256color", "COLUMNS": "120"},
     ) as process:
         os.close(theirs)
         seen = b""
         try:
             while part := os.read(ours, 65536):
                 seen += part
-        except OSError:  # Linux says so when the other side has closed
+        except OSError:  # Linux raises this when the other side has closed
             pass
         finally:
             os.close(ours)

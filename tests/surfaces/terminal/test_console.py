@@ -1,4 +1,4 @@
-"""What a person sees of texts that others wrote."""
+"""Printing untrusted text to a terminal."""
 
 import pytest
 from rich.text import Text
@@ -6,22 +6,22 @@ from rich.text import Text
 from ctxmgr.surfaces.terminal.console import PIPE_COLUMNS, escape_controls, print_escaped
 
 
-def test_control_characters_are_spelt_out() -> None:
-    """A file's name may hold escape sequences that forge what a terminal shows."""
+def test_control_characters_are_escaped() -> None:
+    """A file name may contain escape sequences that forge terminal output."""
     assert escape_controls("a\x1b[2Jb\rc\x9b1A\td\n") == "a\\x1b[2Jb\\x0dc\\x9b1A\td\n"
 
 
-def test_nothing_that_is_printed_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever an operation returns passes through here."""
+def test_printed_text_never_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    """All results of operations are printed this way."""
     print_escaped(Text("a\x1b[2Jb"))
 
     assert capsys.readouterr().out == "a\\x1b[2Jb\n"
 
 
-def test_a_pipe_breaks_no_line(
+def test_lines_are_not_wrapped_in_a_pipe(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An id in two halves is found by no `grep`."""
+    """`grep` cannot find an id that is split over two lines."""
     monkeypatch.delenv("COLUMNS", raising=False)
     long = " ".join(["word"] * (PIPE_COLUMNS // 5))
 
@@ -30,10 +30,10 @@ def test_a_pipe_breaks_no_line(
     assert capsys.readouterr().out == f"{long}\n"
 
 
-def test_whoever_says_how_wide_is_heard(
+def test_the_columns_variable_sets_the_width(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A page that shows a table has its own width."""
+    """A page that embeds a table has a fixed width."""
     monkeypatch.setenv("COLUMNS", "20")
 
     print_escaped(Text("word " * 8))

@@ -1,4 +1,4 @@
-"""What the command line says when something is wrong: one line, whose fault, what next, a code."""
+"""Errors on the command line: one line with the cause, the remedy, and an exit code."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from ctxmgr.surfaces.error_answers import ANSWERS, line
 Run = Callable[..., Result]
 
 
-def test_every_error_has_an_answer() -> None:
-    """Scripts branch on exit codes; an error without one would be taken for a bug."""
+def test_every_error_has_an_exit_code() -> None:
+    """Scripts branch on exit codes; an error without one would look like a bug."""
     named = [item for item in vars(errors).values() if isinstance(item, type)]
     kinds = [entry for entry in named if issubclass(entry, errors.CtxmgrError)]
 
@@ -41,7 +41,7 @@ def test_every_error_has_an_answer() -> None:
 def test_a_store_that_cannot_be_opened_is_one_clear_line(
     ctxmgr: Run, url: str, exit_code: int, message: str
 ) -> None:
-    """Whoever mistypes a URL learns what would have been right."""
+    """The user learns how to correct a mistyped URL."""
     result = ctxmgr("status", "--store", url)
 
     assert result.exit_code == exit_code, result.stderr
@@ -50,15 +50,15 @@ def test_a_store_that_cannot_be_opened_is_one_clear_line(
 
 
 def test_a_wrong_password_is_denied(ctxmgr: Run, door_that_asks_for_a_password: str) -> None:
-    """Retrying does not help, so it must not look like a server that is down."""
+    """Retrying does not help, so it must not look like an unavailable server."""
     result = ctxmgr("status", "--store", door_that_asks_for_a_password)
 
     assert result.exit_code == 5, result.stderr
     assert "guess" not in result.stderr
 
 
-def test_a_file_that_is_no_database_is_left_alone(ctxmgr: Run, home: Path) -> None:
-    """A mistyped path must not overwrite somebody's letter."""
+def test_a_file_that_is_not_a_database_is_not_changed(ctxmgr: Run, home: Path) -> None:
+    """A mistyped path must not overwrite another file."""
     letter = home / "letter.txt"
     letter.write_text("Dear Ada,\n" * 1000, encoding="utf-8")
 
@@ -69,7 +69,7 @@ def test_a_file_that_is_no_database_is_left_alone(ctxmgr: Run, home: Path) -> No
 
 
 def test_a_damaged_file_is_corrupt(ctxmgr: Run, home: Path) -> None:
-    """Damage is told as damage, with what to do, and never as an empty store."""
+    """Damage is reported with the remedy and never as an empty store."""
     path = home / "store.db"
     assert ctxmgr("demo", "--store", f"sqlite:///{path}").exit_code == 0
     data = bytearray(path.read_bytes())
@@ -84,8 +84,8 @@ def test_a_damaged_file_is_corrupt(ctxmgr: Run, home: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops the rights of a child by its user id")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_read_only_file_can_be_looked_at_and_not_written(ctxmgr: Run, home: Path) -> None:
-    """An archive is still good for looking things up; a write says that it is not allowed."""
+def test_a_read_only_file_can_be_read_and_not_written(ctxmgr: Run, home: Path) -> None:
+    """An archive can still be queried; a write is denied."""
     path = home / "store.db"
     for command in (("demo",), ("vacuum",), ("status",)):
         assert ctxmgr(*command, "--store", f"sqlite:///{path}").exit_code == 0
@@ -95,7 +95,9 @@ def test_a_read_only_file_can_be_looked_at_and_not_written(ctxmgr: Run, home: Pa
     home.chmod(0o555)
 
     codes = [
-        _as_nobody(lambda name=name: ctxmgr(name, "--store", f"sqlite:///{path}").exit_code)
+        _as_unprivileged_user(
+            lambda name=name: ctxmgr(name, "--store", f"sqlite:///{path}").exit_code
+        )
         for name in ("status", "vacuum", "demo")
     ]
 
@@ -103,7 +105,7 @@ def test_a_read_only_file_can_be_looked_at_and_not_written(ctxmgr: Run, home: Pa
 
 
 def test_an_unknown_id_is_not_found(ctxmgr: Run) -> None:
-    """Nothing there is an answer of its own, not an empty document."""
+    """A missing object is not an empty document."""
     assert ctxmgr("vacuum").exit_code == 0
 
     assert ctxmgr("get", "nobody").exit_code == 3
@@ -124,10 +126,10 @@ def test_an_unknown_id_is_not_found(ctxmgr: Run) -> None:
         (("no-such-command",), "No such command"),
     ],
 )
-def test_a_wrong_request_is_the_callers_fault(
+def test_an_invalid_request_is_the_callers_fault(
     ctxmgr: Run, arguments: tuple[str, ...], message: str
 ) -> None:
-    """Exit code 2: trying again will not help; the line says what to change."""
+    """Exit code 2 means that a retry will not help; the line says what to change."""
     assert ctxmgr("vacuum").exit_code == 0
 
     result = ctxmgr(*arguments)
@@ -137,20 +139,20 @@ def test_a_wrong_request_is_the_callers_fault(
 
 
 def test_an_error_as_json_has_its_code(ctxmgr: Run) -> None:
-    """A program reads the same as a person, by name."""
+    """Programs get the same message as people, with a code."""
     result = json.loads(ctxmgr("get", "nobody", "--json").stderr)["error"]
 
     assert result["code"] == "not_found"
     assert set(result) == {"code", "fault", "message", "next"}
 
 
-def test_a_bug_in_ctxmgr_is_called_one() -> None:
+def test_a_bug_in_ctxmgr_is_reported_as_one() -> None:
     """Users must not look for their own mistake in our bug."""
     assert line(KeyError("x")).startswith("ctxmgr: a bug in ctxmgr: KeyError")
 
 
-def test_settings_that_cannot_be_read_name_their_file(ctxmgr: Run) -> None:
-    """003-R202: what is uncertain is message; a half-read file is not used."""
+def test_the_error_for_invalid_settings_names_the_file(ctxmgr: Run) -> None:
+    """003-R202: an uncertain setting is reported; a partly parsed file is not used."""
     Path("ctxmgr.toml").write_text("store = ", encoding="utf-8")
 
     result = ctxmgr("status")
@@ -159,8 +161,8 @@ def test_settings_that_cannot_be_read_name_their_file(ctxmgr: Run) -> None:
     assert "ctxmgr.toml is not valid TOML" in result.stderr
 
 
-def test_log_lines_are_json_when_asked(ctxmgr: Run) -> None:
-    """Whoever collects logs gets one object per line, and the traceback with -v."""
+def test_log_lines_are_json_on_request(ctxmgr: Run) -> None:
+    """Log collectors get one object per line, with the traceback under -v."""
     logged = ctxmgr("-v", "--log-json", "get", "nobody").stderr.splitlines()
 
     record = json.loads(logged[0])
@@ -169,10 +171,10 @@ def test_log_lines_are_json_when_asked(ctxmgr: Run) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_the_command_in_order(
+def test_a_signal_ends_the_command_cleanly(
     number: signal.Signals, code: int, tmp_path: Path
 ) -> None:
-    """The operation is cancelled, so that it can clean up, and the code says why it ended."""
+    """The operation is cancelled and can clean up, and the exit code shows the signal."""
     environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", _WAITING], stdout=subprocess.PIPE, text=True, env=environment
@@ -202,8 +204,8 @@ build((Operation(run=wait, name="wait", writes=False, example=""),)).main(["wait
 """
 
 
-def _as_nobody(act: Callable[[], int]) -> int:
-    """Act in a child that is no superuser, to whom file permissions mean something."""
+def _as_unprivileged_user(act: Callable[[], int]) -> int:
+    """Run in a child process without root privileges, so that file permissions apply."""
     child = os.fork()
     if child == 0:
         if os.geteuid() == 0:
@@ -216,7 +218,7 @@ def _as_nobody(act: Callable[[], int]) -> int:
 
 @pytest.fixture
 def door_that_asks_for_a_password() -> Iterator[str]:
-    """A server that refuses everybody."""
+    """A server that refuses every request."""
     with HTTPServer(("127.0.0.1", 0), _Refusing) as server:
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -235,4 +237,4 @@ class _Refusing(BaseHTTPRequestHandler):
     do_POST = do_GET  # noqa: N815
 
     def log_message(self, *_: object) -> None:
-        """Say nothing on standard error."""
+        """Print nothing to standard error."""

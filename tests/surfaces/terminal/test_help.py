@@ -1,4 +1,4 @@
-"""What people read before they do anything."""
+"""The help texts."""
 
 import subprocess
 import sys
@@ -15,15 +15,15 @@ HEAVY = (
 
 
 @pytest.mark.parametrize("name", sorted(help_texts()))
-def test_help_says_what_it_said_before(name: str) -> None:
-    """Whoever changes an option sees it here and in the reference (`make docs` rewrites both)."""
+def test_help_texts_equal_the_pinned_ones(name: str) -> None:
+    """A changed option is visible here and in the reference (`make docs` rewrites both)."""
     pinned = HELP / f"{name.removeprefix('ctxmgr ').replace(' ', '-')}.txt"
 
     assert help_texts()[name] == pinned.read_text(encoding="utf-8")
 
 
-def test_no_help_text_is_left_of_a_command_that_is_gone() -> None:
-    """A pinned text without a command would be believed."""
+def test_no_pinned_help_text_is_left_of_a_removed_command() -> None:
+    """A pinned text without a command would be misleading."""
     names = {name.removeprefix("ctxmgr ").replace(" ", "-") for name in help_texts()}
 
     assert {path.stem for path in HELP.glob("*.txt")} == names
@@ -36,8 +36,8 @@ def test_every_command_shows_an_example() -> None:
     assert {name for name in commands if f"Example:\n    {name}" in help_texts()[name]} == commands
 
 
-def test_help_loads_nothing_that_only_a_command_needs() -> None:
-    """Help and completion answer at once only while drivers and settings stay unloaded."""
+def test_help_imports_nothing_that_only_a_command_needs() -> None:
+    """Help and completion are fast only if drivers and settings stay unloaded."""
     script = (
         "import sys\nfrom ctxmgr.surfaces.terminal.cli import COMMANDS\n"
         "COMMANDS.main(['--help'], standalone_mode=False)\n"

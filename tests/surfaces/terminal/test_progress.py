@@ -1,4 +1,4 @@
-"""What a waiting person sees, and a script does not."""
+"""Progress messages, which are shown on terminals only."""
 
 import io
 import sys
@@ -13,8 +13,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_is_told_what_is_being_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A minute without a word looks like a command that hangs."""
+def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute without output looks like a hanging command."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
 
@@ -24,8 +24,8 @@ def test_a_terminal_is_told_what_is_being_done(monkeypatch: pytest.MonkeyPatch) 
     assert "fetching jars" in terminal.getvalue()
 
 
-def test_a_log_file_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nobody looks, a spinner is noise."""
+def test_progress_is_not_written_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spinner in a log file is noise."""
     monkeypatch.setattr(sys, "stderr", log := io.StringIO())
 
     with progress() as say:

@@ -1,4 +1,4 @@
-"""What became of a prompt's blocks, judged by their texts and objects."""
+"""Changes of a prompt's blocks, derived from their texts and objects."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ Blocks = list[tuple[str, str]]
 blocks = st.lists(
     st.tuples(st.sampled_from("abcd"), st.sampled_from(["one", "two"])),
     max_size=8,
-    unique_by=lambda each: each[0],
+    unique_by=lambda block: block[0],
 )
 
 
@@ -28,8 +28,8 @@ def _changes(before: Blocks, now: Blocks) -> tuple[list[str], list[str | None]]:
     return [change for _, change in result], [item.object_id for item in gone]
 
 
-def test_what_stays_in_its_order_is_the_same() -> None:
-    """One block that goes to the end is one that moved; nobody else did."""
+def test_blocks_that_keep_their_order_are_unchanged() -> None:
+    """If one block goes to the end, only that block has moved."""
     before = [("a", "one"), ("b", "one"), ("c", "one")]
 
     changes, gone = _changes(before, [*before[1:], before[0]])
@@ -37,8 +37,8 @@ def test_what_stays_in_its_order_is_the_same() -> None:
     assert (changes, gone) == (["same", "same", "moved"], [])
 
 
-def test_another_text_of_an_object_is_a_change_and_nothing_is_gone() -> None:
-    """A file that was edited is one thing that happened, not two."""
+def test_a_new_text_of_an_object_is_one_change() -> None:
+    """An edited file is one change, not a removal and an addition."""
     changes, gone = _changes([("a", "one"), ("b", "one")], [("a", "two"), ("c", "one")])
 
     assert (changes, gone) == (["changed", "new"], ["b"])
@@ -46,7 +46,7 @@ def test_another_text_of_an_object_is_a_change_and_nothing_is_gone() -> None:
 
 @given(blocks, blocks)
 def test_every_block_is_accounted_for_once(before: Blocks, now: Blocks) -> None:
-    """What is neither new nor gone was there before and is there now."""
+    """A block that is neither new nor gone is in both prompts."""
     changes, gone = _changes(before, now)
 
     old, new = dict(before), dict(now)

@@ -1,4 +1,4 @@
-"""Unified diffs and compared fields: what both begin with is skipped, and nothing else is lost."""
+"""Unified diffs and compared fields: only common parts are skipped."""
 
 import difflib
 from itertools import pairwise
@@ -15,7 +15,7 @@ texts = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "x"]), max_size=30)
 
 @given(texts, texts)
 def test_a_patch_turns_one_text_into_the_other(before: str, after: str) -> None:
-    """Whatever is skipped, the diff says all that differs and counts its lines right."""
+    """The diff has every difference and correct line numbers, whatever is skipped."""
     assert _patched(before, diff_texts(before, after)) == after
 
 
@@ -25,14 +25,14 @@ def test_equal_texts_have_no_difference() -> None:
 
 
 def test_a_lost_newline_at_the_end_is_a_difference() -> None:
-    """As every diff program says it."""
+    """It is reported as in other diff programs."""
     diff = diff_texts("a\n", "a")
 
     assert diff.endswith("-a\n+a\n\\ No newline at end of file\n")
 
 
-def test_a_long_text_is_compared_as_difflib_would() -> None:
-    """Skipping what both begin and end with changes neither hunks nor numbers."""
+def test_a_long_text_has_the_same_diff_as_difflib() -> None:
+    """Skipping the common start and end changes neither hunks nor numbers."""
     old = [f"line {n}\n" for n in range(1000)]
     new = [*old[:500], "new\n", *old[500:]]
 
@@ -40,8 +40,8 @@ def test_a_long_text_is_compared_as_difflib_would() -> None:
     assert diff_texts("".join(old), "".join(new)) == expected
 
 
-def test_too_much_to_compare_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Comparing takes the square of the lines; a bound keeps it from taking minutes."""
+def test_texts_too_long_to_compare_are_replaced_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparing is quadratic in the number of lines, so it is limited."""
     monkeypatch.setattr(differences, "COMPARED_LINES_MAX", 3)
 
     diff = diff_texts("a\nb\nc\n", "b\nc\nd\n")
@@ -50,7 +50,7 @@ def test_too_much_to_compare_is_replaced(monkeypatch: pytest.MonkeyPatch) -> Non
     assert diff.count("\n-") == 3
 
 
-def test_fields_are_compared_by_value_and_hashes_left_out() -> None:
+def test_fields_are_compared_by_value_without_hashes() -> None:
     """For Python, true and 1 are equal; in a document they are not."""
     old = {"xt/id": "x", "n": 1, "ids": ["a", "b"], "object_hash": "1", "content": "one\n"}
     new = {"xt/id": "x", "n": True, "ids": ["b", "c"], "object_hash": "2", "content": "two\n"}

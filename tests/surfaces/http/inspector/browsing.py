@@ -1,7 +1,7 @@
-"""A real browser on the inspector of a real server, and what every test of it holds.
+"""A real browser on the inspector of a real server, and the checks of every test.
 
-Whatever a test does: the page logs no error, breaks no rule of its content policy, and asks nobody
-but its own server.
+In every test the page logs no error, does not violate its content security policy, and sends
+requests only to its own server.
 """
 
 import os
@@ -27,7 +27,7 @@ FLAGS: Final = (
 )
 ARTEFACTS: Final = ROOT / "artefacts" / "inspector"
 WAIT_MS: Final = 15_000
-"""A browser, a server and another worker's tests share two cores; alone nothing takes a second."""
+"""A browser, a server and other tests share two cores; without load nothing takes a second."""
 SIZE: Final = (1400, 900)
 
 expect.set_options(timeout=WAIT_MS)
@@ -37,7 +37,7 @@ expect.set_options(timeout=WAIT_MS)
 async def browsing(
     url: str, *, dark: bool = False, size: tuple[int, int] = SIZE
 ) -> AsyncIterator[Page]:
-    """Open a page of its own in a browser of its own."""
+    """Open a page in a new browser."""
     need("chromium")
     faults: list[str] = []
     async with async_playwright() as playwright:
@@ -64,13 +64,13 @@ async def browsing(
 
 
 def _errors(message: ConsoleMessage) -> list[str]:
-    """What the page itself got wrong: the browser also logs every answer of 4xx, which is none."""
+    """Errors of the page itself: the browser also logs every 4xx response, which is not one."""
     is_answer = message.text.startswith("Failed to load resource")
     return [message.text] if message.type == "error" and not is_answer else []
 
 
 async def open_session(page: Page, url: str, session_id: str, place: str = "turn") -> None:
-    """Open a session by its address, and wait until its timeline is drawn."""
+    """Open a session by its URL, and wait until its timeline is drawn."""
     await page.goto(f"{url}/#/s/{quote(session_id, safe='')}/{place}")
     await expect(page.get_by_role("slider", name="Turns")).to_have_attribute(
         "aria-valuetext", _A_TURN
@@ -78,7 +78,7 @@ async def open_session(page: Page, url: str, session_id: str, place: str = "turn
 
 
 async def photograph(page: Page, name: str) -> Path:
-    """Keep what a person would see, to be looked at after the tests."""
+    """Save a screenshot, to be viewed after the tests."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     path = ARTEFACTS / f"{name}.png"
     await page.screenshot(path=path)

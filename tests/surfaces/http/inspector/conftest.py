@@ -1,4 +1,4 @@
-"""A session to look at, and a server that shows it."""
+"""A session to inspect, and a server for it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.surfaces.worked_sessions import Worked, work_three_turns
 
 @pytest.fixture
 async def seen(home: Path) -> Worked:
-    """Three turns: a file read twice, another only seen, a call that failed, a pin."""
+    """Three turns: a file read twice, another only discovered, a failed call, a pin."""
     return await work_three_turns(f"sqlite:///{home}/sessions.db", home / "project")
 
 

@@ -1,4 +1,4 @@
-"""The inspector where a token is needed, where only reading is allowed, when the server goes."""
+"""The inspector with tokens, on a read-only server, and when the server stops."""
 
 import os
 import pty
@@ -18,7 +18,7 @@ from tests.surfaces.worked_sessions import Worked, json_of
 
 @pytest.fixture
 def token(ctxmgr: Callable[..., Result]) -> str:
-    """A token for everything."""
+    """A token without restrictions."""
     return str(json_of(ctxmgr("token", "--json"))["token"])
 
 
@@ -28,8 +28,8 @@ def session_token(ctxmgr: Callable[..., Result], seen: Worked) -> str:
     return str(json_of(ctxmgr("token", "--session", seen.sid, "--json"))["token"])
 
 
-async def test_a_token_is_asked_for(seen: Worked, token: str) -> None:
-    """A wrong one is refused with the reason; the right one is kept for the tab alone."""
+async def test_the_page_asks_for_a_token(seen: Worked, token: str) -> None:
+    """A wrong token is refused with the reason; a valid one is kept only for this tab."""
     with serving(seen.url, "--require-token", "--no-open") as server:
         async with browsing(server.url) as page:
             await page.goto(server.url)
@@ -47,7 +47,7 @@ async def test_a_token_is_asked_for(seen: Worked, token: str) -> None:
 
 
 async def test_a_token_of_one_session_shows_that_session(seen: Worked, session_token: str) -> None:
-    """Whoever is given one opens the session by its address; the list stays empty."""
+    """Its holder opens the session by its URL; the list stays empty."""
     with serving(seen.url, "--require-token", "--no-open") as server:
         async with browsing(server.url) as page:
             await page.goto(f"{server.url}/#token={session_token}")
@@ -59,8 +59,8 @@ async def test_a_token_of_one_session_shows_that_session(seen: Worked, session_t
             assert session_token not in page.url
 
 
-async def test_a_server_that_only_reads_says_so(seen: Worked) -> None:
-    """The page does not pretend: what is refused is told."""
+async def test_a_read_only_server_is_marked_as_such(seen: Worked) -> None:
+    """The page shows that a change was refused."""
     with serving(seen.url, "--read-only", "--no-open") as server:
         async with browsing(server.url) as page:
             await open_session(page, server.url, seen.sid, f"objects/{seen.notes}")
@@ -70,8 +70,8 @@ async def test_a_server_that_only_reads_says_so(seen: Worked) -> None:
             await expect(page.locator(".notice")).to_contain_text("read-only")
 
 
-async def test_a_server_that_ends_is_noticed(server: Server, seen: Worked) -> None:
-    """The mark goes out at once, and what cannot be loaded is told."""
+async def test_a_stopped_server_is_detected(server: Server, seen: Worked) -> None:
+    """The live indicator goes out at once, and failed requests are shown."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid)
         await expect(page.locator("#live")).to_have_class("live")
@@ -86,8 +86,8 @@ async def test_a_server_that_ends_is_noticed(server: Server, seen: Worked) -> No
         await photograph(page, "server-gone")
 
 
-def test_serving_opens_the_inspector(seen: Worked, home: Path) -> None:
-    """For a person at a terminal with a screen; `--no-open` leaves the browser alone."""
+def test_serve_opens_the_inspector(seen: Worked, home: Path) -> None:
+    """In an interactive terminal with a display; `--no-open` does not open a browser."""
     opened = home / "opened"
     os.mkfifo(opened)
     browser = home / "browser"
@@ -102,11 +102,11 @@ def test_serving_opens_the_inspector(seen: Worked, home: Path) -> None:
     try:
         url = opened.read_text(encoding="utf-8")
 
-        said = os.read(terminal, 4096).decode()
+        output = os.read(terminal, 4096).decode()
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(WAIT_SECONDS)
         os.close(terminal)
         os.close(inside)
     assert url.startswith("http://127.0.0.1:")
-    assert url in said
+    assert url in output

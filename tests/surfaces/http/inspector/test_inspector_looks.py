@@ -1,4 +1,4 @@
-"""Keys, light and dark, small screens; a thousand turns and ten thousand objects."""
+"""Keyboard, light and dark mode, small screens, and a very large session."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.surfaces.http.servers import Server, serving
 from tests.surfaces.worked_sessions import Worked
 
 
-async def test_turns_are_walked_by_keys(server: Server, seen: Worked) -> None:
+async def test_keys_move_between_turns(server: Server, seen: Worked) -> None:
     """Left, right, first, last, and from break to break."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid)
@@ -22,8 +22,8 @@ async def test_turns_are_walked_by_keys(server: Server, seen: Worked) -> None:
             await expect(page.get_by_role("heading", name=f"Turn {turn}")).to_be_visible()
 
 
-async def test_panels_and_lists_are_reached_by_keys(server: Server, seen: Worked) -> None:
-    """Whoever inspects all day does not reach for the mouse."""
+async def test_panels_and_lists_are_reachable_by_keyboard(server: Server, seen: Worked) -> None:
+    """Frequent users prefer the keyboard."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid)
         await page.keyboard.press("2")
@@ -63,7 +63,7 @@ async def test_a_key_acts_on_the_selected_row_while_its_object_is_loading(
         await expect(chosen).to_have_text("●")
 
 
-async def test_the_keys_are_told(server: Server, seen: Worked) -> None:
+async def test_the_keys_are_listed(server: Server, seen: Worked) -> None:
     """A question mark lists them, and Escape closes the list."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid)
@@ -75,8 +75,8 @@ async def test_the_keys_are_told(server: Server, seen: Worked) -> None:
         await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_hidden()
 
 
-async def test_the_browsers_buttons_work(server: Server, seen: Worked) -> None:
-    """The address says what is shown, so that it can be sent to somebody."""
+async def test_the_browsers_back_and_forward_buttons_work(server: Server, seen: Worked) -> None:
+    """The URL identifies the view, so that it can be shared."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, "turn/1")
         await page.keyboard.press("ArrowRight")
@@ -87,8 +87,8 @@ async def test_the_browsers_buttons_work(server: Server, seen: Worked) -> None:
         await expect(page.get_by_role("heading", name="Turn 1")).to_be_visible()
 
 
-async def test_it_is_dark_where_the_system_is(server: Server, seen: Worked) -> None:
-    """And light again at a key; that choice is kept."""
+async def test_it_follows_the_systems_dark_mode(server: Server, seen: Worked) -> None:
+    """A key switches to light mode, and that choice is kept."""
     async with browsing(server.url, dark=True) as page:
         await open_session(page, server.url, seen.sid)
         await expect(page.locator(".prompt .piece").first).to_be_visible()
@@ -103,7 +103,7 @@ async def test_it_is_dark_where_the_system_is(server: Server, seen: Worked) -> N
 
 
 async def test_it_fits_a_small_screen(server: Server, seen: Worked) -> None:
-    """Nothing is cut off to the right."""
+    """Nothing is cut off at the right edge."""
     async with browsing(server.url, size=(700, 900)) as page:
         await open_session(page, server.url, seen.sid)
         await expect(page.locator(".prompt .piece").first).to_be_visible()
@@ -112,8 +112,8 @@ async def test_it_fits_a_small_screen(server: Server, seen: Worked) -> None:
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-async def test_an_old_turn_is_opened_by_its_address(home: Path) -> None:
-    """Its prompt is there before its bar is, and then what the timeline knows of it too."""
+async def test_an_old_turn_is_opened_by_its_url(home: Path) -> None:
+    """Its prompt appears before its bar does, and the timeline's data follow."""
     url, plan = f"sqlite:///{home}/long.db", LongPlan(turns=200, pool=400, objects=500)
     async with await ctxmgr.open_store(url) as store:
         await build_long_session(store, plan)
@@ -125,8 +125,8 @@ async def test_an_old_turn_is_opened_by_its_address(home: Path) -> None:
             await expect(page.locator(".turn-head .said").first).to_be_visible()
 
 
-async def test_an_address_that_nobody_made_is_the_beginning(server: Server) -> None:
-    """Half an escape in a link that was cut short does not leave an empty page."""
+async def test_an_invalid_url_opens_the_start_page(server: Server) -> None:
+    """A truncated escape in a link must not leave an empty page."""
     async with browsing(server.url) as page:
         await page.goto(f"{server.url}/#/s/50%/turn")
 
@@ -134,7 +134,7 @@ async def test_an_address_that_nobody_made_is_the_beginning(server: Server) -> N
 
 
 async def test_a_thousand_turns_and_ten_thousand_objects(home: Path) -> None:
-    """Only the rows in sight are drawn; the last object is as near as the first."""
+    """Only visible rows are rendered; the last object is reached as fast as the first."""
     url, plan = f"sqlite:///{home}/long.db", LongPlan()
     async with await ctxmgr.open_store(url) as store:
         await build_long_session(store, plan)

@@ -1,4 +1,4 @@
-"""Objects, their versions, what a person changes, and the session as of any moment."""
+"""Objects, their versions, changes by the user, and the session as of any point."""
 
 from playwright.async_api import Locator, Page, expect
 
@@ -11,7 +11,7 @@ HOSTILE = "<img src=x onerror=\"document.title='hit'\"><b>bold</b>"
 
 
 async def test_objects_are_listed_by_level(server: Server, seen: Worked) -> None:
-    """What is shown in full first; a file under the path that the agent knows."""
+    """Active objects come first, and files have the agent's paths."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, "objects")
         rows = page.locator(".objects .row")
@@ -24,8 +24,10 @@ async def test_objects_are_listed_by_level(server: Server, seen: Worked) -> None
         await expect(rows).to_contain_text("stub")
 
 
-async def test_an_object_shows_its_versions_and_what_changed(server: Server, seen: Worked) -> None:
-    """Each version with both its times, and the difference to the one before."""
+async def test_an_object_shows_its_versions_and_their_differences(
+    server: Server, seen: Worked
+) -> None:
+    """Each version has both times and a diff to the previous one."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, f"objects/{seen.notes}")
         await expect(page.locator(".version")).to_have_count(2)
@@ -39,8 +41,8 @@ async def test_an_object_shows_its_versions_and_what_changed(server: Server, see
         await expect(page.locator(".diff")).to_have_count(0)
 
 
-async def test_a_person_folds_and_shows_and_pins(server: Server, seen: Worked) -> None:
-    """What the page says is what the store holds, and the agent's next prompt will show."""
+async def test_objects_can_be_folded_activated_and_pinned(server: Server, seen: Worked) -> None:
+    """The page shows what is stored and what the agent's next prompt will contain."""
 
     async def stored() -> tuple[str | None, bool]:
         async with ctxmgr.connect(seen.url, tracking=False) as client:
@@ -62,8 +64,8 @@ async def test_a_person_folds_and_shows_and_pins(server: Server, seen: Worked) -
             assert await stored() == outcome
 
 
-async def test_what_cannot_be_changed_is_told(server: Server, seen: Worked) -> None:
-    """A file that was only seen and is gone cannot be shown: the page says why, and what to do."""
+async def test_a_change_that_fails_is_explained(server: Server, seen: Worked) -> None:
+    """A stub whose file is gone cannot be activated: the page says why and what to do."""
     (seen.project / "src" / "main.py").unlink()
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, f"objects/{seen.stub}")
@@ -74,7 +76,7 @@ async def test_what_cannot_be_changed_is_told(server: Server, seen: Worked) -> N
 
 
 async def test_the_list_follows_other_clients(server: Server, seen: Worked) -> None:
-    """What an agent meets while the page is open appears in its list."""
+    """Objects that an agent adds while the page is open appear in the list."""
     (seen.project / "more.md").write_text("more\n", encoding="utf-8")
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, "objects")
@@ -88,8 +90,8 @@ async def test_the_list_follows_other_clients(server: Server, seen: Worked) -> N
         await expect(page.locator(".objects .row")).to_have_count(5)
 
 
-async def test_texts_of_others_are_texts(server: Server, seen: Worked) -> None:
-    """A file that an agent read may hold anything; nothing of it ever runs in the page."""
+async def test_untrusted_text_is_displayed_as_text(server: Server, seen: Worked) -> None:
+    """Files may contain anything, but none of it is ever executed in the page."""
     async with ctxmgr.connect(seen.url, tracking=False) as client:
         session = await client.resume(seen.sid)
         await session.render(HOSTILE)
@@ -108,8 +110,8 @@ async def test_texts_of_others_are_texts(server: Server, seen: Worked) -> None:
         assert await page.locator("main img, main b", has_text="bold").count() == 0
 
 
-async def test_a_session_as_of_a_moment(server: Server, seen: Worked) -> None:
-    """Both axes: what the agent could know at the first turn, and what is known of it today."""
+async def test_a_session_is_shown_as_of_a_point(server: Server, seen: Worked) -> None:
+    """Both axes: what was known at the first turn, and what is known of it today."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, "time")
         await expect(_turns(page)).to_have_text("3 turns")
@@ -122,8 +124,8 @@ async def test_a_session_as_of_a_moment(server: Server, seen: Worked) -> None:
         await photograph(page, "as-of")
 
 
-async def test_the_axes_move_apart(server: Server, seen: Worked) -> None:
-    """What was true then, by what is known now: a file had changed before anybody looked."""
+async def test_the_two_axes_move_independently(server: Server, seen: Worked) -> None:
+    """Valid then, known now: a file had changed before it was read again."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, "time")
         await expect(_turns(page)).to_have_text("3 turns")

@@ -1,4 +1,4 @@
-"""Sessions, their timeline and a prompt taken apart, as a person clicks through them."""
+"""Sessions, their timelines and the blocks of a prompt, as a user clicks through them."""
 
 import re
 from pathlib import Path
@@ -11,8 +11,8 @@ from tests.surfaces.http.servers import Server, serving
 from tests.surfaces.worked_sessions import Worked
 
 
-async def test_a_session_is_chosen_from_the_list(server: Server, seen: Worked) -> None:
-    """The first thing a person does: the newest session is on top, and a click opens it."""
+async def test_a_session_is_opened_from_the_list(server: Server, seen: Worked) -> None:
+    """The usual first step: the newest session is on top, and a click opens it."""
     async with browsing(server.url) as page:
         await page.goto(server.url)
         rows = page.locator("#session-list .row")
@@ -27,7 +27,7 @@ async def test_a_session_is_chosen_from_the_list(server: Server, seen: Worked) -
 
 
 async def test_sessions_are_filtered_by_name(server: Server, seen: Worked) -> None:
-    """A store of a team has hundreds."""
+    """The store of a team has hundreds of sessions."""
     async with ctxmgr.connect(seen.url) as client:
         await client.start("another", system_prompt="-")
     async with browsing(server.url) as page:
@@ -39,8 +39,8 @@ async def test_sessions_are_filtered_by_name(server: Server, seen: Worked) -> No
         await expect(page.locator("#session-list .row")).to_have_text(re.compile("another"))
 
 
-async def test_the_timeline_tells_each_turn(server: Server, seen: Worked) -> None:
-    """Bars are drawn, a click on one chooses its turn, and what it says can be read aloud."""
+async def test_the_timeline_shows_each_turn(server: Server, seen: Worked) -> None:
+    """Bars are drawn, a click selects a turn, and screen readers get a description."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid)
         timeline = page.get_by_role("slider", name="Turns")
@@ -57,7 +57,7 @@ async def test_the_timeline_tells_each_turn(server: Server, seen: Worked) -> Non
         await expect(page.locator(".legend .sum")).to_contain_text("from cache")
 
 
-async def test_pointing_at_a_turn_tells_what_it_cost(server: Server, seen: Worked) -> None:
+async def test_hovering_over_a_turn_shows_its_cost(server: Server, seen: Worked) -> None:
     """Tokens by section, and why the cached prefix broke."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid)
@@ -73,8 +73,8 @@ async def test_pointing_at_a_turn_tells_what_it_cost(server: Server, seen: Worke
         await expect(tip).to_contain_text("prefix broken")
 
 
-async def test_the_prompt_of_a_turn_is_what_was_sent(server: Server, seen: Worked) -> None:
-    """Its pieces, joined, are the bytes that the model received."""
+async def test_the_prompt_of_a_turn_is_the_one_that_was_sent(server: Server, seen: Worked) -> None:
+    """The blocks, joined, are the bytes that the model received."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, "turn/2")
         await expect(page.locator(".turn-head")).to_contain_text("✓ verified")
@@ -91,8 +91,8 @@ async def test_the_prompt_of_a_turn_is_what_was_sent(server: Server, seen: Worke
         await photograph(page, "turn")
 
 
-async def test_every_piece_has_its_price(server: Server, seen: Worked) -> None:
-    """The costs of the pieces add up to those of their sections, and of the turn."""
+async def test_every_block_has_its_cost(server: Server, seen: Worked) -> None:
+    """The costs of the blocks add up to those of their sections and of the turn."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, "turn/3")
         await expect(page.locator(".turn .row").first).to_be_visible()
@@ -103,8 +103,8 @@ async def test_every_piece_has_its_price(server: Server, seen: Worked) -> None:
         assert sum(map(_number, sections)) == sum(map(_number, pieces)) > 0
 
 
-async def test_choosing_a_piece_shows_where_it_stands(server: Server, seen: Worked) -> None:
-    """In a prompt of thousands of lines nobody looks for it by eye."""
+async def test_selecting_a_block_shows_it_in_the_prompt(server: Server, seen: Worked) -> None:
+    """It is hard to find by eye in a prompt of thousands of lines."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, "turn/3")
         await page.get_by_label("Filter blocks").fill("notes.md")
@@ -114,8 +114,8 @@ async def test_choosing_a_piece_shows_where_it_stands(server: Server, seen: Work
         await expect(page.locator(".piece.is-chosen")).to_contain_text("port = 9090")
 
 
-async def test_what_changed_since_the_turn_before(server: Server, seen: Worked) -> None:
-    """The question of whoever wonders why a turn went wrong, or what broke the cache."""
+async def test_changes_since_the_previous_turn_are_shown(server: Server, seen: Worked) -> None:
+    """They explain why a turn went wrong or what broke the cache."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, "turn/2")
 
@@ -126,8 +126,8 @@ async def test_what_changed_since_the_turn_before(server: Server, seen: Worked) 
         await photograph(page, "changes")
 
 
-async def test_a_turn_of_another_client_shows_by_itself(server: Server, seen: Worked) -> None:
-    """Live: nobody reloads the page while an agent works."""
+async def test_a_turn_of_another_client_appears_automatically(server: Server, seen: Worked) -> None:
+    """Users need not reload the page while an agent works."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid)
         await expect(page.locator("#live")).to_have_class("live")
@@ -145,7 +145,7 @@ async def test_a_turn_of_another_client_shows_by_itself(server: Server, seen: Wo
 
 
 async def test_a_session_without_turns_says_so(home: Path) -> None:
-    """A session that was only started is no error."""
+    """A session that was only started is not an error."""
     url = f"sqlite:///{home}/new.db"
     async with ctxmgr.connect(url) as client:
         await client.start("new", system_prompt="-")
@@ -156,8 +156,8 @@ async def test_a_session_without_turns_says_so(home: Path) -> None:
             await expect(page.get_by_role("heading", name="No turn yet")).to_be_visible()
 
 
-async def test_a_session_that_is_not_there_is_told(server: Server) -> None:
-    """A mistyped name is no session without turns."""
+async def test_a_missing_session_is_reported(server: Server) -> None:
+    """A mistyped name must not look like a session without turns."""
     async with browsing(server.url) as page:
         await page.goto(f"{server.url}/#/s/nobody/turn")
 
@@ -165,7 +165,7 @@ async def test_a_session_that_is_not_there_is_told(server: Server) -> None:
 
 
 async def test_turns_that_were_missed_appear_after_a_restart(seen: Worked) -> None:
-    """The page was open while the server was not: it catches up by itself."""
+    """A page that was open while the server was down catches up automatically."""
     with serving(seen.url, "--no-open") as first:
         port = first.url.rpartition(":")[2]
         async with browsing(first.url) as page:
@@ -182,8 +182,8 @@ async def test_turns_that_were_missed_appear_after_a_restart(seen: Worked) -> No
                 await expect(timeline).to_have_attribute("aria-valuemax", "4", timeout=20_000)
 
 
-async def test_an_empty_store_tells_what_to_do(home: Path) -> None:
-    """The first look of somebody who has nothing yet."""
+async def test_an_empty_store_says_what_to_do(home: Path) -> None:
+    """This is what new users see first."""
     url = f"sqlite:///{home}/empty.db"
     async with await ctxmgr.open_store(url):
         pass
@@ -214,5 +214,5 @@ _COUNT_COLOURS = """() => {
       seen.set(colour, (seen.get(colour) ?? 0) + 1);
     }
   }
-  return [...seen.values()].filter((each) => each > 50).length;
+  return [...seen.values()].filter((count) => count > 50).length;
 }"""
