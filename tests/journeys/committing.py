@@ -1,8 +1,8 @@
-"""A process that commits pairs of documents in a loop until it is told to stop.
+"""A process that commits pairs of documents in a loop until it is stopped.
 
     python committing.py URL NAME
 
-Stops as a program should: SIGTERM and SIGINT cancel what it is doing, and the store is closed.
+It stops cleanly: SIGTERM and SIGINT cancel the current commit, and the store is closed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What journeys share: names of their own, and a little project to work on."""
+"""Shared by journeys: unique session ids and a small project to work on."""
 
 import uuid
 from pathlib import Path
@@ -8,13 +8,13 @@ import pytest
 
 @pytest.fixture
 def sid() -> str:
-    """A session's name that no other test uses."""
+    """A session id that no other test uses."""
     return f"s-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A small project on the host's disk."""
+    """A small project on the host."""
     root = tmp_path / "project"
     (root / "src").mkdir(parents=True)
     (root / "src" / "main.py").write_text("print('one')\n", encoding="utf-8")

@@ -1,12 +1,12 @@
-"""A harness in a process of its own: it can be asked what it sees, or killed while it works.
+"""A harness in a separate process, which reports what it sees or is killed while it works.
 
-    python harness_process.py leave JOB      start a session, read files, pause; tell their ids
-    python harness_process.py take_up JOB    resume it, render, go on by a turn; tell what was seen
-    python harness_process.py work JOB       do all turns that are not done yet, until killed
+    python harness_process.py leave JOB      start a session, read files, pause; print their ids
+    python harness_process.py take_up JOB    resume it, render, add a turn; print what was seen
+    python harness_process.py work JOB       do all remaining turns, until killed
 
-JOB is JSON. What was seen is told as JSON. The worker says ``> step`` before it asks for something
-and ``< step`` once that was acknowledged. Started again, it does the turn that was under way anew,
-with the same ids, as a harness does that cannot know how far it had come.
+JOB is JSON, and so is the output. The worker prints ``> step`` before it sends a request
+and ``< step`` once it was acknowledged. When restarted, it repeats the turn in progress
+with the same ids, like a harness that does not know how far it got.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from ctxmgr.core.tracking.trackers import TrackerState
 from ctxmgr.errors import Conflict, NotFound
 
 SETTLE_SECONDS = 60
-"""For trackers to look at four files; a moment, but the machine may be busy."""
+"""For trackers to check four files; fast, but the machine may be busy."""
 
 T = TypeVar("T")
 Job = dict[str, Any]
 
 
 class FileDiary:
-    """A layer that keeps what it hears in a file, each event by one write."""
+    """A layer that writes the events it receives to a file, one write per event."""
 
     name = "diary"
 
@@ -54,7 +54,7 @@ class FileDiary:
 
 
 async def leave(job: Job) -> Job:
-    """Work for a turn and leave the session to whoever comes."""
+    """Work for a turn and pause the session for another process."""
     sid = job["session"]
     async with ctxmgr.connect(job["url"], mounts=job["mounts"]) as client:
         session = await client.start(sid, system_prompt="Be careful.")
@@ -68,7 +68,7 @@ async def leave(job: Job) -> Job:
 
 
 async def take_up(job: Job) -> Job:
-    """Go on with a session that another process left."""
+    """Continue a session that another process paused."""
     async with ctxmgr.connect(job["url"], mounts=job["mounts"]) as client:
         session = await client.resume(job["session"])
         prompt, sets = await session.render("again"), _sets(session)
@@ -82,14 +82,14 @@ async def take_up(job: Job) -> Job:
 
 
 async def work(job: Job) -> None:
-    """Do the turns that are not done yet."""
+    """Do the remaining turns."""
     listeners = [FileDiary(Path(job["diary"]))] if "diary" in job else []
     async with ctxmgr.connect(job["url"], mounts=job["mounts"], listeners=listeners) as client:
         session = await _open(client, job["session"])
         while session.turn <= job["turns"]:
             try:
                 await _turn(session)
-            except Conflict:  # the store ended the turn of the process that was killed after all
+            except Conflict:  # the killed process had ended the turn after all
                 continue
         await client.heard()
 
@@ -98,7 +98,7 @@ async def _open(client: Client, sid: str) -> LiveSession:
     try:
         return await client.resume(sid)
     except NotFound:
-        return await _told(f"session {sid}", client.start(sid, system_prompt="Be careful."))
+        return await _acknowledged(f"session {sid}", client.start(sid, system_prompt="Be careful."))
 
 
 async def _turn(session: LiveSession) -> None:
@@ -108,14 +108,14 @@ async def _turn(session: LiveSession) -> None:
     named = session.record(
         listed, tool="ls", args={"path": "src"}, output=f"{n}.py\nextra.py\nmain.py\n"
     )
-    await _told(f"call {listed}", named)
-    shown = session.record(read, tool="read", args={"path": "notes.md"}, output="# notes\n")
-    await _told(f"call {read}", shown)
-    await _told(f"pin {read}", session.pin(read))
-    await _told(f"turn {n}", session.end_turn(f"gone {n}"))
+    await _acknowledged(f"call {listed}", named)
+    reading = session.record(read, tool="read", args={"path": "notes.md"}, output="# notes\n")
+    await _acknowledged(f"call {read}", reading)
+    await _acknowledged(f"pin {read}", session.pin(read))
+    await _acknowledged(f"turn {n}", session.end_turn(f"gone {n}"))
 
 
-async def _told(step: str, asked: Awaitable[T]) -> T:
+async def _acknowledged(step: str, asked: Awaitable[T]) -> T:
     os.write(1, f"> {step}\n".encode())
     answer = await asked
     os.write(1, f"< {step}\n".encode())
@@ -123,7 +123,7 @@ async def _told(step: str, asked: Awaitable[T]) -> T:
 
 
 async def _settled(client: Client, session: LiveSession) -> dict[str, TrackerState]:
-    """How each object is followed, once every tracker has looked at its file."""
+    """Return the tracker state of each object, once every tracker has checked its file."""
     tracking = client.tracking
     assert tracking is not None
 

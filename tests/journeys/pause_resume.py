@@ -1,6 +1,6 @@
-"""Pause on one machine, resume on another: what a session needs of a store, from end to end.
+"""Pause on one machine, resume on another: what a session needs from a store, end to end.
 
-Touches the stores that the two given functions open. Any pair of openers will do: two handles on
+Touches the stores that the two given functions open. Any pair of openers works: two handles on
 one file, two clients of one server, two containers.
 """
 
@@ -22,7 +22,7 @@ TURNS: Final = 12
 
 
 async def pause_and_resume(open_here: Open, open_there: Open, *, mark: str) -> None:
-    """Save and pause here, resume and go on there, meet a conflict, and merge it."""
+    """Save and pause here, resume and continue there, cause a conflict, and merge it."""
     point = await _work_and_pause(open_here, mark)
     there = await open_there()
     try:
@@ -34,7 +34,7 @@ async def pause_and_resume(open_here: Open, open_there: Open, *, mark: str) -> N
 
 
 async def _work_and_pause(open_here: Open, mark: str) -> int:
-    """Twelve turns, each one transaction; the last sequence is where it paused."""
+    """Twelve turns, each one transaction; the last sequence is the point of the pause."""
     store = await open_here()
     try:
         files = [_file(mark, number) for number in range(FILES)]
@@ -66,8 +66,8 @@ async def _pause(store: Store, mark: str, last: Commit) -> int:
 
 async def _resume_and_go_on(store: Store, mark: str) -> None:
     """Step 1: the wrapper with its four sets. Step 2: all objects of the index in one batch."""
-    found = await store.find(Query("session", {"agent": mark, "paused": True}))
-    (wrapper,) = found.versions
+    page = await store.find(Query("session", {"agent": mark, "paused": True}))
+    (wrapper,) = page.versions
     assert wrapper.document["session_index"] == [_id(mark, f"file-{n}") for n in range(36)]
     assert wrapper.document["active_set"] == [_id(mark, f"file-{n}") for n in range(33, 36)]
 
@@ -89,7 +89,7 @@ async def _resume_and_go_on(store: Store, mark: str) -> None:
 
 
 async def _merge_two_clients(open_here: Open, there: Store, mark: str) -> None:
-    """Both add to the index; the second is refused, reads again, and loses nothing."""
+    """Both add to the index; the second write is refused, retried, and loses nothing."""
     here = await open_here()
     try:
         read = [await store.get(_id(mark, "session")) for store in (here, there)]
@@ -112,7 +112,7 @@ async def _merge_two_clients(open_here: Open, there: Store, mark: str) -> None:
 
 
 async def _read_as_it_was_paused(store: Store, mark: str, sequence: int) -> None:
-    """What was paused stays as it was, whatever came after."""
+    """The paused state can still be read, whatever came after."""
     then = await store.get(_id(mark, "session"), as_of=AsOf(sequence=sequence))
     assert then is not None
     assert then.document["paused"] is True
@@ -155,11 +155,11 @@ def _session(mark: str, index: list[str]) -> Document:
 
 
 def _chat(mark: str, turns: int) -> Document:
-    told: list[dict[str, Any]] = [
+    turns: list[dict[str, Any]] = [
         {"user": f"question {turn}", "assistant": "answer " * 300, "toolcall_ids": []}
         for turn in range(turns)
     ]
-    return {"xt/id": _id(mark, "chat"), "type": "chat", "content": None, "turns": told}
+    return {"xt/id": _id(mark, "chat"), "type": "chat", "content": None, "turns": turns}
 
 
 def _file(mark: str, number: int) -> Document:

@@ -1,4 +1,4 @@
-"""Harness processes of a journey: asked for what they see, or killed while they work."""
+"""Harness processes of a journey: run to the end or killed while they work."""
 
 import asyncio
 import json
@@ -13,11 +13,11 @@ SCRIPT: Final = Path(__file__).with_name("harness_process.py")
 
 
 async def ask(mode: str, job: dict[str, Any]) -> dict[str, Any]:
-    """Run a harness to its end; return what it saw."""
+    """Run a harness to the end; return what it saw."""
     process = await start(mode, job)
-    told, _ = await process.communicate()
+    output, _ = await process.communicate()
     assert process.returncode == 0
-    seen: dict[str, Any] = json.loads(told)
+    seen: dict[str, Any] = json.loads(output)
     return seen
 
 
@@ -31,17 +31,17 @@ async def start(mode: str, job: dict[str, Any]) -> asyncio.subprocess.Process:
 
 
 async def work_and_be_killed(job: dict[str, Any], *, after: int | None) -> tuple[int, list[str]]:
-    """Let a harness work until it has said so many lines, then kill it; None: let it end.
+    """Let a harness work until it has printed this many lines, then kill it; None: let it finish.
 
-    Returns its exit code and what was acknowledged to it, also in its last moment.
+    Returns its exit code and every step acknowledged to it, up to the kill.
     """
     process = await start("work", job)
     assert process.stdout is not None
-    said: list[bytes] = []
+    lines: list[bytes] = []
     while line := await process.stdout.readline():
-        said.append(line)
-        if len(said) == after:
+        lines.append(line)
+        if len(lines) == after:
             process.kill()
     code = await process.wait()
-    acknowledged = [line.decode().strip() for line in said if line.startswith(b"<")]
+    acknowledged = [line.decode().strip() for line in lines if line.startswith(b"<")]
     return code, [line.removeprefix("< ") for line in acknowledged]

@@ -1,4 +1,4 @@
-"""``ctxmgr run`` as a process of its own, with what it says while it runs."""
+"""``ctxmgr run`` as a separate process, with its output while it runs."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from tests.components import need
 from tests.models.model_server import KEY, ModelServer
 
 SECONDS: Final = 120
-"""For anything that is waited for: a slow machine starts Python in seconds."""
+"""For every wait: a slow machine needs seconds to start Python."""
 
 _SESSION: Final = re.compile(r"^session (\S+)", re.MULTILINE)
 
@@ -31,8 +31,8 @@ class Ended:
     def result(self) -> dict[str, Any]:
         """The one JSON object on standard output."""
         assert self.out, self.err
-        told: dict[str, Any] = json.loads(self.out)
-        return told
+        result: dict[str, Any] = json.loads(self.out)
+        return result
 
 
 class Running:
@@ -40,27 +40,27 @@ class Running:
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self._said = ""
+        self._printed = ""
 
     async def session(self) -> str:
-        """Wait until it says which session it works on."""
+        """Wait until it prints the name of its session."""
         assert self.process.stderr is not None
-        while not (found := _SESSION.search(self._said)):
+        while not (match := _SESSION.search(self._printed)):
             line = await asyncio.wait_for(self.process.stderr.readline(), SECONDS)
-            assert line, f"it ended: {self._said}"
-            self._said += line.decode()
-        return found[1]
+            assert line, f"it exited early: {self._printed}"
+            self._printed += line.decode()
+        return match[1]
 
     async def ended(self) -> Ended:
         out, err = await asyncio.wait_for(self.process.communicate(), SECONDS)
         code = self.process.returncode
         assert code is not None
-        return Ended(code, out.decode(), self._said + err.decode())
+        return Ended(code, out.decode(), self._printed + err.decode())
 
 
 @dataclass(frozen=True)
 class Shell:
-    """Where commands are typed: a project, a store, a model's server."""
+    """Where commands are run: a project, a store, the server of a model."""
 
     server: ModelServer
     store_url: str
@@ -71,9 +71,9 @@ class Shell:
     async def running(
         self, *words: str, as_json: bool = True, **settings: str
     ) -> AsyncIterator[Running]:
-        """Start ``ctxmgr run`` with these words; it does not outlive the block.
+        """Start ``ctxmgr run`` with these arguments; it ends with the block at the latest.
 
-        ``settings`` are further variables. SIGINT does what it does in a terminal, also where the
+        ``settings`` are further variables. SIGINT works as in a terminal, even if the
         tests run in the background.
         """
         need("bubblewrap")
@@ -94,12 +94,12 @@ class Shell:
                 await process.wait()
 
     async def run(self, *words: str, as_json: bool = True, **settings: str) -> Ended:
-        """Run it to its end."""
+        """Run it to the end."""
         async with self.running(*words, as_json=as_json, **settings) as running:
             return await running.ended()
 
     def new(self, task: str, *, api: str = "anthropic") -> tuple[str, ...]:
-        """Words for a new run."""
+        """Return the arguments of a new run."""
         base_url = self.server.base_url(api)
         return (task, "--model", "scripted-1", "--api", api, "--base-url", base_url)
 

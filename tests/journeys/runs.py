@@ -1,4 +1,4 @@
-"""What journeys of the loop share: a session in a real sandbox, a scripted model on loopback."""
+"""Shared by journeys of the loop: a session in a real sandbox, a scripted model on loopback."""
 
 import os
 from collections.abc import AsyncIterator
@@ -20,22 +20,22 @@ from tests.models.requests import make_model
 
 @dataclass
 class Workplace:
-    """Everything that one piece of work needs."""
+    """Everything that one run needs."""
 
     server: ModelServer
     model: HttpModel
     client: Client
     session: LiveSession
-    heard: list[LoopEvent] = field(default_factory=list)
+    events: list[LoopEvent] = field(default_factory=list)
 
     async def work(self, user: str = "Do it.", *, turns_max: int = 10) -> LoopResult:
-        """Let the model work, and note what is heard."""
+        """Let the model work, and record the events."""
         return await work(
             self.session,
             model=self.model,
             user=user,
             turns_max=turns_max,
-            on_event=self.heard.append,
+            on_event=self.events.append,
         )
 
 
@@ -57,17 +57,17 @@ async def workplace(
 
 
 class Fifo:
-    """A pipe in the project by which a command in the sandbox says that it is there."""
+    """A pipe in the project by which a command in the sandbox signals that it runs."""
 
     def __init__(self, project: Path) -> None:
         self._path = project / "here"
         os.mkfifo(self._path)
 
     command = "echo here > here; exec sleep 600"
-    """Says so, and then does not end by itself."""
+    """Signals, and then runs until it is killed."""
 
     def wait(self) -> None:
-        """Return when the command has said so. Blocks: call it in a thread."""
+        """Return once the command has signalled. Blocks: call it in a thread."""
         self._path.read_text(encoding="utf-8")
 
 

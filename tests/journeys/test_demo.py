@@ -1,4 +1,4 @@
-"""The demo, on either store: what it shows is what the client and the store said."""
+"""The demo on either store: it shows what the client and the store return."""
 
 import asyncio
 
@@ -12,8 +12,8 @@ from tests.components import need
 
 
 @pytest.fixture(scope="module")
-def told() -> Demo:
-    """The demo on a store of its own, told once for the tests that look closer."""
+def finished_demo() -> Demo:
+    """The demo on its own store, run once for several tests."""
     need("bubblewrap")
     return asyncio.run(run_demo(say=lambda _: None))
 
@@ -22,8 +22,8 @@ def chapter(demo: Demo, title: str) -> Chapter:
     return next(candidate for candidate in demo.chapters if title in candidate.title)
 
 
-async def test_an_agent_mends_the_project(store_url: str) -> None:
-    """The main job from end to end: loop, sandbox, tools, trackers, pause, resume, looking back.
+async def test_the_agent_fixes_the_project(store_url: str) -> None:
+    """The main use case end to end: loop, sandbox, tools, trackers, pause, resume, past prompts.
 
     Rows: 003-R001, 003-R007, 003-R145 to R149, 003-R159.
     """
@@ -40,10 +40,10 @@ async def test_an_agent_mends_the_project(store_url: str) -> None:
     assert len(sets.metadata_pool) == levels["active"] + levels["metadata"]
 
 
-def test_tokens_are_told_by_section(told: Demo) -> None:
+def test_tokens_are_shown_by_section(finished_demo: Demo) -> None:
     """A reader sees what a prompt is made of, and that active content stays bounded (PG-04)."""
     sections = ["system_prompt", "metadata_pool", "chat", "active_content"]
-    late = [turn.tokens for turn in told.turns[1:]]
+    late = [turn.tokens for turn in finished_demo.turns[1:]]
 
     assert all(list(tokens) == sections for tokens in late)
     chats = [tokens["chat"] for tokens in late]
@@ -51,9 +51,9 @@ def test_tokens_are_told_by_section(told: Demo) -> None:
     assert max(tokens["active_content"] for tokens in late) < 2 * late[1]["active_content"]
 
 
-def test_old_outputs_fold_and_what_is_pinned_does_not(told: Demo) -> None:
-    """Without collapse nothing would ever leave; a pin is an exception (003-R139, 003-R141)."""
-    looking, edited = told.turns[:4], told.turns[4:8]
+def test_old_outputs_are_folded_and_pinned_ones_are_not(finished_demo: Demo) -> None:
+    """Without collapse the prompt would only grow; a pin is an exception (003-R139, 003-R141)."""
+    looking, edited = finished_demo.turns[:4], finished_demo.turns[4:8]
 
     assert Window().turns_back == 3
     assert [turn.folded for turn in looking] == [0, 0, 0, 2]
@@ -61,20 +61,20 @@ def test_old_outputs_fold_and_what_is_pinned_does_not(told: Demo) -> None:
     assert "pin the bash call" in edited[0].did
 
 
-def test_an_edit_from_outside_reaches_the_next_prompt(told: Demo) -> None:
-    """Nobody asked; the agent answers to what the file says now (003-R147, 003-R174)."""
-    (fact,) = chapter(told, "edits").facts
+def test_an_edit_from_outside_reaches_the_next_prompt(finished_demo: Demo) -> None:
+    """Without being asked, the agent responds to the file's new content (003-R147, 003-R174)."""
+    (fact,) = chapter(finished_demo, "edits").facts
 
     assert fact == {"file": "README.md", "versions": "3", "sets": "as they were"}
-    assert "README.md: once." in told.turns[4].says
+    assert "README.md: once." in finished_demo.turns[4].says
 
 
-def test_the_second_client_reconciles_what_it_reaches(told: Demo) -> None:
-    """Changed, deleted and out of reach are told apart (003-R116 to R118, 003-R158)."""
-    rows = [tuple(fact.values()) for fact in chapter(told, "resumed").facts]
+def test_the_second_client_reconciles_what_it_reaches(finished_demo: Demo) -> None:
+    """Changed, deleted and unreachable files are distinguished (003-R116 to R118, 003-R158)."""
+    rows = [tuple(fact.values()) for fact in chapter(finished_demo, "resumed").facts]
 
-    found = {called.rpartition("/")[2]: happened.partition(":")[0] for called, happened in rows}
-    assert found == {
+    states = {called.rpartition("/")[2]: happened.partition(":")[0] for called, happened in rows}
+    assert states == {
         "tally.conf": "changed",
         "tuesday.txt": "deleted",
         "shop.md": "out of reach here",
@@ -83,10 +83,10 @@ def test_the_second_client_reconciles_what_it_reaches(told: Demo) -> None:
     assert rows[0][0] == "/elsewhere/tally/tally.conf"
 
 
-def test_the_past_is_told_as_it_was(told: Demo) -> None:
-    """The prompt of turn 3 has its old paths; what was true is not what was believed (003-R005)."""
-    past = {fact["asked"]: fact["answer"] for fact in chapter(told, "once more").facts}
-    conf = [fact["answer"] for fact in chapter(told, "believed").facts]
+def test_past_prompts_are_shown_unchanged(finished_demo: Demo) -> None:
+    """The prompt of turn 3 has its old paths; what was true is not what was known (003-R005)."""
+    past = {fact["asked"]: fact["answer"] for fact in chapter(finished_demo, "once more").facts}
+    conf = [fact["answer"] for fact in chapter(finished_demo, "believed").facts]
 
     assert past["hash recorded with turn 3"] == past["hash of the prompt made again"]
     assert past["README.md was called"] == "/workspace/tally/README.md"
@@ -100,7 +100,7 @@ def test_the_past_is_told_as_it_was(told: Demo) -> None:
 async def test_without_bubblewrap_it_says_that_there_is_no_sandbox(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A machine without it still shows everything else, and claims nothing (003-R152)."""
+    """Without it everything else still runs, and no isolation is claimed (003-R152)."""
     monkeypatch.setattr("ctxmgr.harness.demo.workplace.installed", frozenset)
 
     demo = await run_demo(say=lambda _: None)
@@ -111,10 +111,10 @@ async def test_without_bubblewrap_it_says_that_there_is_no_sandbox(
     assert "paths are the same" in chapter(demo, "resumed").says
 
 
-async def test_a_tracker_that_notices_nothing_is_told(
+async def test_a_tracker_that_detects_nothing_is_reported(
     monkeypatch: pytest.MonkeyPatch, sid: str
 ) -> None:
-    """A demo that hangs teaches nothing (PG-07)."""
+    """The demo must not hang (PG-07)."""
     monkeypatch.setattr(telling, "NOTICE_SECONDS", 0.0)
 
     async with connect("sqlite://:memory:") as client:

@@ -1,4 +1,4 @@
-"""Several MCP servers and a harness, each a process or a client of its own, on one SQLite file."""
+"""Several MCP servers and a harness, each with its own process or client, on one SQLite file."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ EACH = 8
 
 
 async def test_three_servers_and_a_harness_share_one_file(tmp_path: Path, sid: str) -> None:
-    """Nobody's change is lost, whoever was faster; nobody has to know of the others."""
+    """No change is lost, whatever the order; clients need not know of each other."""
     url = f"sqlite:///{tmp_path}/shared.db"
     async with ctxmgr.connect(url, tracking=False) as harness:
         session = await harness.start(sid, system_prompt="")
@@ -21,8 +21,8 @@ async def test_three_servers_and_a_harness_share_one_file(tmp_path: Path, sid: s
         async def agent(server: int) -> None:
             async with stdio(url, "--session", sid) as client:
                 for n in range(EACH):
-                    told = await value(client, "pin", object_id=f"call-{server}-{n}")
-                    assert told["pinned"] is True
+                    result = await value(client, "pin", object_id=f"call-{server}-{n}")
+                    assert result["pinned"] is True
 
         async def work() -> None:
             for n in range(EACH):

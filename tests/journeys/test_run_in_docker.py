@@ -25,7 +25,7 @@ DONE = says(Text("It says 123."))
 
 @pytest.fixture(scope="module")
 def image() -> Iterator[None]:
-    """The image that ``run`` looks for; one that is there already is somebody's, and stays."""
+    """The image that ``run`` uses; an existing one is not ours and is kept."""
     need("docker")
     with ExitStack() as made:
         if not has_image(IMAGE):
@@ -41,7 +41,7 @@ async def shell(store_url: str, project: Path, tmp_path: Path) -> AsyncIterator[
 
 
 async def test_a_model_works_in_a_container(image: None, shell: Shell) -> None:
-    """It sees the workspace and nothing else of the host, and what it writes is there (D7)."""
+    """It sees only the workspace of the host, and its writes arrive there (D7)."""
     look = Call("bash", {"command": "pwd; hostname; ls /home /work 2>&1; echo 123 > answer"})
     shell.server.script(says(look, Call("read", {"path": "answer"})), DONE)
 
@@ -54,8 +54,10 @@ async def test_a_model_works_in_a_container(image: None, shell: Shell) -> None:
     assert _containers(shell.project) == []
 
 
-async def test_interrupted_it_leaves_no_container_and_goes_on(image: None, shell: Shell) -> None:
-    """A container that nobody owns fills a machine; the session keeps its sandbox."""
+async def test_an_interrupted_run_leaves_no_container_and_can_continue(
+    image: None, shell: Shell
+) -> None:
+    """Abandoned containers fill a machine; the session keeps its kind of sandbox."""
     fifo = Fifo(shell.project)
     shell.server.script(says(Call("bash", {"command": fifo.command})), DONE)
 
@@ -72,7 +74,7 @@ async def test_interrupted_it_leaves_no_container_and_goes_on(image: None, shell
 
 
 async def test_without_an_engine_it_says_so(shell: Shell) -> None:
-    """Nothing is run anywhere else instead: no sandbox is a decision."""
+    """There is no fallback: running without a sandbox is the user's decision."""
     need("docker")
     shell.server.script(DONE)
 
@@ -86,12 +88,12 @@ async def test_without_an_engine_it_says_so(shell: Shell) -> None:
 
 
 def _containers(project: Path) -> list[str]:
-    """Name the sandboxes that have the project mounted."""
+    """Return the names of the containers that mount the project."""
     words = ["docker", "ps", "--all", "--quiet", "--filter", f"label={LABEL}"]
-    found = subprocess.run(
+    listed = subprocess.run(
         [*words, "--filter", f"volume={os.path.realpath(project)}"],
         check=True,
         capture_output=True,
         text=True,
     )
-    return found.stdout.split()
+    return listed.stdout.split()

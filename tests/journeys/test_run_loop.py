@@ -31,47 +31,47 @@ async def server() -> AsyncIterator[ModelServer]:
 async def test_a_model_works_turn_by_turn(
     server: ModelServer, store_url: str, sid: str, project: Path, api: str
 ) -> None:
-    """003-R001, 003-R180: what the tools gave is in the next prompt, and every turn is stored."""
+    """003-R001, 003-R180: tool results are in the next prompt, and every turn is stored."""
     server.script(says(Text("First."), WRITE), says(READ), DONE)
 
     async with workplace(server, store_url=store_url, sid=sid, project=project, api=api) as place:
         worked = await place.work("What is the answer?")
-        shown = await place.client.prompt_as_of(sid, turn=3)
+        prompt = await place.client.prompt_as_of(sid, turn=3)
 
     assert (worked.outcome, worked.answer) == (LoopOutcome.DONE, "It says 123.")
     assert (project / "answer").read_text(encoding="utf-8") == "1:2:3\n"
     assert ["1:2:3" in request.text for request in server.requests] == [False, False, True]
-    assert "path=/workspace/answer file_type= char_count=6" in shown.text()
+    assert "path=/workspace/answer file_type= char_count=6" in prompt.text()
     assert worked.ledger.calls == 3
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_calls_of_one_id_are_many_calls(
+async def test_repeated_call_ids_are_distinct_calls(
     server: ModelServer, store_url: str, sid: str, project: Path, api: str
 ) -> None:
-    """003-A20: small models number the calls of every answer alike."""
+    """003-A20: small models reuse call ids in every answer."""
     server.script(says(WRITE, READ), says(READ), DONE)
 
     async with workplace(server, store_url=store_url, sid=sid, project=project, api=api) as place:
         await place.work()
-        told = [turn.toolcall_ids for turn in place.session.chat.turns]
+        ids = [turn.toolcall_ids for turn in place.session.chat.turns]
 
-    assert told == [(f"{sid}:1:call_0", f"{sid}:1:call_0.2"), (f"{sid}:2:call_0",), ()]
+    assert ids == [(f"{sid}:1:call_0", f"{sid}:1:call_0.2"), (f"{sid}:2:call_0",), ()]
 
 
-async def test_whoever_watches_hears_what_happens(
+async def test_events_report_the_progress_of_a_run(
     server: ModelServer, store_url: str, sid: str, project: Path
 ) -> None:
-    """A terminal, a demo and a test all live on the same words."""
+    """The terminal, the demo and tests all use the same events."""
     server.script(says(WRITE), DONE)
 
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
         await place.work()
 
-    began, *_ = place.heard
-    finished = [event for event in place.heard if isinstance(event, TurnEnded)]
+    began, *_ = place.events
+    finished = [event for event in place.events if isinstance(event, TurnEnded)]
     assert began == TurnStarted(turn=1)
-    assert [event.ok for event in place.heard if isinstance(event, ToolRan)] == [True]
+    assert [event.ok for event in place.events if isinstance(event, ToolRan)] == [True]
     assert [event.tools for event in finished] == [("bash",), ()]
     assert finished[0].levels == {"active": 1, "metadata": 2, "indexed": 0, "pinned": 0}
     assert finished[1].sections.keys() == {
@@ -82,10 +82,10 @@ async def test_whoever_watches_hears_what_happens(
     )
 
 
-async def test_an_answer_that_breaks_off_is_asked_for_again(
+async def test_a_truncated_answer_is_requested_again(
     server: ModelServer, store_url: str, sid: str, project: Path
 ) -> None:
-    """Nothing of it is stored, no tool of it is run, and the person is told."""
+    """None of it is stored, none of its tools run, and the user is informed."""
     server.script(breaks(says(Text("Hm"), WRITE), after=7, then="cut"), DONE)
 
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
@@ -94,14 +94,14 @@ async def test_an_answer_that_breaks_off_is_asked_for_again(
 
     assert worked.answer == "It says 123."
     assert [turn.assistant[0]["text"] for turn in chat.turns] == ["It says 123."]
-    assert sum(isinstance(event, AnswerRestarted) for event in place.heard) == 1
+    assert sum(isinstance(event, AnswerRestarted) for event in place.events) == 1
     assert not (project / "answer").exists()
 
 
-async def test_a_line_that_cuts_every_answer_is_an_error(
+async def test_a_connection_that_always_breaks_is_an_error(
     server: ModelServer, store_url: str, sid: str, project: Path
 ) -> None:
-    """The work stops with what was stored before; whoever resumes loses nothing."""
+    """The run stops in the stored state; resuming loses nothing."""
     cut = breaks(DONE, after=4, then="end")
     server.script(says(WRITE), *[cut] * ANSWERS_MAX, DONE)
 
@@ -114,10 +114,10 @@ async def test_a_line_that_cuts_every_answer_is_an_error(
     assert (worked.turns[0].turn, worked.answer) == (2, "It says 123.")
 
 
-async def test_work_has_a_bound(
+async def test_the_number_of_turns_is_limited(
     server: ModelServer, store_url: str, sid: str, project: Path
 ) -> None:
-    """A model that runs in circles stops, and its turns are whole."""
+    """A model that loops is stopped, and its turns are complete."""
     server.script(*[says(READ)] * 4)
 
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
@@ -130,10 +130,10 @@ async def test_work_has_a_bound(
 
 
 @pytest.mark.parametrize("ending", [("max_tokens", "length"), ("refusal", "refused")])
-async def test_an_answer_that_was_stopped_is_not_called_done(
+async def test_an_answer_cut_by_the_provider_is_not_reported_as_done(
     server: ModelServer, store_url: str, sid: str, project: Path, ending: tuple[str, str]
 ) -> None:
-    """Half an answer that looks whole would be taken for one."""
+    """A truncated answer must not look complete."""
     stop, outcome = ending
     server.script(says(Text("Well, I"), stop=stop))
 
@@ -143,24 +143,24 @@ async def test_an_answer_that_was_stopped_is_not_called_done(
     assert (worked.outcome, worked.answer) == (outcome, "Well, I")
 
 
-async def test_what_a_model_does_wrong_is_told_to_the_model(
+async def test_mistakes_of_a_model_are_reported_to_the_model(
     server: ModelServer, store_url: str, sid: str, project: Path
 ) -> None:
-    """PG-10: tools that do not exist, and arguments of another shape, are outcomes."""
+    """PG-10: unknown tools and invalid arguments are outcomes, not exceptions."""
     server.script(says(Call("fly", {"to": "moon"}), Call("read", {"file": "answer"})), DONE)
 
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
         worked = await place.work()
 
     assert worked.outcome is LoopOutcome.DONE
-    assert [event.ok for event in place.heard if isinstance(event, ToolRan)] == [False, False]
+    assert [event.ok for event in place.events if isinstance(event, ToolRan)] == [False, False]
     assert "there is no tool 'fly'" in server.requests[1].text
 
 
 async def test_a_refused_key_stores_nothing(
     server: ModelServer, store_url: str, sid: str, project: Path
 ) -> None:
-    """The task can be given again when the key is right."""
+    """The task can be repeated with a valid key."""
     server.script(refuse(401))
 
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
@@ -170,10 +170,10 @@ async def test_a_refused_key_stores_nothing(
         assert place.session.chat.turns == ()
 
 
-async def test_interrupted_while_the_model_speaks_there_is_no_turn(
+async def test_an_interrupt_during_an_answer_stores_no_turn(
     server: ModelServer, store_url: str, sid: str, project: Path
 ) -> None:
-    """A whole turn or none: half a sentence is no answer."""
+    """Turns are complete or absent: a partial sentence is not an answer."""
     server.script(breaks(says(Text("Let me see"), WRITE), after=5, then="hang"), DONE)
 
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
@@ -190,10 +190,10 @@ async def test_interrupted_while_the_model_speaks_there_is_no_turn(
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_interrupted_while_a_tool_runs_the_turn_is_whole(
+async def test_an_interrupt_during_a_tool_call_stores_a_complete_turn(
     server: ModelServer, store_url: str, sid: str, project: Path, api: str
 ) -> None:
-    """What was run is stored with its answer; the model learns what was cut and what was not run.
+    """Executed calls are stored; the model learns which were interrupted or not run.
 
     Rows: 003-R180, PG-07.
     """
@@ -216,10 +216,10 @@ async def test_interrupted_while_a_tool_runs_the_turn_is_whole(
     assert worked.outcome is LoopOutcome.DONE
 
 
-async def test_a_call_that_outlived_its_turn_keeps_its_id(
+async def test_a_stored_call_of_an_unfinished_turn_keeps_its_id(
     server: ModelServer, store_url: str, sid: str, project: Path
 ) -> None:
-    """003-A20: after a crash the turn is asked for again, and its calls are numbered alike."""
+    """003-A20: after a crash the turn is requested again, and its calls get the same numbers."""
     server.script(says(READ), DONE)
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
         await Tools(place.session).dispatch(f"{sid}:1:call_0", name=WRITE.tool, args=WRITE.args)

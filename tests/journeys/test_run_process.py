@@ -1,4 +1,4 @@
-"""``ctxmgr run`` as people use it: another process, interrupted, killed, and gone on with."""
+"""``ctxmgr run`` as users run it: a process that is interrupted, killed, and resumed."""
 
 import asyncio
 import signal
@@ -29,21 +29,21 @@ async def shell(store_url: str, project: Path, tmp_path: Path) -> AsyncIterator[
 
 @pytest.mark.parametrize("api", APIS)
 async def test_a_run_ends_with_one_object_on_standard_output(shell: Shell, api: str) -> None:
-    """Programs read the result, people read what streams beside it."""
+    """Programs read the result; people read the progress on standard error."""
     shell.server.script(says(Text("Let me look."), WRITE), says(READ), DONE)
 
     ended = await shell.run(*shell.new("What is the answer?", api=api))
 
-    told = ended.result
-    assert (ended.exit_code, told["outcome"], told["answer"]) == (0, "done", "It says 123.")
-    assert [row["tools"] for row in told["turns"]] == [["bash"], ["read"], []]
-    assert told["resume"] is None
+    result = ended.result
+    assert (ended.exit_code, result["outcome"], result["answer"]) == (0, "done", "It says 123.")
+    assert [row["tools"] for row in result["turns"]] == [["bash"], ["read"], []]
+    assert result["resume"] is None
     assert "Let me look." in ended.err
     assert "→ bash  seq -s: 3 > answer; ls" in ended.err
 
 
-async def test_a_person_sees_the_words_and_then_a_table(shell: Shell) -> None:
-    """The answer is streamed, and not said again; the table has a row for each turn."""
+async def test_people_see_the_streamed_answer_and_then_a_table(shell: Shell) -> None:
+    """The answer is streamed and not repeated; the table has one row per turn."""
     shell.server.script(says(Text("Let me look."), WRITE), DONE)
 
     ended = await shell.run(*shell.new("What is the answer?"), as_json=False)
@@ -55,8 +55,8 @@ async def test_a_person_sees_the_words_and_then_a_table(shell: Shell) -> None:
     assert [line.split()[0] for line in lines[-3:]] == ["turn", "1", "2"]
 
 
-async def test_interrupted_while_the_model_speaks_it_goes_on_later(shell: Shell) -> None:
-    """SIGINT leaves no half turn; the task is stored, and need not be given again."""
+async def test_a_run_interrupted_during_an_answer_can_be_resumed(shell: Shell) -> None:
+    """SIGINT leaves no partial turn; the task is stored and need not be repeated."""
     shell.server.script(breaks(says(Text("Let me see"), WRITE), after=5, then="hang"), DONE)
 
     async with shell.running(*shell.new("Find the answer.")) as running:
@@ -74,8 +74,8 @@ async def test_interrupted_while_the_model_speaks_it_goes_on_later(shell: Shell)
     assert "Find the answer." in shell.server.requests[1].text
 
 
-async def test_interrupted_while_a_tool_runs_the_turn_is_stored(shell: Shell) -> None:
-    """What the agent did to the disk was done; whoever goes on is told."""
+async def test_a_run_interrupted_during_a_tool_call_stores_its_turn(shell: Shell) -> None:
+    """The agent may have changed the disk, which the resumed run must know."""
     fifo = Fifo(shell.project)
     shell.server.script(says(WRITE, Call("bash", {"command": fifo.command}), READ), DONE)
 
@@ -93,8 +93,8 @@ async def test_interrupted_while_a_tool_runs_the_turn_is_stored(shell: Shell) ->
     assert "this tool call was not run" in shell.server.requests[1].text
 
 
-async def test_terminated_it_ends_as_well(shell: Shell) -> None:
-    """Whoever stops a machine's services sends SIGTERM."""
+async def test_sigterm_ends_a_run_cleanly(shell: Shell) -> None:
+    """Service managers send SIGTERM."""
     shell.server.script(breaks(DONE, after=4, then="hang"))
 
     async with shell.running(*shell.new("Find the answer.")) as running:
@@ -105,8 +105,8 @@ async def test_terminated_it_ends_as_well(shell: Shell) -> None:
     assert (ended.exit_code, ended.result["outcome"]) == (143, "interrupted")
 
 
-async def test_killed_in_the_middle_of_a_turn_it_loses_nothing_acknowledged(shell: Shell) -> None:
-    """kill -9 with one tool call stored and one running: the first is there, the turn goes on.
+async def test_a_kill_during_a_turn_loses_nothing_acknowledged(shell: Shell) -> None:
+    """kill -9 with one tool call stored and one running: the first is kept, the turn continues.
 
     Rows: 003-R180, 003-A20, PG-07.
     """
@@ -130,8 +130,8 @@ async def test_killed_in_the_middle_of_a_turn_it_loses_nothing_acknowledged(shel
     assert chat["turns"][0]["toolcall_ids"] == [f"{session}:1:call_0", f"{session}:1:call_0.2"]
 
 
-async def test_killed_while_the_model_speaks_the_task_is_not_lost(shell: Shell) -> None:
-    """The orders are stored before the model is asked."""
+async def test_a_kill_during_an_answer_does_not_lose_the_task(shell: Shell) -> None:
+    """The assignment is stored before the model is called."""
     shell.server.script(breaks(DONE, after=4, then="hang"), DONE)
 
     async with shell.running(*shell.new("Find the answer.")) as running:
@@ -145,8 +145,8 @@ async def test_killed_while_the_model_speaks_the_task_is_not_lost(shell: Shell) 
     assert "Find the answer." in shell.server.requests[1].text
 
 
-async def test_a_session_goes_on_with_a_new_task_and_another_api(shell: Shell) -> None:
-    """What one model left, another can take up; without a task there is nothing to do."""
+async def test_a_session_continues_with_a_new_task_and_another_api(shell: Shell) -> None:
+    """Another model can continue the session; without a task there is nothing to do."""
     shell.server.script(says(WRITE), DONE, says(Text("Gone.")))
     first = (await shell.run(*shell.new("Find the answer.", api="openai"))).result
 
@@ -160,8 +160,8 @@ async def test_a_session_goes_on_with_a_new_task_and_another_api(shell: Shell) -
     assert "It says 123." in shell.server.requests[2].text
 
 
-async def test_a_run_that_reaches_its_bound_says_how_to_go_on(shell: Shell) -> None:
-    """It ends with 1: neither done nor an error."""
+async def test_a_run_that_reaches_its_limit_says_how_to_continue(shell: Shell) -> None:
+    """It exits with 1: neither done nor an error."""
     shell.server.script(says(WRITE), DONE)
 
     ended = await shell.run(*shell.new("Find the answer."), "--turns-max", "1")
@@ -172,8 +172,8 @@ async def test_a_run_that_reaches_its_bound_says_how_to_go_on(shell: Shell) -> N
     assert (later.exit_code, later.result["turns"][0]["turn"]) == (0, 2)
 
 
-async def test_a_refused_key_is_told_and_never_printed(shell: Shell) -> None:
-    """Exit codes are for scripts; the line is for people."""
+async def test_a_refused_key_is_reported_and_never_printed(shell: Shell) -> None:
+    """Scripts get an exit code, and people one line."""
     shell.server.script(refuse(401, body=f'{{"error": {{"message": "bad key {KEY}"}}}}'))
 
     ended = await shell.run(*shell.new("Find the answer."))
@@ -184,8 +184,8 @@ async def test_a_refused_key_is_told_and_never_printed(shell: Shell) -> None:
     assert KEY not in ended.err
 
 
-async def test_what_was_tried_again_is_told(shell: Shell) -> None:
-    """A person who waits sees why; a program learns that not all that was spent is counted."""
+async def test_retries_are_reported(shell: Shell) -> None:
+    """Users see why they wait; programs learn that the usage is incomplete."""
     cut = breaks(DONE, after=4, then="cut")
     shell.server.script(refuse(429, "Retry-After: 0"), cut, DONE)
 
@@ -196,8 +196,8 @@ async def test_what_was_tried_again_is_told(shell: Shell) -> None:
     assert shell.server.requests[0].body["max_tokens"] == 77
 
 
-async def test_a_line_that_cuts_every_answer_ends_the_run(shell: Shell) -> None:
-    """The person sees that it was tried, and that nothing was stored."""
+async def test_a_connection_that_always_breaks_ends_the_run(shell: Shell) -> None:
+    """The user sees the attempts, and that nothing was stored."""
     shell.server.script(*[breaks(DONE, after=4, then="cut")] * ANSWERS_MAX)
 
     ended = await shell.run(*shell.new("Find the answer."))
@@ -214,8 +214,8 @@ async def _stored(shell: Shell, object_id: str) -> dict[str, object]:
         return version.document
 
 
-def test_the_help_tells_the_bound() -> None:
-    """The figure stands in the help and in the loop; they are one figure."""
+def test_the_help_states_the_limit_of_turns() -> None:
+    """The number in the help must be the one in the loop."""
     text = (ROOT / "tests" / "surfaces" / "terminal" / "help" / "run.txt").read_text(
         encoding="utf-8"
     )
@@ -223,8 +223,8 @@ def test_the_help_tells_the_bound() -> None:
     assert f"default: {TURNS_MAX}." in text
 
 
-async def test_under_the_economy_policy_what_is_hidden_can_be_recalled(shell: Shell) -> None:
-    """A long output arrives short, and the model can search all of it; a session keeps its policy.
+async def test_text_hidden_by_the_economy_policy_can_be_recalled(shell: Shell) -> None:
+    """A long output is folded, and the model can search all of it; a session keeps its policy.
 
     003-A39: recall is a tool of the policy.
     """

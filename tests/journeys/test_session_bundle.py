@@ -1,4 +1,4 @@
-"""A session leaves its store in one file, and goes on in another."""
+"""A session is exported to a file and continued in another store."""
 
 import gzip
 from pathlib import Path
@@ -26,10 +26,10 @@ async def work(client: Any, sid: str, project: Path) -> list[str]:
     return sent
 
 
-async def test_a_bundle_goes_on_in_another_store(
+async def test_an_imported_session_continues_in_another_store(
     store_url: str, sid: str, project: Path, tmp_path: Path
 ) -> None:
-    """With the file alone a session is whole: prompts proven, turns to come (003-R007, D4)."""
+    """The file is a complete session: prompts can be verified and turns added (003-R007, D4)."""
     path, here = tmp_path / "session.bundle", f"sqlite:///{tmp_path}/here.db"
     async with ctxmgr.connect(here, mounts=mount(project), tracking=False) as client:
         sent = await work(client, sid, project)
@@ -51,10 +51,10 @@ async def test_a_bundle_goes_on_in_another_store(
     assert forked.turn == 2
 
 
-async def test_importing_again_changes_nothing_and_another_past_is_refused(
+async def test_a_second_import_changes_nothing_and_another_past_is_refused(
     store_url: str, sid: str, project: Path, tmp_path: Path
 ) -> None:
-    """An import that was cut off is simply repeated (003-R010)."""
+    """An interrupted import is simply repeated (003-R010)."""
     path = tmp_path / "session.bundle"
     async with ctxmgr.connect(store_url, mounts=mount(project), tracking=False) as client:
         await work(client, sid, project)
@@ -74,10 +74,10 @@ async def test_importing_again_changes_nothing_and_another_past_is_refused(
             await client.export_session("nobody", path=path)
 
 
-async def test_one_altered_byte_is_noticed_before_anything_is_written(
+async def test_one_altered_byte_is_detected_before_anything_is_written(
     sid: str, project: Path, tmp_path: Path
 ) -> None:
-    """A bundle is evidence only while it cannot be altered (003-R010)."""
+    """A bundle is evidence only if it cannot be altered (003-R010)."""
     path = tmp_path / "session.bundle"
     here = f"sqlite:///{tmp_path}/here.db"
     async with ctxmgr.connect(here, mounts=mount(project), tracking=False) as client:

@@ -1,4 +1,4 @@
-"""A session is left by one process and taken up by another, which sees other folders."""
+"""A session is paused by one process and resumed by another with different mounts."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def mounted(agent: str, canonical: Path, *, filesystem: str | None = None) -> di
 async def left_and_taken_up(
     url: str, sid: str, project: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Leave three files of the host's and one of a laptop's; come back with the host's only."""
+    """Pause with three files of the host and one of a laptop; resume with the host's only."""
     data = project.parent / "data"
     data.mkdir()
     (data / "table.csv").write_text("1,2\n", encoding="utf-8")
@@ -39,10 +39,10 @@ async def left_and_taken_up(
     return left, taken
 
 
-async def test_another_process_with_other_mounts_goes_on(
+async def test_another_process_with_other_mounts_continues(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """A session needs its store and nothing of the process or machine that left it.
+    """A session needs only its store, nothing of the process or machine that paused it.
 
     Rows: 003-R007, 003-R113, 003-R114, 003-R120, 003-R133, 003-R175.
     """
@@ -55,10 +55,10 @@ async def test_another_process_with_other_mounts_goes_on(
     assert "path=/elsewhere/notes.md file_type=md char_count=8\n" in taken["prompt"]
 
 
-async def test_each_file_is_reconciled_by_what_can_be_reached(
+async def test_each_file_is_reconciled_by_its_reachability(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """Changed, deleted, unchanged and out of reach are four things.
+    """Changed, deleted, unchanged and unreachable are four different states.
 
     Rows: 003-R116 to R118, 003-R121, 003-R187, 003-R188, 003-A12, 003-A33.
     """

@@ -1,7 +1,7 @@
-"""A harness is killed in the middle of its turns, again and again, and goes on each time.
+"""A harness is repeatedly killed in the middle of a turn and continues each time.
 
-``kill -9`` strikes after a line it said, which is before or after any of its transactions: between
-two tool calls, between the last of them and the turn's own, and while the store works on one.
+``kill -9`` comes after a line of output, so before or after any of its transactions: between
+two tool calls, between the last of them and the end of the turn, and during a commit.
 """
 
 import random
@@ -22,28 +22,28 @@ from tests.journeys.processes import work_and_be_killed
 
 KILLS: Final = 6
 LINES_MAX: Final = 18
-"""That one life of the harness lasts at most: about two turns, some of them done again."""
+"""The most lines one process prints before it is killed: about two turns, some repeated."""
 TURNS: Final = 16
-"""More than all lives can do before the last kill: a turn is eight lines."""
+"""More turns than all processes can do before the last kill: a turn prints eight lines."""
 AFTER_ALL: Final = 1_000_000
 """A position after every event of a transaction."""
 
 
 class Fresh:
-    """A layer that is told everything since some transaction, whoever made it."""
+    """A layer that receives every event since a transaction."""
 
     name = "fresh"
 
     def __init__(self, *, since: EventId | None) -> None:
         self._since = since
-        self.heard: list[EventId] = []
+        self.received: list[EventId] = []
         self.turns: list[tuple[str, int, EventId]] = []
 
     async def last_handled(self) -> EventId | None:
-        return self.heard[-1] if self.heard else self._since
+        return self.received[-1] if self.received else self._since
 
     async def handle(self, event: Event) -> None:
-        self.heard.append(event.id)
+        self.received.append(event.id)
         if isinstance(event, TurnFinished):
             self.turns.append((event.session_id, event.n, event.id))
 
@@ -58,7 +58,7 @@ def job(url: str, sid: str, project: Path, **more: Any) -> dict[str, Any]:
 async def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """A machine dies in mid-turn; whoever resumes finds all that was promised, once.
+    """After a crash in mid-turn, everything acknowledged is stored exactly once.
 
     Rows: 003-R007, 003-R071, 003-R078, 003-R089 to R092, 003-R112, 003-R180, PG-06, PG-07.
     """
@@ -72,14 +72,14 @@ async def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(
         code, _ = await work_and_be_killed(given, after=None)
 
         assert code == 0
-        await assert_told_once(client, sid)
+        await assert_stored_once(client, sid)
         await assert_whole(client.store, began)
 
 
-async def test_a_listener_hears_every_event_once_whenever_it_was_killed(
+async def test_a_listener_receives_every_event_once_despite_kills(
     store_url: str, sid: str, project: Path, tmp_path: Path
 ) -> None:
-    """A layer dies with its harness; what it had not written down it is told again (003-R112)."""
+    """A layer dies with its harness; events it had not recorded are sent again (003-R112)."""
     diary, dice = tmp_path / "diary", random.Random(sid)
     given = job(store_url, sid, project, diary=str(diary))
     async with ctxmgr.connect(store_url, tracking=False) as client:
@@ -94,37 +94,37 @@ async def test_a_listener_hears_every_event_once_whenever_it_was_killed(
     fresh = Fresh(since=since)
     async with ctxmgr.connect(store_url, tracking=False, listeners=[fresh]) as client:
         await client.heard()
-    told = [event_id for event_id in FileDiary(diary).written() if event_id != since]
+    recorded = [event_id for event_id in FileDiary(diary).written() if event_id != since]
     ours = [(n, event_id) for session_id, n, event_id in fresh.turns if session_id == sid]
-    assert told == fresh.heard[: len(told)]
+    assert recorded == fresh.received[: len(recorded)]
     assert [n for n, _ in ours] == list(range(1, TURNS // 2 + 1))
-    assert ours[-1][1] in told
+    assert ours[-1][1] in recorded
 
 
 async def assert_kept(client: Client, sid: str, acknowledged: Sequence[str]) -> None:
-    """What the last life was told is stored, and the sets hold together, now."""
+    """Everything acknowledged to the last process is stored, and the sets are consistent."""
     if not acknowledged:
         return
     sets = await client.stored_sets(sid)  # raises if one set is not in the other
     chat = await chat_of(client, sid)
-    told = [step.split() for step in acknowledged]
-    assert {name for kind, name in told if kind == "call"} <= set(sets.session_index)
-    assert {name for kind, name in told if kind == "pin"} <= set(sets.pinned_set)
-    assert chat.turn_count >= max((int(n) for kind, n in told if kind == "turn"), default=0)
+    steps = [step.split() for step in acknowledged]
+    assert {name for kind, name in steps if kind == "call"} <= set(sets.session_index)
+    assert {name for kind, name in steps if kind == "pin"} <= set(sets.pinned_set)
+    assert chat.turn_count >= max((int(n) for kind, n in steps if kind == "turn"), default=0)
     assert set(chat.toolcall_refs) <= set(sets.session_index)
     stored = await client.store.get_many(sets.session_index)
     assert list(stored) == list(sets.session_index)
 
 
-async def assert_told_once(client: Client, sid: str) -> None:
-    """Every turn is there once, with its calls, each of one version, and can be shown again."""
+async def assert_stored_once(client: Client, sid: str) -> None:
+    """Every turn is stored once, with its calls in one version, and can be rebuilt."""
     chat = await chat_of(client, sid)
     assert [turn.user for turn in chat.turns] == [f"go {n}" for n in range(1, TURNS + 1)]
     for n, turn in enumerate(chat.turns, start=1):
         assert turn.toolcall_ids == (f"{sid}-{n}-ls", f"{sid}-{n}-read")
         for written_once in (*turn.toolcall_ids, turn_id(sid, number=n)):
             assert len((await client.store.history(written_once)).entries) == 1
-        await client.prompt_as_of(sid, turn=n)  # proves itself by its hash
+        await client.prompt_as_of(sid, turn=n)  # verified by its hash
     sets = await client.stored_sets(sid)
     assert len(sets.session_index) == len(set(sets.session_index)) == 3 * TURNS + 3
     assert list(sets.pinned_set) == [f"{sid}-{n}-read" for n in range(1, TURNS + 1)]
@@ -139,7 +139,7 @@ async def chat_of(client: Client, sid: str) -> ctxmgr.Chat:
 
 
 async def assert_whole(store: Store, began: int | None) -> None:
-    """Every hash of every version is right, and SQLite finds no fault in its file."""
+    """Every hash of every version is correct, and SQLite finds no fault in its file."""
     for document in documents(await everything(store, began)):
         if document["type"] in OBJECT_KINDS:
             assert from_document(document).object_id == document[ID]

@@ -1,4 +1,4 @@
-"""What was shown, what was believed, what was true; and going on from there."""
+"""Past prompts, what was known and what was true, and forks from there."""
 
 import os
 from pathlib import Path
@@ -32,10 +32,10 @@ async def work(client: Any, sid: str, project: Path, *, turns: int) -> list[str]
     return sent
 
 
-async def test_every_prompt_is_made_again_elsewhere(
+async def test_every_prompt_can_be_rebuilt_elsewhere(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """Days later, on a machine without the files, it proves itself (003-R005, 003-R010, D4)."""
+    """Days later, on a machine without the files, it can be verified (003-R005, 003-R010, D4)."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         sent = await work(client, sid, project, turns=6)
 
@@ -47,10 +47,10 @@ async def test_every_prompt_is_made_again_elsewhere(
     assert [version.text() for version in again] == sent
 
 
-async def test_a_record_that_was_altered_proves_nothing(
+async def test_an_altered_record_fails_verification(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """A proof that cannot fail is none."""
+    """A check that cannot fail proves nothing."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         await work(client, sid, project, turns=2)
         version = await client.store.get(f"turn:{sid}:2")
@@ -65,10 +65,10 @@ def _altered(record: Document) -> Document:
     return {**record, "active": record["active"][1:]}
 
 
-async def test_what_was_believed_is_not_what_was_true(
+async def test_what_was_known_differs_from_what_was_true(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """The file had changed on disk before anyone looked again (003-R005, D3)."""
+    """The file had changed on disk before it was indexed again (003-R005, D3)."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="")
         file = await session.read("/workspace/notes.md")
@@ -91,7 +91,7 @@ async def test_what_was_believed_is_not_what_was_true(
 
 
 async def _after(session: Any, sid: str, client: Any, instant: int) -> int:
-    """Write until the store's time is past that instant; return its time."""
+    """Write until the store's time has passed that instant; return its time."""
     now, n = 0, 0
     while now <= instant:
         n += 1
@@ -100,10 +100,10 @@ async def _after(session: Any, sid: str, client: Any, instant: int) -> int:
     return now
 
 
-async def test_a_session_goes_on_from_an_earlier_turn(
+async def test_a_session_is_forked_from_an_earlier_turn(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """A wrong turn is tried again, and the first try stays (003-R005, 003-R122)."""
+    """A wrong turn can be tried again, and the first attempt is kept (003-R005, 003-R122)."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         sent = await work(client, sid, project, turns=4)
         fork = await client.fork(sid, turn=2, new_session_id=f"{sid}-fork")

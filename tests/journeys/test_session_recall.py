@@ -1,4 +1,4 @@
-"""Recall: an agent searches what its session has met, and gets it back by id."""
+"""Recall: an agent searches its session and activates objects by id."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -39,8 +39,8 @@ async def recall(session: LiveSession, query: str, n: int = 1) -> str:
     return result.message
 
 
-async def test_what_was_folded_is_found_and_comes_back(client: Client) -> None:
-    """003-A39: a read-only recall tool; nothing that was seen is out of reach."""
+async def test_a_folded_output_is_found_and_restored(client: Client) -> None:
+    """003-A39: with a read-only recall tool everything once seen stays accessible."""
     session = await client.start("s1", system_prompt="")
     await ran(session, 1, "FAILED test_port - AssertionError: 8080\n")
     for n in range(2, 9):
@@ -55,8 +55,8 @@ async def test_what_was_folded_is_found_and_comes_back(client: Client) -> None:
     assert "call-1" in session.sets.active_set
 
 
-async def test_recalled_text_is_shown_marked(client: Client) -> None:
-    """The next prompt holds it, and says that it is a quotation."""
+async def test_recalled_text_is_marked(client: Client) -> None:
+    """The next prompt contains it, marked as a quotation."""
     session = await client.start("s1", system_prompt="")
     await ran(session, 1, "alpha beta\n")
     await session.render("look back")
@@ -68,7 +68,7 @@ async def test_recalled_text_is_shown_marked(client: Client) -> None:
 
 
 async def test_recalled_text_is_never_found_again(client: Client) -> None:
-    """A quotation would be found before what it quotes, and then quoted in turn."""
+    """A quotation would rank above its source and then be quoted itself."""
     session = await client.start("s1", system_prompt="")
     await ran(session, 1, "alpha beta\n")
     await recall(session, "alpha")
@@ -80,7 +80,7 @@ async def test_recalled_text_is_never_found_again(client: Client) -> None:
 
 
 async def test_recalled_text_discovers_no_files(client: Client, tmp_path: Path) -> None:
-    """A path in a quotation was discovered when it was new, or not at all."""
+    """Paths in a quotation were already processed with the original output."""
     (tmp_path / "seen.py").write_text("x", encoding="utf-8")
     session = await client.start("s1", system_prompt="")
     await session.record("call-1", tool="note", args={}, output=f"{tmp_path}/seen.py: alpha\n")
@@ -90,8 +90,8 @@ async def test_recalled_text_discovers_no_files(client: Client, tmp_path: Path) 
     assert list(session.sets.session_index) == ["call-1", "recall-1"]
 
 
-async def test_a_file_that_was_read_is_found_as_it_is_now(client: Client, tmp_path: Path) -> None:
-    """The newest version counts, under the path that the agent knows."""
+async def test_a_file_is_found_in_its_current_version(client: Client, tmp_path: Path) -> None:
+    """The latest version counts, under the agent's path."""
     (tmp_path / "a.py").write_text("one\nlisten(8080)\n", encoding="utf-8")
     session = await client.start("s1", system_prompt="")
     await session.read("a.py")
@@ -103,8 +103,8 @@ async def test_a_file_that_was_read_is_found_as_it_is_now(client: Client, tmp_pa
     assert "nothing" in await recall(session, "listen", 3)
 
 
-async def test_a_session_finds_only_what_it_has_met(client: Client) -> None:
-    """Another agent's outputs on the same store are not this one's to read."""
+async def test_a_session_finds_only_its_own_objects(client: Client) -> None:
+    """An agent must not read another agent's outputs in the same store."""
     await ran(await client.start("other", system_prompt=""), 1, "alpha of another\n")
     session = await client.start("s1", system_prompt="")
 
@@ -113,8 +113,8 @@ async def test_a_session_finds_only_what_it_has_met(client: Client) -> None:
     )
 
 
-async def test_secrets_are_masked_in_what_is_recalled(client: Client) -> None:
-    """A line that is quoted goes to the provider like any other."""
+async def test_secrets_are_masked_in_recalled_text(client: Client) -> None:
+    """A quoted line is sent to the provider like any other."""
     session = await client.start("s1", system_prompt="")
     await ran(session, 1, f"token is {SECRET}\n")
 
@@ -125,7 +125,7 @@ async def test_secrets_are_masked_in_what_is_recalled(client: Client) -> None:
 
 
 async def test_without_an_index_the_tool_is_not_offered(tmp_path: Path) -> None:
-    """003-A31: what a policy brings is not there without it."""
+    """003-A31: features of a policy are absent without it."""
     async with ctxmgr.connect("sqlite://:memory:") as client:
         session = await client.start("s1", system_prompt="")
 
@@ -137,14 +137,14 @@ async def test_without_an_index_the_tool_is_not_offered(tmp_path: Path) -> None:
 
 
 async def test_with_an_index_the_tool_is_offered(client: Client) -> None:
-    """003-A39: named, read-only, beside the others."""
+    """003-A39: it is read-only, and listed with the others."""
     session = await client.start("s1", system_prompt="")
 
     assert [definition.name for definition in Tools(session).definitions][-1] == "recall"
 
 
-async def test_a_deleted_index_is_made_again(client: Client, tmp_path: Path) -> None:
-    """It is derived, so a person may delete it whenever it is in the way."""
+async def test_a_deleted_index_is_rebuilt(client: Client, tmp_path: Path) -> None:
+    """It is derived data, so users may delete it at any time."""
     session = await client.start("s1", system_prompt="")
     await ran(session, 1, "alpha\n")
     index = await Fts5Index.open(tmp_path / "another.search")
@@ -155,8 +155,8 @@ async def test_a_deleted_index_is_made_again(client: Client, tmp_path: Path) -> 
     await index.close()
 
 
-async def test_an_index_of_another_store_is_made_anew(client: Client, tmp_path: Path) -> None:
-    """A restored or replaced store must not be searched with the old one's words."""
+async def test_an_index_of_another_store_is_rebuilt(client: Client, tmp_path: Path) -> None:
+    """A restored or replaced store must not be searched with the old index."""
     await ran(await client.start("s1", system_prompt=""), 1, "alpha\n")
     index = await Fts5Index.open(tmp_path / "shared.search")
     await update_index(client.store, index)
@@ -171,7 +171,7 @@ async def test_an_index_of_another_store_is_made_anew(client: Client, tmp_path: 
 
 
 async def test_a_model_in_the_loop_recalls(tmp_path: Path) -> None:
-    """003-A39: the loop offers what the session has, and the answer is in the next prompt."""
+    """003-A39: the loop offers the tool, and its result is in the next prompt."""
     call = Call("recall", {"query": "assertion"})
     async with (
         ModelServer() as server,
@@ -190,8 +190,8 @@ async def test_a_model_in_the_loop_recalls(tmp_path: Path) -> None:
 
 
 @pytest.mark.xtdb
-async def test_an_index_lies_beside_either_store(xtdb_url: str, tmp_path: Path) -> None:
-    """It is a file of its own, so a store on a server is searched just as well."""
+async def test_recall_works_with_either_store(xtdb_url: str, tmp_path: Path) -> None:
+    """The index is a separate file, so a store on a server can be searched too."""
     name = uuid.uuid4().hex
     async with ctxmgr.connect(xtdb_url, search=tmp_path / "x.search") as client:
         session = await client.start(name, system_prompt="")

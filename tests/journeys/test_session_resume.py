@@ -1,4 +1,4 @@
-"""A session is paused by one client and resumed by another, elsewhere and later."""
+"""A session is paused by one client and later resumed by another."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ async def versions(client: Any, object_id: str) -> int:
 async def test_files_are_reconciled_and_sets_stay(
     store_url: str, sid: str, project: Path, *, eager: bool
 ) -> None:
-    """Another process goes on where the first left.
+    """Another process continues where the first one stopped.
 
     Rows: 003-R007, 003-R113 to R120, 003-R133, 003-R166, 003-R175, 003-R188.
     """
@@ -64,7 +64,7 @@ async def test_files_are_reconciled_and_sets_stay(
         assert client.reconciliation(sid).done
 
 
-async def test_what_cannot_be_reached_is_orphaned_and_stays(
+async def test_unreachable_files_are_orphaned_and_kept(
     store_url: str, sid: str, project: Path
 ) -> None:
     """The same path on another machine is another file.
@@ -86,7 +86,7 @@ async def test_what_cannot_be_reached_is_orphaned_and_stays(
 async def test_stubs_stay_unread_when_a_session_is_resumed(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """Unread is said honestly, and resuming is cheap (003-A11)."""
+    """Unread files are marked as such, and resuming is cheap (003-A11)."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="")
         await session.record(f"{sid}-1", tool="ls", args={"path": "."}, output="notes.md\n")
@@ -98,10 +98,10 @@ async def test_stubs_stay_unread_when_a_session_is_resumed(
 
 
 @pytest.mark.parametrize("eager", [True, False])
-async def test_stubs_are_read_when_a_resume_is_told_to(
+async def test_stubs_are_read_on_resume_if_requested(
     store_url: str, sid: str, project: Path, *, eager: bool
 ) -> None:
-    """The other reading of what a resume owes (003-A11); nothing more is shown for that."""
+    """The alternative behaviour of 003-A11; it activates nothing."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="")
         await session.record(f"{sid}-1", tool="ls", args={"path": "."}, output="notes.md\n")
@@ -115,7 +115,7 @@ async def test_stubs_are_read_when_a_resume_is_told_to(
     assert list(session.sets.active_set) == [f"{sid}-1"]
 
 
-async def test_a_call_whose_turn_never_ended_is_in_the_next(store_url: str, sid: str) -> None:
+async def test_a_call_of_an_unfinished_turn_is_in_the_next_one(store_url: str, sid: str) -> None:
     """A crash loses nothing that was acknowledged (003-R112, PG-06, PG-07)."""
     async with ctxmgr.connect(store_url) as client:
         session = await client.start(sid, system_prompt="")
@@ -130,8 +130,8 @@ async def test_a_call_whose_turn_never_ended_is_in_the_next(store_url: str, sid:
     assert session.chat.toolcall_refs == (f"{sid}-1",)
 
 
-async def test_the_window_goes_on_after_a_resume(store_url: str, sid: str) -> None:
-    """What had been shown on purpose ages as if nothing had happened (003-A05, 003-R139)."""
+async def test_the_window_continues_after_a_resume(store_url: str, sid: str) -> None:
+    """Activated objects age as if there had been no pause (003-A05, 003-R139)."""
     window = ctxmgr.Window(per_turn=1, turns_back=2)
     async with ctxmgr.connect(store_url, window=window) as client:
         session = await client.start(sid, system_prompt="")
@@ -152,10 +152,10 @@ async def test_the_window_goes_on_after_a_resume(store_url: str, sid: str) -> No
     assert list(session.sets.active_set) == []
 
 
-async def test_only_a_session_that_is_there_and_not_open_is_resumed(
+async def test_only_an_existing_session_that_is_not_open_is_resumed(
     store_url: str, sid: str
 ) -> None:
-    """Mistakes are named at once (003-R113)."""
+    """Mistakes are reported at once (003-R113)."""
     async with ctxmgr.connect(store_url) as client:
         with pytest.raises(NotFound):
             await client.resume(sid)
@@ -168,26 +168,26 @@ async def test_only_a_session_that_is_there_and_not_open_is_resumed(
         assert await versions(client, session_object_id(sid)) == 1
 
 
-async def test_a_session_of_many_batches_comes_back_whole(
+async def test_a_session_of_many_batches_is_resumed_completely(
     store_url: str, sid: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some are read while others are proven, and all keep their order (003-R115, 003-R120)."""
+    """Batches are read while others are verified, and all keep their order (003-R115, 003-R120)."""
     monkeypatch.setattr(reconcile, "READ_BATCH", 2)
     async with ctxmgr.connect(store_url) as client:
         session = await client.start(sid, system_prompt="")
         for number in range(9):
-            await session.record(f"{sid}-{number}", tool="t", args={}, output=f"said {number}")
+            await session.record(f"{sid}-{number}", tool="t", args={}, output=f"output {number}")
         await session.end_turn("done")
-        told = session.context().text()
+        before = session.context().text()
 
     async with ctxmgr.connect(store_url) as client:
         session = await client.resume(sid)
 
-        assert session.context().text() == told
+        assert session.context().text() == before
 
 
-async def test_a_paused_session_is_left_alone(store_url: str, sid: str) -> None:
-    """Whoever resumes it is its only writer; its past and present stay valid (003-R113)."""
+async def test_a_paused_session_cannot_be_changed(store_url: str, sid: str) -> None:
+    """Only the client that resumes it may write; the old handle is refused (003-R113)."""
     async with ctxmgr.connect(store_url) as client:
         left = await client.start(sid, system_prompt="")
         await left.end_turn("one")
@@ -200,10 +200,10 @@ async def test_a_paused_session_is_left_alone(store_url: str, sid: str) -> None:
         assert await session.end_turn("two") == 2
 
 
-async def test_turns_go_on_while_the_rest_is_compared(
+async def test_turns_continue_while_the_rest_is_reconciled(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """The first prompt waits for what is active only, and the rest is seen going on (003-R116)."""
+    """The first prompt waits only for active objects; progress on others is shown (003-R116)."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="")
         notes = await session.read("/workspace/notes.md")

@@ -1,4 +1,4 @@
-"""An agent in a sandbox: its own files are read through it, the host's through the mounts."""
+"""An agent in a sandbox: private files are read through it, the host's through mounts."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ from ctxmgr.sandboxes.bubblewrap import Bubblewrap
 from tests.components import need
 
 
-async def test_files_inside_and_outside_are_two_things(
+async def test_files_inside_and_outside_the_sandbox_are_distinct(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """The sandbox's own files are indexed through it alone.
+    """The sandbox's private files are indexed only through it.
 
     Rows: 003-R108, 003-R153, 003-R162, 003-R184, 003-A24.
     """

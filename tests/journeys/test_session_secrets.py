@@ -10,8 +10,8 @@ SECRET = "gh" + "p_" + "A1b2" * 9
 TEXT = f"token: {SECRET}\n"
 
 
-async def test_dropped_secrets_are_in_no_stored_content(tmp_path: Path) -> None:
-    """Neither outputs nor files, and the file itself is still known by its own bytes."""
+async def test_removed_secrets_are_in_no_stored_content(tmp_path: Path) -> None:
+    """Neither in outputs nor in files; the file_hash is still that of the original bytes."""
     (tmp_path / "a.yml").write_text(TEXT, encoding="utf-8")
     url, directory = f"sqlite:///{tmp_path}/s.db", str(tmp_path)
     async with ctxmgr.connect(url, directory=directory, secrets=Secrets.DROP) as client:
@@ -26,8 +26,8 @@ async def test_dropped_secrets_are_in_no_stored_content(tmp_path: Path) -> None:
     assert file.file_hash == file_hash(TEXT.encode())
 
 
-async def test_by_default_contents_are_stored_and_plainly_shown_as_they_are(tmp_path: Path) -> None:
-    """003-A31: the plain form is what was read, byte for byte; masking comes with a policy."""
+async def test_by_default_contents_are_stored_and_shown_unchanged(tmp_path: Path) -> None:
+    """003-A31: the plain form shows the bytes that were read; masking comes with a policy."""
     (tmp_path / "a.yml").write_text(TEXT, encoding="utf-8")
     async with ctxmgr.connect("sqlite://:memory:", directory=str(tmp_path)) as client:
         session = await client.start("s1", system_prompt="")
@@ -38,8 +38,8 @@ async def test_by_default_contents_are_stored_and_plainly_shown_as_they_are(tmp_
     assert TEXT in text
 
 
-async def test_a_file_is_unchanged_while_it_is_masked_alike(tmp_path: Path) -> None:
-    """Reading it again must not make a version of every masked file."""
+async def test_reading_a_masked_file_again_changes_nothing(tmp_path: Path) -> None:
+    """Every read would otherwise make a new version."""
     (tmp_path / "a.yml").write_text(TEXT, encoding="utf-8")
     async with ctxmgr.connect(
         "sqlite://:memory:", directory=str(tmp_path), secrets=Secrets.DROP

@@ -1,4 +1,4 @@
-"""A harness works for some turns: prompts, tool calls, files, collapse."""
+"""Several turns of a harness: prompts, tool calls, files, collapse."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ def mount(project: Path) -> list[dict[str, Any]]:
 
 
 async def test_a_prompt_has_its_four_sections(store_url: str, sid: str, project: Path) -> None:
-    """What the model sees is all here, in this order, byte for byte.
+    """The model sees exactly these sections, in this order.
 
     Rows: 003-R001, 003-R126, 003-R149.
     """
@@ -40,7 +40,7 @@ async def test_a_prompt_has_its_four_sections(store_url: str, sid: str, project:
     )
 
 
-async def test_a_tool_call_and_what_it_found_are_one_transaction(
+async def test_a_tool_call_and_its_discoveries_are_one_transaction(
     store_url: str, sid: str, project: Path
 ) -> None:
     """A crash leaves all of a tool call or nothing.
@@ -65,28 +65,28 @@ async def test_a_tool_call_and_what_it_found_are_one_transaction(
 async def test_a_read_is_indexed_from_the_file_itself(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """A harness numbers lines and cuts; the object holds the file.
+    """A harness may number or truncate lines; the object has the file's content.
 
     Rows: 003-R166, 003-R168, 003-R173, 003-A14.
     """
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="")
-        shown = "1\tprint('one')"
+        output = "1\tprint('one')"
         await session.record(
-            f"{sid}-1", tool="Read", args={"file_path": "src/main.py"}, output=shown
+            f"{sid}-1", tool="Read", args={"file_path": "src/main.py"}, output=output
         )
 
         prompt = await session.render()
 
     assert "ACTIVE_CONTENT" in prompt
     assert "\nprint('one')\n" in prompt
-    assert shown in prompt
+    assert output in prompt
 
 
-async def test_reading_what_is_not_there_is_a_structured_failure(
+async def test_reading_a_missing_file_is_a_structured_failure(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """The agent is told, and nothing changes (PG-10, 003-R104)."""
+    """The agent gets the error, and nothing changes (PG-10, 003-R104)."""
     (project / "outside").symlink_to("/etc/passwd")
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="")
@@ -100,7 +100,7 @@ async def test_reading_what_is_not_there_is_a_structured_failure(
 
 
 async def test_a_stub_is_read_when_it_is_activated(store_url: str, sid: str, project: Path) -> None:
-    """What was only seen is read when it is wanted (003-R101, 003-R102, 003-R103)."""
+    """A discovered file is read only when it is needed (003-R101, 003-R102, 003-R103)."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="")
         await session.record(
@@ -117,10 +117,10 @@ async def test_a_stub_is_read_when_it_is_activated(store_url: str, sid: str, pro
         assert extra not in session.sets.active_set
 
 
-async def test_infrastructure_and_strangers_are_refused(
+async def test_infrastructure_and_foreign_objects_are_refused(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """An agent rules its content and nothing else (003-R025, 003-R109, 003-R111)."""
+    """An agent controls its content objects and nothing else (003-R025, 003-R109, 003-R111)."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="")
         before = (await client.store.status()).sequence
@@ -134,10 +134,10 @@ async def test_infrastructure_and_strangers_are_refused(
         assert (await client.store.status()).sequence == before
 
 
-async def test_what_is_no_text_is_refused_and_changes_nothing(
+async def test_invalid_text_is_refused_and_changes_nothing(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """A harness passes on what it read; half a character must not break its session (PG-07)."""
+    """A lone surrogate from a harness must not break its session (PG-07)."""
     half, path = "\ud800", {"path": "/workspace/notes.md"}
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="")
@@ -160,7 +160,7 @@ async def test_what_is_no_text_is_refused_and_changes_nothing(
 
 
 async def test_old_outputs_collapse_and_pins_stay(store_url: str, sid: str) -> None:
-    """The active set stays bounded by itself (003-R138 to R142, PG-04)."""
+    """The active set stays bounded without the agent's help (003-R138 to R142, PG-04)."""
     async with ctxmgr.connect(store_url, window=ctxmgr.Window(per_turn=1, turns_back=2)) as client:
         session = await client.start(sid, system_prompt="")
         for n in range(1, 5):
@@ -175,8 +175,8 @@ async def test_old_outputs_collapse_and_pins_stay(store_url: str, sid: str) -> N
     assert len(session.sets.metadata_pool) == 8
 
 
-async def test_the_same_call_again_changes_nothing(store_url: str, sid: str) -> None:
-    """A harness that repeats itself is not punished, one that reuses ids is (003-R071, 003-A20)."""
+async def test_recording_the_same_call_again_changes_nothing(store_url: str, sid: str) -> None:
+    """A retry is harmless, but reusing an id for another call is refused (003-R071, 003-A20)."""
     async with ctxmgr.connect(store_url) as client:
         session = await client.start(sid, system_prompt="")
         await session.record(f"{sid}-1", tool="t", args={"a": 1}, output="out")
@@ -191,10 +191,10 @@ async def test_the_same_call_again_changes_nothing(store_url: str, sid: str) -> 
         assert len(history.entries) == 1
 
 
-async def test_prompts_of_one_state_are_equal_and_only_the_end_changes(
+async def test_equal_states_give_equal_prompts_and_only_the_end_changes(
     store_url: str, sid: str
 ) -> None:
-    """What was sent stays as it was, so that providers can cache it (003-R137, PG-09)."""
+    """Sent text does not change, so that providers can cache it (003-R137, PG-09)."""
     async with ctxmgr.connect(store_url) as client:
         session = await client.start(sid, system_prompt="Be careful.")
         first = await session.render("one")
@@ -207,7 +207,7 @@ async def test_prompts_of_one_state_are_equal_and_only_the_end_changes(
     assert second.startswith(first)
 
 
-async def test_a_turn_is_given_to_each_api(store_url: str, sid: str) -> None:
+async def test_a_context_has_a_form_for_each_api(store_url: str, sid: str) -> None:
     """The same context in each provider's form (003-R009)."""
     async with ctxmgr.connect(store_url) as client:
         session = await client.start(sid, system_prompt="Be careful.")
@@ -226,7 +226,7 @@ async def test_a_turn_is_given_to_each_api(store_url: str, sid: str) -> None:
 
 
 async def test_two_clients_change_one_session(store_url: str, sid: str) -> None:
-    """Neither loses what the other did (003-A21, 003-R124, 003-R148)."""
+    """Neither loses the other's changes (003-A21, 003-R124, 003-R148)."""
     async with ctxmgr.connect(store_url) as one, ctxmgr.connect(store_url) as two:
         here = await one.start(sid, system_prompt="")
         there = await two.resume(sid)
@@ -245,10 +245,8 @@ async def test_two_clients_change_one_session(store_url: str, sid: str) -> None:
     assert list(third.pinned_set) == []
 
 
-async def test_a_turn_that_another_client_ended_first_is_a_clear_conflict(
-    store_url: str, sid: str
-) -> None:
-    """An answer to a prompt that lacked the other's turn is no turn after it (003-A21)."""
+async def test_ending_a_turn_after_another_client_is_a_conflict(store_url: str, sid: str) -> None:
+    """The answer belongs to a prompt without the other's turn (003-A21)."""
     async with ctxmgr.connect(store_url) as one, ctxmgr.connect(store_url) as two:
         here = await one.start(sid, system_prompt="")
         there = await two.resume(sid)
@@ -266,7 +264,7 @@ async def test_a_turn_that_another_client_ended_first_is_a_clear_conflict(
 async def test_two_agents_share_files_and_nothing_else(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """One file is one object, each session's sets are its own.
+    """One file is one object, but each session has its own sets.
 
     Rows: 003-R006, 003-R063, 003-R122 to R125.
     """
@@ -306,7 +304,7 @@ async def test_a_turn_is_one_transaction(store_url: str, sid: str) -> None:
 
 
 async def test_a_system_prompt_has_a_version_per_text(store_url: str, sid: str) -> None:
-    """Saying the same again is no change (003-R083, 003-R034, 003-R182)."""
+    """An equal text is not a new version (003-R083, 003-R034, 003-R182)."""
     async with ctxmgr.connect(store_url) as client:
         session = await client.start(sid, system_prompt="one")
         await session.change_system_prompt("one")
@@ -319,10 +317,10 @@ async def test_a_system_prompt_has_a_version_per_text(store_url: str, sid: str) 
     assert prompt == "two\n"
 
 
-async def test_who_comes_late_with_a_system_prompt_goes_on_from_the_others_turns(
+async def test_a_late_system_prompt_keeps_the_turns_of_another_client(
     store_url: str, sid: str
 ) -> None:
-    """The next prompt shows what happened meanwhile, and can be made again (003-A21, 003-R012)."""
+    """The next prompt shows the other's turns and can be rebuilt (003-A21, 003-R012)."""
     async with ctxmgr.connect(store_url) as one, ctxmgr.connect(store_url) as two:
         here = await one.start(sid, system_prompt="one")
         there = await two.resume(sid)
@@ -340,7 +338,7 @@ async def test_who_comes_late_with_a_system_prompt_goes_on_from_the_others_turns
 
 
 async def test_a_shortened_array_of_turns_adds_only_what_is_new(store_url: str, sid: str) -> None:
-    """A harness compacts its own array; the chat neither repeats nor loses (PG-08)."""
+    """A harness may compact its array; the chat neither repeats nor loses turns (PG-08)."""
     turns = [ctxmgr.Turn(user=f"{n}", assistant=(text_part(f"to {n}"),)) for n in range(1, 5)]
     async with ctxmgr.connect(store_url) as client:
         session = await client.start(sid, system_prompt="")
@@ -356,10 +354,10 @@ async def test_a_shortened_array_of_turns_adds_only_what_is_new(store_url: str, 
     assert [turn.user for turn in session.chat.turns] == ["1", "2", "3", "4"]
 
 
-async def test_what_is_shown_leaves_objects_as_they_are(
+async def test_showing_objects_does_not_change_them(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """Showing is the session's business, and nothing is ever deleted (003-R014, 003-A37)."""
+    """Visibility belongs to the session, and nothing is ever deleted (003-R014, 003-A37)."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         before = (await client.store.status()).sequence
         session = await client.start(sid, system_prompt="")

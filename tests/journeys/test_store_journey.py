@@ -1,4 +1,4 @@
-"""A session is paused by one client and resumed by another; a process is told to stop."""
+"""A session is paused by one client and resumed by another; a process is stopped."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from tests.journeys.pause_resume import JOURNEY_KINDS, pause_and_resume
 
 COMMITTING: Final = Path(__file__).with_name("committing.py")
 STOP_WITHIN_S: Final = 30
-"""For a process to end once it was told to; a busy machine needs a moment."""
+"""For a process to end after a signal; a busy machine needs a moment."""
 both_signals = pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 
 
@@ -32,7 +32,7 @@ def mark() -> str:
 async def test_a_session_paused_on_one_machine_is_resumed_on_another(
     tmp_path: Path, mark: str
 ) -> None:
-    """People run agents for hours and go on elsewhere (003-R112 to R115, 003-R122, 003-A21)."""
+    """Users run agents for hours and continue elsewhere (003-R112 to R115, 003-R122, 003-A21)."""
 
     async def opened() -> SqliteStore:
         return await SqliteStore.open(tmp_path / "store.db", kinds=JOURNEY_KINDS)
@@ -53,10 +53,10 @@ async def test_a_session_paused_on_one_machine_is_resumed_on_another_by_xtdb(
 
 
 @both_signals
-async def test_a_signal_leaves_whole_transactions_and_no_process(
+async def test_a_signal_leaves_complete_transactions_and_no_process(
     tmp_path: Path, mark: str, sent: signal.Signals
 ) -> None:
-    """Ctrl-C and a container's stop are everyday ends (003-R112, 003-R113)."""
+    """Ctrl-C and stopped containers are everyday events (003-R112, 003-R113)."""
     url = f"sqlite:///{tmp_path}/store.db"
 
     acknowledged = await _commit_until(sent, url, mark)
@@ -67,10 +67,10 @@ async def test_a_signal_leaves_whole_transactions_and_no_process(
 
 @pytest.mark.xtdb
 @both_signals
-async def test_a_signal_leaves_whole_transactions_in_xtdb(
+async def test_a_signal_leaves_complete_transactions_in_xtdb(
     xtdb_url: str, mark: str, sent: signal.Signals
 ) -> None:
-    """The server finishes a transaction whose client has gone, or never saw it (003-R113)."""
+    """The server completes a transaction whose client has gone, or never received it (003-R113)."""
     acknowledged = await _commit_until(sent, xtdb_url, mark)
 
     async with await XtdbStore.open(xtdb_url) as store:
@@ -78,7 +78,7 @@ async def test_a_signal_leaves_whole_transactions_in_xtdb(
 
 
 async def _commit_until(sent: signal.Signals, url: str, mark: str) -> list[int]:
-    """The sequences that a process was told of before the signal ended it."""
+    """Return the sequences acknowledged to a process before the signal ended it."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(COMMITTING), url, mark),
         stdout=asyncio.subprocess.PIPE,

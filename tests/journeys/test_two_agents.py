@@ -1,4 +1,4 @@
-"""Two sandboxed agents, each with a client of its own, in one process on one store."""
+"""Two sandboxed agents, each with its own client, in one process on one store."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,11 +17,11 @@ from ctxmgr.sandboxes.bubblewrap import Bubblewrap
 from tests.components import need
 
 NOTICED_WITHIN_S = 60
-"""For a tracker to tell of an edit; a moment, but the machine may be busy."""
+"""For a tracker to report an edit; fast, but the machine may be busy."""
 
 
 class Agent:
-    """What a harness holds of one agent."""
+    """The state that a harness keeps for one agent."""
 
     def __init__(self, client: Client, session: LiveSession) -> None:
         self.client, self.session = client, session
@@ -68,10 +68,10 @@ async def two_agents(url: str, sid: str, project: Path) -> AsyncIterator[tuple[A
         yield one, two
 
 
-async def test_what_spreads_is_one_object_and_what_does_not_is_two(
+async def test_shared_files_are_one_object_and_private_files_are_two(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """A change that the other inherently sees is a change of one object (003-R067, 003-R162)."""
+    """A change that both agents see is a change of one object (003-R067, 003-R162)."""
     async with two_agents(store_url, sid, project) as (one, two):
         await one.call("write", 1, path="/workspace/plan.md", content="together\n")
         await one.call("write", 2, path="/tmp/own.md", content="mine\n")
@@ -85,10 +85,10 @@ async def test_what_spreads_is_one_object_and_what_does_not_is_two(
         assert one.object_at("/tmp/own.md") != two.object_at("/tmp/own.md")
 
 
-async def test_two_agents_work_at_once_and_each_keeps_its_own(
+async def test_two_concurrent_agents_keep_separate_sessions(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """One process runs many agents; what one does changes nothing of the other's session.
+    """One process may run many agents; none changes the session of another.
 
     Rows: 003-R006, 003-R122, 003-R123, 003-R125, 003-R185.
     """

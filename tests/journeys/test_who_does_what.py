@@ -1,4 +1,4 @@
-"""What is the layer's business, what the harness's, what the agent's, and whom the store trusts."""
+"""Responsibilities of the layer, the harness and the agent, and what the store trusts."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,10 +17,10 @@ def mount(project: Path, *, of: str | None = None) -> list[dict[str, Any]]:
     return [{"agentPrefix": "/workspace", "canonicalPrefix": str(project), **declared}]
 
 
-async def test_the_loop_and_the_tools_are_the_harnesss(
+async def test_the_loop_and_the_tools_belong_to_the_harness(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """Whatever an answer asks for, nothing runs and no turn begins by itself (003-R002)."""
+    """The layer runs no tool and starts no turn, whatever an answer contains (003-R002)."""
     touched = project / "touched"
     command = {"command": f"touch {touched}"}
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
@@ -41,7 +41,7 @@ async def test_the_loop_and_the_tools_are_the_harnesss(
 async def test_infrastructure_is_found_by_the_sessions_references(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """Chat and system prompt are in no set and always in their place (003-R024, 003-R100)."""
+    """Chat and system prompt are in no set but always in the prompt (003-R024, 003-R100)."""
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="Be careful.")
         await session.record(f"{sid}-1", tool="ls", args={}, output="notes.md\n")
@@ -50,27 +50,27 @@ async def test_infrastructure_is_found_by_the_sessions_references(
         assert wrapper is not None
         refs = [wrapper.document[name] for name in ("system_prompt_ref", "chat_ref")]
         prompt, chat = (await client.store.get_many(refs)).values()
-        system, pool, told, active = (await session.render("Next?")).split("\n\n")
+        system, pool, chat_text, active = (await session.render("Next?")).split("\n\n")
 
     assert system == prompt.document["content"] == "Be careful."
     assert pool.endswith(f"id={sid}-1 type=toolcall tool=ls status=ok")
-    assert told.startswith(f"user: {chat.document['turns'][0]['user']}\nassistant: Listed.\n")
+    assert chat_text.startswith(f"user: {chat.document['turns'][0]['user']}\nassistant: Listed.\n")
     assert active.startswith(f"ACTIVE_CONTENT id={sid}-1\n")
     assert not set(refs) & set(session.sets.session_index)
 
 
 @pytest.fixture
 async def host() -> AsyncIterator[Host]:
-    """Where commands run on this machine."""
+    """A sandbox that runs commands on this machine."""
     host = await Host.start()
     yield host
     await host.close()
 
 
-async def test_an_agent_rules_its_sets_and_makes_content_objects(
+async def test_an_agent_controls_its_sets_through_tools(
     store_url: str, sid: str, project: Path, host: Host
 ) -> None:
-    """By its tools alone: what it meets, what it shows, what it keeps shown (003-R110)."""
+    """Tools alone decide what is discovered, activated and pinned (003-R110)."""
     async with ctxmgr.connect(store_url, sandbox=host, directory=str(project)) as client:
         session = await client.start(sid, system_prompt="")
 
@@ -95,9 +95,9 @@ async def test_an_agent_rules_its_sets_and_makes_content_objects(
     assert not {extra, f"{sid}-ls"} & set(session.sets.active_set)
 
 
-async def test_a_declared_filesystem_is_believed(store_url: str, sid: str, project: Path) -> None:
-    """Clients say where files live; the store cannot look, and does not (003-R164, 003-R066)."""
-    found = {}
+async def test_a_declared_filesystem_is_trusted(store_url: str, sid: str, project: Path) -> None:
+    """Clients declare where files are; the store cannot check this (003-R164, 003-R066)."""
+    ids = {}
     for n, declared in enumerate(("alpha", "alpha", "beta"), start=1):
         filesystem = f"{sid}-{declared}"
         async with ctxmgr.connect(store_url, mounts=mount(project, of=filesystem)) as client:
@@ -106,6 +106,6 @@ async def test_a_declared_filesystem_is_believed(store_url: str, sid: str, proje
             version = await client.store.get(file.object_id)
             assert version is not None
             assert version.document["source"]["filesystemId"] == filesystem
-            found[n] = file.object_id
+            ids[n] = file.object_id
 
-    assert found[1] == found[2] != found[3]
+    assert ids[1] == ids[2] != ids[3]
