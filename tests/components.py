@@ -1,7 +1,7 @@
-"""What some tests need of the machine, and what happens where it is missing.
+"""System components that some tests need, and what happens if one is missing.
 
-Elsewhere such a test skips with one line; on CI (``CI=true``) the missing component is a failure,
-because there everything is installed and nothing may go unseen.
+Such a test is skipped with one line; on CI (``CI=true``) a missing component is a failure,
+because everything is installed there and nothing may go untested.
 """
 
 import os
@@ -18,11 +18,11 @@ ROOT: Final = Path(__file__).parent.parent
 SHARED: Final = ROOT.parent / "shared"
 
 ENGINE_ANSWER_SECONDS: Final = 20
-"""How long a Docker engine may take to say that it is there: it may be busy with a build."""
+"""How long a Docker engine may take to respond: it may be busy with a build."""
 
 
 def need(component: str) -> None:
-    """Go on if the component is here; else skip, or fail on CI."""
+    """Continue if the component is installed; otherwise skip, or fail on CI."""
     present, remedy = _COMPONENTS[component]
     if present():
         return
@@ -38,7 +38,7 @@ def _program(*names: str) -> Callable[[], bool]:
 
 @cache
 def _docker_answers() -> bool:
-    """Tell whether an engine can be reached; the client alone runs nothing."""
+    """Whether an engine can be reached; the client alone is not enough."""
     if not shutil.which("docker"):
         return False
     asked = ["docker", "info", "--format", "{{.ServerVersion}}"]
@@ -51,7 +51,7 @@ def _docker_answers() -> bool:
 
 @cache
 def _bubblewrap_makes_walls() -> bool:
-    """Tell whether it is here and this user may make namespaces."""
+    """Whether it is installed and this user may create namespaces."""
     trial = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"]
     if not shutil.which(trial[0]):
         return False
@@ -59,11 +59,14 @@ def _bubblewrap_makes_walls() -> bool:
 
 
 def postgres_programs() -> Path | None:
-    """Where PostgreSQL's server programs are: Debian keeps them off the path, by version."""
+    """The folder of PostgreSQL's server programs: Debian keeps them off PATH, by version."""
     on_path = shutil.which("initdb")
-    found = [Path(on_path).resolve()] if on_path else []
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_major, reverse=True)
-    return next((each.parent for each in found if (each.parent / "postgres").exists()), None)
+    candidates = [Path(on_path).resolve()] if on_path else []
+    candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_major, reverse=True)
+    return next(
+        (program.parent for program in candidates if (program.parent / "postgres").exists()),
+        None,
+    )
 
 
 def _major(program: Path) -> int:

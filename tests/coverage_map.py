@@ -25,33 +25,33 @@ NAMED = re.compile(r"\b(\d{3}|X|PG)-([A-Z]?)(\d+)(?:\s*(?:…|–|-|to)\s*(?:\1-
 
 def rows(folder: Path) -> dict[str, dict[str, str]]:
     """Return the rows of each file: id → requirement."""
-    found: dict[str, dict[str, str]] = {}
+    by_file: dict[str, dict[str, str]] = {}
     for path in sorted(folder.glob("*.md")):
         lines = path.read_text(encoding="utf-8").splitlines()
         matches = [match for match in map(ROW.match, lines) if match]
-        found[path.name] = {match[1]: match[2].split("|")[-2].strip() for match in matches}
-    return found
+        by_file[path.name] = {match[1]: match[2].split("|")[-2].strip() for match in matches}
+    return by_file
 
 
 def named(folder: Path) -> dict[str, set[str]]:
     """Return every id that a test names, with the files that name it."""
-    found: dict[str, set[str]] = defaultdict(set)
+    by_row: dict[str, set[str]] = defaultdict(set)
     for path in sorted(folder.rglob("test_*.py")) + sorted(folder.rglob("*contract*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             for text in _texts(node):
                 for row in ids(text):
-                    found[row].add(str(path.relative_to(folder)))
-    return found
+                    by_row[row].add(str(path.relative_to(folder)))
+    return by_row
 
 
 def ids(text: str) -> set[str]:
     """Return the ids in a text; ranges are expanded."""
-    found = set()
+    row_ids = set()
     for part, letter, first, last in NAMED.findall(text):
         numbers = range(int(first), int(last or first) + 1)
-        found |= {f"{part}-{letter}{number:0{len(first)}d}" for number in numbers}
-    return found
+        row_ids |= {f"{part}-{letter}{number:0{len(first)}d}" for number in numbers}
+    return row_ids
 
 
 def reviewed(ssot: str) -> set[str]:

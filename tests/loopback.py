@@ -1,15 +1,15 @@
-"""A server on loopback whose connections are all over once it is closed. Touches the network."""
+"""A server on loopback that ends all its connections when it is closed. Touches the network."""
 
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 
 Converse = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bool]]
-"""Reads a request and answers it; False: the connection ends."""
+"""Reads a request and answers it; False closes the connection."""
 
 
 class Loopback:
-    """Serves what ``converse`` says."""
+    """Serves each connection with ``converse``."""
 
     def __init__(self, converse: Converse, *, tls: ssl.SSLContext | None = None) -> None:
         self._converse = converse
@@ -18,7 +18,7 @@ class Loopback:
         self._serving: dict[asyncio.StreamWriter, asyncio.Task[None] | None] = {}
 
     async def open(self) -> int:
-        """Take connections; return the port."""
+        """Accept connections; return the port."""
         self._server = await asyncio.start_server(
             self._serve, "127.0.0.1", 0, ssl=self._tls, limit=2**24
         )
@@ -26,12 +26,12 @@ class Loopback:
         return port
 
     async def close(self) -> None:
-        """Refuse connections from now on, and end those that are open."""
+        """Refuse new connections, and close those that are open."""
         assert self._server is not None
         self._server.close()
-        await asyncio.sleep(0)  # a connection that has just come has its task begun
-        for each in self._serving:
-            each.transport.abort()
+        await asyncio.sleep(0)  # lets the task of a new connection start
+        for writer in self._serving:
+            writer.transport.abort()
         await asyncio.gather(*filter(None, self._serving.values()), return_exceptions=True)
         await self._server.wait_closed()
 
@@ -41,6 +41,6 @@ class Loopback:
             while await self._converse(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError):
-            return  # the client has gone, as it may
+            return  # the client has disconnected
         finally:
             writer.close()

@@ -21,13 +21,13 @@ WIDTH = 90
 
 
 def help_texts() -> dict[str, str]:
-    """Every command and group by its full name, with what ``--help`` prints."""
+    """Return the help text of every command and group by its full name."""
     settings = {**COMMANDS.context_settings, "terminal_width": WIDTH}
     return dict(_walk(click.Context(COMMANDS, info_name="ctxmgr", **settings)))
 
 
 def pages() -> dict[str, str]:
-    """The pages of docs/reference by file name."""
+    """Return the pages of docs/reference by file name."""
     texts = help_texts()
     commands = {name: text for name, text in texts.items() if name != "ctxmgr"}
     own = {f"{_slug(name)}.md": _page(name, text) for name, text in commands.items()}
@@ -36,7 +36,7 @@ def pages() -> dict[str, str]:
 
 
 def write() -> None:
-    """Bring the files up to date; what no longer exists goes."""
+    """Update the files, and delete those of removed commands."""
     _replace(REFERENCE, pages(), "*.md")
     _replace(HELP, {f"{_slug(name)}.txt": text for name, text in help_texts().items()}, "*.txt")
 
@@ -77,9 +77,9 @@ These pages are written by `make docs` from the operations that ctxmgr declares.
 
 ## Exit codes
 
-Done is 0.
-A command that was done and found something wanting (`verify` a fault, `bench` a miss) ends with 1.
-Interrupted is 130, terminated 143.
+Success is 0.
+A command that finds a problem (`verify` a fault, `bench` a missed target) exits with 1.
+An interrupted command exits with 130, a terminated one with 143.
 Every error has a code, which `--json` prints too:
 
 | exit | code | what it says |

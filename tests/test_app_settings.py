@@ -14,7 +14,7 @@ from ctxmgr.settings import default_store_url, load_settings
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine on which ctxmgr was never used."""
+    """The home folder of a user who never used ctxmgr."""
     for name in ("DATA", "STATE", "CONFIG", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     for name in [variable for variable in os.environ if variable.startswith("CTXMGR_")]:
@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_nearer_place_decides(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_closer_source_takes_precedence(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Flags over environment over the folder's file over the user's file over the default."""
     seen = [load_settings().origins["store"]]
     _write(home / "config" / "ctxmgr" / "ctxmgr.toml", 'store = "sqlite:///user.db"')
@@ -42,7 +42,9 @@ def test_the_nearer_place_decides(home: Path, monkeypatch: pytest.MonkeyPatch) -
     assert seen == ["default", *(f"sqlite:///{name}.db" for name in names)]
 
 
-def test_each_setting_is_decided_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_setting_is_resolved_independently(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A token in the environment does not hide the store of the file."""
     _write(Path("ctxmgr.toml"), 'store = "sqlite:///folder.db"')
     monkeypatch.setenv("CTXMGR_TOKEN", "secret")
@@ -65,8 +67,8 @@ def test_each_setting_is_decided_alone(home: Path, monkeypatch: pytest.MonkeyPat
         ("store =", "is not valid TOML"),
     ],
 )
-def test_a_bad_setting_names_its_place(text: str, message: str) -> None:
-    """A misspelt name would otherwise be ignored, and the default used in silence."""
+def test_the_error_for_an_invalid_setting_names_its_source(text: str, message: str) -> None:
+    """A misspelt name would otherwise be ignored silently."""
     _write(Path("ctxmgr.toml"), text)
 
     with pytest.raises(Incorrect, match=r"ctxmgr\.toml") as caught:
@@ -75,10 +77,10 @@ def test_a_bad_setting_names_its_place(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_a_providers_own_variable_holds_the_key_unless_ours_does(
+def test_the_providers_variable_is_used_unless_ours_is_set(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """People have set it already; and it is shown nowhere."""
+    """Users usually have it set; the key is never displayed."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-theirs")
     theirs = load_settings()
     monkeypatch.setenv("CTXMGR_ANTHROPIC_API_KEY", "sk-ours")
@@ -94,12 +96,12 @@ def test_a_providers_own_variable_holds_the_key_unless_ours_does(
 
 
 def test_the_default_store_is_absolute_and_in_the_data_folder(home: Path) -> None:
-    """Where a command is run must not decide which store it sees."""
+    """The working folder of a command must not select its store."""
     assert default_store_url() == f"sqlite:///{home}/data/ctxmgr/ctxmgr.db"
 
 
-async def test_folders_are_made_when_a_store_is_opened(home: Path) -> None:
-    """Importing and asking leave no trace; only work does."""
+async def test_folders_are_created_when_a_store_is_opened(home: Path) -> None:
+    """Importing and reading settings create nothing."""
     load_settings()
     assert not (home / "data").exists()
 
@@ -112,14 +114,14 @@ async def test_folders_are_made_when_a_store_is_opened(home: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["", "nothing", "postgres://host/db", "sqlite", "://x", "http://[x"]
 )
-async def test_an_url_that_names_no_store_lists_the_known_ones(url: str) -> None:
-    """The message is the documentation that is read."""
+async def test_the_error_for_an_unknown_url_lists_the_known_stores(url: str) -> None:
+    """Users read the message before the documentation."""
     with pytest.raises(Incorrect, match=r"use one of: sqlite:///.*xtdb\+http://"):
         await open_store(url)
 
 
-def test_windows_is_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Better one sentence now than a missing lock or signal later."""
+def test_windows_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clear error now is better than a missing lock or signal later."""
     monkeypatch.setattr(sys, "platform", "win32")
 
     with pytest.raises(Incorrect, match="does not run on Windows"):
@@ -127,7 +129,7 @@ def test_windows_is_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_importing_does_nothing(home: Path) -> None:
-    """No folders, no output, no environment: a library is imported for what it offers."""
+    """A library must not create folders, print or read the environment on import."""
     done = subprocess.run(
         [
             sys.executable,

@@ -297,7 +297,7 @@ def every_module_has_a_room(tree: Tree) -> Iterator[str]:
 
 
 def rooms_hold_few_files(tree: Tree) -> Iterator[str]:
-    """At sixteen files, ask which second room is hiding."""
+    """A folder of more than sixteen files usually holds two subjects."""
     folders = Counter(module.rpartition(".")[0] for module in tree)
     for folder, count in folders.items():
         if count > ROOM_FILES_MAX:
@@ -436,15 +436,15 @@ VIOLATIONS: Final = (
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_the_package_keeps_its_shape(rule: Callable[[Tree], Iterator[str]]) -> None:
-    """The folder list is the architecture; a shortcut is noticed in the commit that takes it."""
+    """The folder list is the architecture; a violation is detected in the commit that adds it."""
     assert list(rule(_tree(ROOT / "ctxmgr"))) == []
 
 
 @pytest.mark.parametrize(("rule", "path", "source"), VIOLATIONS)
-def test_a_tree_that_breaks_a_rule_is_noticed(
+def test_a_tree_that_breaks_a_rule_is_detected(
     rule: Callable[[Tree], Iterator[str]], path: str, source: str, tmp_path: Path
 ) -> None:
-    """A test that cannot fail proves nothing."""
+    """A rule that cannot fail proves nothing."""
     _write(tmp_path / "core/store/canonical.py", "from ctxmgr.core.objects.hashes import file_hash")
     _write(tmp_path / "core/discovery/twin.py", '"""Twins. Pure."""\nclass Twin: ...')
     _write(tmp_path / path, source)
@@ -452,8 +452,8 @@ def test_a_tree_that_breaks_a_rule_is_noticed(
     assert list(rule(_tree(tmp_path))) != []
 
 
-def test_a_folder_with_many_files_is_noticed(tmp_path: Path) -> None:
-    """A hall in which nobody finds a door grows one file at a time."""
+def test_a_folder_with_many_files_is_detected(tmp_path: Path) -> None:
+    """Folders become unmanageable one file at a time."""
     for number in range(ROOM_FILES_MAX + 1):
         _write(tmp_path / "core" / "files" / f"file_{number}.py", "")
 
@@ -466,7 +466,7 @@ def test_the_table_has_no_circle() -> None:
 
 
 def test_the_map_names_every_room() -> None:
-    """A reader who looks for a place starts on the architecture page."""
+    """Readers look for the right folder on the architecture page."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     drawn = page.split("```text", 1)[1].split("```", 1)[0]
     rooms = {_room(module) for module in _tree(ROOT / "ctxmgr")}

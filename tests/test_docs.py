@@ -2,8 +2,8 @@
 
 ```python     executed; the blocks of one page share a namespace, and `await` is allowed
 ```console    lines with `$ ctxmgr …` are executed and must succeed; every word of what is shown
-              below them must be printed, in order, and "…" is for the reader
-```text       only looked at
+              below them must be printed, in order, and "…" stands for omitted output
+```text       not executed
 """
 
 import ast
@@ -41,7 +41,7 @@ class Block(NamedTuple):
 
 @pytest.fixture
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Somebody who follows a page in an empty folder."""
+    """A user who follows a page in an empty folder."""
     for name in ("DATA", "STATE", "CONFIG", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     for name in [variable for variable in os.environ if variable.startswith("CTXMGR_")]:
@@ -54,7 +54,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_does_what_it_says(page: Path, reader: Path) -> None:
-    """003-R199: a page that no longer runs is noticed in the commit that broke it."""
+    """003-R199: a page that no longer runs is detected in the commit that broke it."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
 
     with asyncio.Runner() as runner:
@@ -62,12 +62,12 @@ def test_a_page_does_what_it_says(page: Path, reader: Path) -> None:
             if block.language == "python":
                 _execute(block, page, namespace, runner)
             elif block.language == "console":
-                for command, shown in _commands(block.text):
-                    _compare(command, shown, where=f"{page.name}:{block.line}")
+                for command, expected in _commands(block.text):
+                    _compare(command, expected, where=f"{page.name}:{block.line}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
+def test_links_inside_the_project_have_targets(page: Path) -> None:
     """A reader who follows a link finds a page, and the heading it names."""
     broken = [target for target in LINK.findall(_prose(page)) if not _leads(page, target)]
 
@@ -102,8 +102,8 @@ def test_the_python_reference_describes_every_public_name() -> None:
     ] == []
 
 
-def test_a_page_that_lies_is_noticed(reader: Path) -> None:
-    """A test of documents that cannot fail would let every lie pass."""
+def test_a_page_with_wrong_output_is_detected(reader: Path) -> None:
+    """A test that cannot fail would accept any page."""
     page = reader / "page.md"
     page.write_text("```python\nassert 1 == 2\n```\n", encoding="utf-8")
 
@@ -132,18 +132,18 @@ def _compiled(source: str, name: str) -> CodeType:
 
 
 def _commands(text: str) -> Iterator[tuple[str, str]]:
-    """Each of our commands, with what is shown below it."""
+    """Yield each ctxmgr command with the output shown below it."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, _, shown = part.partition("\n")
+        command, _, expected = part.partition("\n")
         if command.startswith("ctxmgr "):
-            yield command, shown
+            yield command, expected
 
 
-def _compare(command: str, shown: str, *, where: str) -> None:
+def _compare(command: str, expected: str, *, where: str) -> None:
     result = CliRunner().invoke(COMMANDS, shlex.split(command, comments=True)[1:])
     assert result.exit_code == 0, f"{where}: {command}: {result.output}"
     printed, position = result.output, 0
-    for word in shown.replace("…", " ").split():
+    for word in expected.replace("…", " ").split():
         found_at = printed.find(word, position)
         assert found_at >= 0, f"{where}: {command} does not print {word!r} there:\n{printed}"
         position = found_at + len(word)

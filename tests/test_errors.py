@@ -1,4 +1,4 @@
-"""Every exception: what the caller can do about it, and what it says."""
+"""Every exception: its category, message and values."""
 
 import inspect
 
@@ -20,19 +20,21 @@ from ctxmgr.errors import (
 )
 
 ALL = [
-    each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, CtxmgrError)
+    error
+    for _, error in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(error, CtxmgrError)
 ]
 
 
-def test_every_error_has_a_code_of_its_own() -> None:
-    """Surfaces translate codes to statuses and back; two with one code could not come back."""
+def test_every_error_has_a_unique_code() -> None:
+    """Surfaces translate codes to statuses and back, which needs unique codes."""
     codes = [error.code for error in ALL]
 
     assert len(set(codes)) == len(codes) == len(ALL)
 
 
-def test_every_error_stands_in_the_tree_that_the_file_opens_with() -> None:
-    """The tree is what people read, so it must be the truth."""
+def test_every_error_is_in_the_tree_of_the_module_docstring() -> None:
+    """People read the tree, so it must be correct."""
     drawn = errors.__doc__ or ""
 
     assert [error.__name__ for error in ALL if f" {error.__name__} " not in f" {drawn}"] == [
@@ -48,10 +50,10 @@ def test_every_error_stands_in_the_tree_that_the_file_opens_with() -> None:
         (NewerFormat, Incorrect),
         (OutcomeUnknown, Unavailable),
         (HashMismatch, Corrupt),
-        *((each, CtxmgrError) for each in (Incorrect, NotFound, Conflict, Denied, Unavailable)),
+        *((error, CtxmgrError) for error in (Incorrect, NotFound, Conflict, Denied, Unavailable)),
     ],
 )
-def test_an_error_can_be_caught_by_what_to_do_about_it(
+def test_an_error_can_be_caught_by_its_category(
     error: type[CtxmgrError], remedy: type[CtxmgrError]
 ) -> None:
     """A caller that retries what is unavailable need not know every reason."""
@@ -88,11 +90,11 @@ def test_an_error_can_be_caught_by_what_to_do_about_it(
     ],
 )
 def test_the_message_says_what_happened_with_the_values(error: CtxmgrError, message: str) -> None:
-    """003-R025, 003-A21: whoever reads it knows what to do next."""
+    """003-R025, 003-A21: the reader knows what to do next."""
     assert str(error) == message
 
 
-def test_errors_carry_their_values() -> None:
+def test_errors_have_their_values_as_attributes() -> None:
     """A caller that handles an error does not parse its message."""
     mismatch = HashMismatch("a", "content_hash", "00", "ff")
 

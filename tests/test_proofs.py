@@ -40,7 +40,7 @@ def test_no_assertion_is_constant() -> None:
 
 
 def test_a_test_that_names_a_row_tests_the_package() -> None:
-    """A test of its own stand-in proves nothing about the package (PG-01)."""
+    """A test of its own double proves nothing about the package (PG-01)."""
     proving = {name for by in named(ROOT / "tests").values() for name in by}
     unrelated = [
         name for name in sorted(proving) if not _imports_the_project(ROOT / "tests" / name)

@@ -81,7 +81,7 @@ def test_the_installed_command_prints_its_version(installed: Path, wheel: Path) 
 
 
 def test_the_installed_wheel_runs_the_demo(installed: Path, tmp_path: Path) -> None:
-    """The project that its agent mends is shipped, and needs no checkout."""
+    """The project that its agent fixes is part of the wheel."""
     report = _run(installed, tmp_path, "ctxmgr", "demo")
 
     assert report["mended"]
@@ -98,11 +98,11 @@ def test_the_installed_wheel_starts_a_server_and_stores_in_it(
     server = _run(installed, tmp_path, "ctxmgr", "xtdb", "up", "--config", "memory", "--port", "0")
     try:
         stored = _run(installed, tmp_path, "python", "-c", _PUT_AND_GET, server["url"])
-        found = _run(installed, tmp_path, "ctxmgr", "get", "note", "--store", server["url"])
+        fetched = _run(installed, tmp_path, "ctxmgr", "get", "note", "--store", server["url"])
     finally:
         stopped = _run(installed, tmp_path, "ctxmgr", "xtdb", "down")
 
-    assert stored == found["document"] == {"xt/id": "note", "type": "note", "text": "hello"}
+    assert stored == fetched["document"] == {"xt/id": "note", "type": "note", "text": "hello"}
     assert stopped["running"] is False
 
 

@@ -54,7 +54,7 @@ class Observer:
         self._called: list[ToolUse] = []
         self._ran: list[ToolRan] = []
         self._left: set[str] = set()
-        self._shown: set[str] = set()
+        self._active: set[str] = set()
         self.activated: list[int] = []
         """The turn of each successful ``activate``; the lists below likewise."""
         self.deactivated: list[int] = []
@@ -83,10 +83,10 @@ class Observer:
                 self._changed(call.tool, call.args["id"], turn)
                 by_agent.add(call.args["id"])
         active = set(self._session.sets.active_set)
-        left = self._shown - active
+        left = self._active - active
         self.folded += [turn] * len(left - by_agent)
         self._left |= left
-        self._shown = active
+        self._active = active
         self.active.append(len(active))
         self._called, self._ran = [], []
 

@@ -1,4 +1,4 @@
-"""One XTDB server in a container and a client's machine in another, for all tests here."""
+"""One XTDB server in a container and a client in another, for all tests here."""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,8 @@
-"""A store that is opened and used on another machine, while its caller stays here.
+"""A store that is opened on another machine and used from this one.
 
     here                                    there
     DistantStore.get("a")  ── stdin ──►     python -m tests.containers.distant_store URL
-                           ◄── stdout ──    the answer of its own XtdbStore, or its error
+                           ◄── stdout ──    the result of its XtdbStore, or its error
 
 One call at a time; messages are pickles with their length before them. Both ends are this file.
 """
@@ -19,20 +19,20 @@ from ctxmgr.core.store.contract import Kind
 from ctxmgr.stores.xtdb.store import XtdbStore
 
 ANSWER_SECONDS = 60
-"""For one call there and back; starting Python in a container takes a second or two."""
+"""For one round trip; starting Python in a container takes a second or two."""
 
 _LENGTH = struct.Struct(">I")
 
 
 class DistantStore:
-    """This end. Has the methods of ``Store`` because it passes every call on."""
+    """The local end. It has the methods of ``Store`` because it forwards every call."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     @classmethod
     async def open(cls, command: list[str], url: str, *, kinds: Mapping[str, Kind]) -> Self:
-        """Run the other end by ``command``, and open the store at ``url`` there."""
+        """Run the remote end with ``command``, and open the store at ``url`` there."""
         process = await asyncio.create_subprocess_exec(
             *(*command, "python3", "-m", "tests.containers.distant_store"),
             stdin=asyncio.subprocess.PIPE,
@@ -46,7 +46,7 @@ class DistantStore:
         return lambda *arguments, **options: self._call(name, *arguments, **options)
 
     async def close(self) -> None:
-        """Close the store there, and wait until the process has gone."""
+        """Close the remote store, and wait until the process has ended."""
         await self._call("close")
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -67,7 +67,7 @@ class DistantStore:
 
 
 async def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """The other end: answer until there are no more requests."""
+    """The remote end: reply until there are no more requests."""
     store: Any = None
     while header := requests.read(_LENGTH.size):
         name, arguments, options = pickle.loads(requests.read(_LENGTH.unpack(header)[0]))
@@ -91,7 +91,7 @@ def _packed(message: object) -> bytes:
 def _rebuilt(
     kind: type[Exception], arguments: tuple[Any, ...], fields: dict[str, Any]
 ) -> Exception:
-    """Make the error again without its constructor, which takes other arguments than it keeps."""
+    """Rebuild the error without its constructor, whose arguments are not stored."""
     error = kind.__new__(kind)
     error.args = arguments
     error.__dict__.update(fields)

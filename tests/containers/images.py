@@ -1,15 +1,15 @@
-"""The images that container tests run: where they come from on a machine with no image registry.
+"""The images of the container tests, on machines without access to an image registry.
 
-    base     Debian with a Java runtime and Python. Made from Debian's packages where that is
-             possible, so that nothing is pulled; otherwise the official images are.
-    tools    Debian with what a sandbox needs, and no more: a fifth of the base.
-    server   xtdb/Dockerfile on the base, with jars that were fetched outside: the build needs no
+    base     Debian with a Java runtime and Python. Built from Debian's packages if
+             possible, so that nothing is pulled; otherwise the official images.
+    tools    Debian with only what a sandbox needs: a fifth of the base.
+    server   xtdb/Dockerfile on the base, with jars downloaded before: the build needs no
              network and no Maven.
     client   the base; code and dependencies are mounted (``clients``).
     sandbox  sandbox/Dockerfile on the tools.
 
-``python -m tests.containers.images`` makes base and tools before the tests ask for them; whoever
-comes second waits for the first. Touches the Docker engine and the file system.
+``python -m tests.containers.images`` builds base and tools before the tests need them; a
+second process waits for the first. Touches the Docker engine and the file system.
 """
 
 import fcntl
@@ -35,24 +35,24 @@ TOOLS: Final = (
 )
 JAVA_AND_PYTHON: Final = ("default-jre-headless", "python3")
 JAVA_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin:/usr/lib/jvm/default-java/bin"
-"""Packages are unpacked and not configured, which takes half the time; so no link to Java is made
-where programs are looked for."""
+"""Packages are unpacked but not configured, which takes half the time. Therefore no link to Java
+is on the PATH."""
 
 ACCOUNTS: Final = (
-    'for each in passwd group; do cp "$1/usr/share/base-passwd/$each.master" "$1/etc/$each"; done'
+    'for file in passwd group; do cp "$1/usr/share/base-passwd/$file.master" "$1/etc/$file"; done'
 )
-"""The one thing that configuring would have made and tests look at."""
+"""The only result of configuration that tests need."""
 
 BUILD_SECONDS: Final = 300
 """To unpack and import some 380 MB, or to build on it; 30 s on an idle machine."""
 
 FETCH_SECONDS: Final = 400
-"""For Maven to copy the jars and Java to compile the door, where the cache does not fit."""
+"""For Maven to copy the jars and Java to compile the server, if the cache is outdated."""
 
 CACHE: Final = Path(
     os.environ.get("CTXMGR_XTDB_LIB") or platformdirs.user_cache_path("ctxmgr") / "xtdb"
 )
-"""Where the servers of the other tests have theirs from."""
+"""The cache of the servers of other tests."""
 
 PULLED_CLIENT: Final = "python:3.11-slim"
 
@@ -65,7 +65,7 @@ class Images:
 
 @contextmanager
 def made_images(context: Path) -> Iterator[Images]:
-    """Build what the tests run; the server's image is removed at the end, the base is kept."""
+    """Build the images; the server's image is removed at the end, the base is kept."""
     base = base_image()
     _fill_context(context)
     arguments = {} if base is None else {"BASE_IMAGE": base}
@@ -74,7 +74,7 @@ def made_images(context: Path) -> Iterator[Images]:
 
 
 def base_image() -> str | None:
-    """Name an image with Java and Python, made here if need be. None: one has to be pulled."""
+    """Return an image with Java and Python, built if needed; None if it must be pulled."""
     if given := os.environ.get("CTXMGR_TEST_BASE_IMAGE"):
         return given
     return _bootstrapped("ctxmgr-test-base", (*TOOLS, *JAVA_AND_PYTHON))
@@ -94,7 +94,7 @@ def sandbox_image(name: str) -> Iterator[str]:
 
 
 def has_image(name: str) -> bool:
-    """Tell whether the engine has it."""
+    """Whether the engine has the image."""
     asked = ["docker", "image", "inspect", name]
     return subprocess.run(asked, check=False, capture_output=True).returncode == 0
 
@@ -112,7 +112,7 @@ def _bootstrapped(name: str, packages: Sequence[str]) -> str | None:
 
 
 def _bootstrap(suite: str, tag: str, packages: Sequence[str]) -> None:
-    """Import a root file system of just these packages, straight from the pipe."""
+    """Import a root file system of only these packages through a pipe."""
     made = [
         *("mmdebstrap", "--quiet", "--variant=extract", f"--include={','.join(packages)}"),
         *(f"--extract-hook={ACCOUNTS}", suite, "-"),
@@ -131,10 +131,10 @@ def _bootstrap(suite: str, tag: str, packages: Sequence[str]) -> None:
 
 
 def _fill_context(context: Path) -> None:
-    """Lay out what the Dockerfile copies: the folder itself, and the jars in ``lib``."""
+    """Create the build context: the folder itself, and the jars in ``lib``."""
     shutil.copytree(ROOT / "xtdb", context, dirs_exist_ok=True)
-    for pattern in ("jars-*", "classes-*"):  # what does not fit is fetched and compiled again
-        newest = max(CACHE.glob(pattern), key=lambda each: each.stat().st_mtime, default=None)
+    for pattern in ("jars-*", "classes-*"):  # outdated ones are downloaded and compiled again
+        newest = max(CACHE.glob(pattern), key=lambda path: path.stat().st_mtime, default=None)
         if newest is not None:
             shutil.copytree(newest, context / "lib" / newest.name)
     fetched = subprocess.run(

@@ -1,4 +1,4 @@
-"""Containers that stand for machines: the server's, and a client's.
+"""Containers that represent machines: the server's and a client's.
 
 A client's machine has its own host name, file system, home and network address, and nothing of the
 host but our code and its run-time dependencies, installed for the container's own Python. Touches
@@ -18,18 +18,18 @@ from testcontainers.core.wait_strategies import HttpWaitStrategy
 from tests.components import ROOT
 
 INSTALL_SECONDS: Final = 120
-"""To install our dependencies from the package index; 8 s on an idle machine."""
+"""To install the dependencies from the package index; 8 s on an idle machine."""
 
 SERVER_PORT: Final = 3000
 SERVER_NAME: Final = "xtdb"
 SERVER_SECONDS: Final = 120
-"""For the server to answer; 6 s on an idle machine."""
+"""For the server to respond; 6 s on an idle machine."""
 
 FOREVER: Final = ["sleep", "infinity"]
 
 
 class Server:
-    """One XTDB in a container, reached from the host by a published port."""
+    """An XTDB server in a container, reachable from the host by a published port."""
 
     def __init__(self, image: str, *, network: Network) -> None:
         ready = HttpWaitStrategy(SERVER_PORT, "/_xtdb/status").with_startup_timeout(SERVER_SECONDS)
@@ -43,12 +43,12 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Of the store, as the host sees it."""
+        """The URL of the store for the host."""
         return f"xtdb+http://127.0.0.1:{self._container.get_exposed_port(SERVER_PORT)}"
 
     @property
     def inner_url(self) -> str:
-        """Of the store, as other containers see it."""
+        """The URL of the store for other containers."""
         return f"xtdb+http://{SERVER_NAME}:{SERVER_PORT}"
 
     def __enter__(self) -> Self:
@@ -60,7 +60,7 @@ class Server:
 
 
 class Machine:
-    """A client's machine. Programs run in it one after the other."""
+    """The machine of a client. Programs run in it one after the other."""
 
     def __init__(self, image: str, *, network: Network, packages: Path) -> None:
         self._packages = packages
@@ -94,11 +94,11 @@ class Machine:
 
     @property
     def command(self) -> list[str]:
-        """What to put before a command so that it runs in this machine."""
+        """The prefix of a command that makes it run in this machine."""
         return ["docker", "exec", "--interactive", self._container.get_container_id()]
 
     def hostname(self) -> str:
-        """What this machine calls itself."""
+        """The host name of this machine."""
         return self._exec(["hostname"]).strip()
 
     def _exec(self, command: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The server as people deploy it: xtdb/Dockerfile, built and run, used from the host and from
+"""The server as users deploy it: xtdb/Dockerfile, built and run, used from the host and from
 another container.
 """
 
@@ -21,14 +21,14 @@ from tests.contracts.store_contract import SharedStoreContract, StoreContract
 from tests.journeys.pause_resume import JOURNEY_KINDS, pause_and_resume
 
 pytestmark = [pytest.mark.xtdb, pytest.mark.docker, pytest.mark.timeout(600)]
-"""The first test makes the images, which takes minutes on a busy machine."""
+"""The first test builds the images, which takes minutes on a busy machine."""
 
 HISTORIES = 20
 HISTORY_KINDS = {HISTORY_KIND.name: HISTORY_KIND}
 
 
 class TestXtdbInDocker(StoreContract, SharedStoreContract):
-    """The promises hold for the image too."""
+    """The image passes the same contract."""
 
     @pytest.fixture
     async def store(self, server: Server, namespace: Namespace) -> AsyncIterator[Store]:
@@ -44,9 +44,9 @@ class TestXtdbInDocker(StoreContract, SharedStoreContract):
 async def test_random_histories_get_the_same_answers_from_the_image(
     server: Server, tmp_path: Path
 ) -> None:
-    """What is proved of the server started by hand is true of the image (003-R016, 003-A26)."""
+    """Results for a server started by hand must hold for the image (003-R016, 003-A26)."""
     mark = uuid.uuid4().hex[:12]
-    found: list[str] = []
+    differences: list[str] = []
 
     async with (
         await SqliteStore.open(tmp_path / "store.db", kinds=HISTORY_KINDS) as embedded,
@@ -54,15 +54,15 @@ async def test_random_histories_get_the_same_answers_from_the_image(
     ):
         for seed in range(HISTORIES):
             history = random_history(seed, mark=f"{mark}-{seed}")
-            found += await disagreements(embedded, remote, history)
+            differences += await disagreements(embedded, remote, history)
 
-    assert found == []
+    assert differences == []
 
 
 async def test_a_session_paused_on_the_host_is_resumed_on_another_machine(
     server: Server, another_machine: Machine
 ) -> None:
-    """Two machines with nothing in common but the server (003-R006, 003-R112 to R115, 003-A21)."""
+    """Two machines share nothing but the server (003-R006, 003-R112 to R115, 003-A21)."""
     assert another_machine.hostname() != socket.gethostname()
 
     await pause_and_resume(
@@ -75,7 +75,7 @@ async def test_a_session_paused_on_the_host_is_resumed_on_another_machine(
 async def test_a_session_paused_on_another_machine_is_resumed_on_the_host(
     server: Server, another_machine: Machine
 ) -> None:
-    """And the other way round (003-R006, 003-R112 to R115, 003-A21)."""
+    """The reverse direction (003-R006, 003-R112 to R115, 003-A21)."""
     await pause_and_resume(
         lambda: DistantStore.open(another_machine.command, server.inner_url, kinds=JOURNEY_KINDS),
         lambda: XtdbStore.open(server.url, kinds=JOURNEY_KINDS),

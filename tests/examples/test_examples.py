@@ -114,7 +114,7 @@ def test_an_example_can_be_copied(path: Path) -> None:
     ]
 
     assert f"python examples/{path.name}" in (ast.get_docstring(syntax) or "")
-    assert [each for each in imported if each.startswith("ctxmgr.core")] == []
+    assert [name for name in imported if name.startswith("ctxmgr.core")] == []
 
 
 def test_every_example_is_run() -> None:

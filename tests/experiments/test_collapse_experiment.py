@@ -32,15 +32,15 @@ def runs() -> list[Behaviour]:
     return asyncio.run(experiment.measure_all(projects=1))
 
 
-def test_the_context_is_what_the_model_under_test_sees(runs: list[Behaviour]) -> None:
+def test_both_conditions_use_the_same_prompt_and_protocol(runs: list[Behaviour]) -> None:
     """Prompt and protocol are fixed, so that only the window differs (003-R190)."""
     assert [run.condition for run in runs] == list(experiment.CONDITIONS)
     assert all(run.prompts_proven for run in runs)
     assert [run.turns for run in runs] == [13, 13]
 
 
-def test_collapse_bounds_what_is_shown_and_loses_nothing(runs: list[Behaviour]) -> None:
-    """Smaller prompts, the same result, and folded outputs are asked back (PG-04, PG-05)."""
+def test_collapse_bounds_the_prompt_and_loses_nothing(runs: list[Behaviour]) -> None:
+    """Prompts are smaller, the result is the same, and outputs are restored (PG-04, PG-05)."""
     with_it, without = runs
 
     assert [run.solved for run in runs] == [1, 1]
@@ -52,8 +52,8 @@ def test_collapse_bounds_what_is_shown_and_loses_nothing(runs: list[Behaviour]) 
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_model_is_put_to_the_same_test(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script shows what prompts cost; how a model behaves, only a model shows (PG-05)."""
+async def test_a_model_runs_the_same_experiment(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script shows the cost of prompts; only a model shows behaviour (PG-05)."""
     monkeypatch.setenv(f"{api.upper()}_API_KEY", KEY)
     look = says(Call("bash", {"command": "ls"}))
     async with ModelServer() as server:
@@ -67,7 +67,7 @@ async def test_a_model_is_put_to_the_same_test(api: str, monkeypatch: pytest.Mon
 
 
 def test_the_report_has_every_column(runs: list[Behaviour], tmp_path: Path) -> None:
-    """An evaluation of behaviour that leaves one out cannot be compared with others (PG-05)."""
+    """An evaluation without one of them cannot be compared with others (PG-05)."""
     page = tmp_path / "docs" / "collapse.md"
 
     experiment.write(runs, data=tmp_path / "data.json", to=page)
@@ -79,7 +79,7 @@ def test_the_report_has_every_column(runs: list[Behaviour], tmp_path: Path) -> N
 
 
 def test_every_experiment_has_its_report() -> None:
-    """Scripts lie in experiments/, reports in docs/experiments/ (003-R191)."""
+    """Scripts are in experiments/, reports in docs/experiments/ (003-R191)."""
     names = {path.parent.name for path in (ROOT / "experiments").glob("*/run.py")}
     pages = (ROOT / "docs" / "experiments").glob("*.md")
     reports = {path.stem.replace("-", "_"): path for path in pages}
@@ -91,19 +91,19 @@ def test_every_experiment_has_its_report() -> None:
         assert (ROOT / "experiments" / name / "data.json").exists()
 
 
-async def test_experiments_at_once_do_not_meet() -> None:
-    """A store in memory is seen by its own client alone (003-R192)."""
+async def test_concurrent_experiments_are_independent() -> None:
+    """A store in memory is visible only to its client (003-R192)."""
     async with connect("sqlite://:memory:") as one, connect("sqlite://:memory:") as two:
         await one.start("collapse", system_prompt="")
         await two.start("collapse", system_prompt="")
 
-        found = [await each.store.find(Query("session")) for each in (one, two)]
+        pages = [await client.store.find(Query("session")) for client in (one, two)]
 
-    assert [len(page.versions) for page in found] == [1, 1]
+    assert [len(page.versions) for page in pages] == [1, 1]
 
 
-def test_a_plot_holds_every_value() -> None:
-    """A line that leaves the axes, or ends early, would mislead."""
+def test_a_plot_contains_every_value() -> None:
+    """A line that leaves the axes or ends early would be misleading."""
     drawn = lines({"a & b": [0, 5, 10], "c": [7]}, title="t", x="x", y="y")
 
     (first, second) = re.findall(r'points="([^"]+)"', drawn)

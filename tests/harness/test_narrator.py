@@ -1,4 +1,4 @@
-"""What a person sees of a run in progress."""
+"""The terminal output of a run in progress."""
 
 from ctxmgr.core.model import TextDelta, ToolUse
 from ctxmgr.harness.loop_events import AnswerRestarted, LoopEvent, RunOpened, ToolRan, TurnStarted
@@ -13,8 +13,8 @@ def narrated(*events: LoopEvent) -> str:
     return "".join(written)
 
 
-def test_a_run_reads_as_a_story() -> None:
-    """Words as they come, and one line for each thing that was done."""
+def test_a_run_is_printed_step_by_step() -> None:
+    """Text is streamed, and each action has one line."""
     lines = narrated(
         RunOpened(session="run-1", turn=1),
         TurnStarted(turn=1),
@@ -38,13 +38,13 @@ def test_a_run_reads_as_a_story() -> None:
     ]
 
 
-def test_a_session_that_is_gone_on_with_says_where() -> None:
-    """The person sees that the session was resumed, not started."""
+def test_a_resumed_session_is_announced() -> None:
+    """The user sees that the session was resumed, not started."""
     assert narrated(RunOpened(session="run-1", turn=4)) == "session run-1, from turn 4\n"
 
 
-def test_nothing_a_model_says_moves_the_cursor() -> None:
-    """A file that an agent reads may hold escape sequences that forge what a terminal shows."""
+def test_model_output_never_moves_the_cursor() -> None:
+    """Text may contain escape sequences that forge terminal output."""
     lines = narrated(
         TextDelta(text="a\x1b[2Jb\r"),
         ToolUse(tool="ba\x1bsh", args="\x9b1A"),
@@ -54,15 +54,15 @@ def test_nothing_a_model_says_moves_the_cursor() -> None:
     assert lines == "a[2Jb\n→ bash  1A\n  fail  no\n"
 
 
-def test_the_name_of_a_tool_forges_no_line() -> None:
-    """It is the model's word like any other."""
+def test_the_name_of_a_tool_cannot_forge_a_line() -> None:
+    """The model chooses it, so it is not trusted."""
     lines = narrated(ToolUse(tool="ls\n  ok    all tests pass", args={}))
 
     assert lines == "→ ls ok all tests pass  {}\n"
 
 
 def test_a_long_call_is_one_line() -> None:
-    """A file that is written would fill the screen."""
+    """The arguments of a write would fill the screen."""
     lines = narrated(ToolUse(tool="write", args={"path": "a", "content": "x" * 1_000}))
 
     assert len(lines) == len("→ write  \n") + LINE_MAX

@@ -27,7 +27,7 @@ ANSWERED = ASKED.append(Turn(user="", assistant=({"type": "text", "text": "Here.
 
 @pytest.mark.parametrize(("chat", "message"), [(EMPTY, "Find it."), (ASKED, "")])
 def test_a_task_is_sent_once(chat: Chat, message: str) -> None:
-    """Until a turn holds it, it is the next message; afterwards the model only continues."""
+    """It is the next message until a turn contains it; afterwards the model only continues."""
     assert ASSIGNMENT.user_message(chat) == message
 
 

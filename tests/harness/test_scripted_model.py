@@ -1,4 +1,4 @@
-"""The scripted model: it knows what it is shown, and nothing else."""
+"""The scripted model knows only what is in its prompt."""
 
 import pytest
 
@@ -14,8 +14,8 @@ POOL = (
 
 
 def prompt(text: str) -> dict[str, object]:
-    shown = [{"type": "text", "text": text}]
-    return {"system": shown, "messages": [{"role": "user", "content": []}]}
+    system = [{"type": "text", "text": text}]
+    return {"system": system, "messages": [{"role": "user", "content": []}]}
 
 
 async def asked(model: ScriptedModel, text: str = "") -> list[AnswerPart]:
@@ -23,7 +23,7 @@ async def asked(model: ScriptedModel, text: str = "") -> list[AnswerPart]:
     return [piece async for piece in model.stream(request)]
 
 
-def test_ids_are_found_in_the_prompt_alone() -> None:
+def test_ids_are_taken_from_the_prompt_only() -> None:
     """A script that knew ids would prove nothing about what the prompt shows (003-R190)."""
     seen = ScriptedPrompt(prompt(f"{POOL}\nACTIVE_CONTENT id=f1\necho\n"))
 
@@ -35,7 +35,7 @@ def test_ids_are_found_in_the_prompt_alone() -> None:
         seen.file("missing.sh")
 
 
-async def test_an_answer_asks_for_tools_or_ends_the_work() -> None:
+async def test_an_answer_calls_tools_or_ends_the_run() -> None:
     """The loop stops when no tool is called."""
     model = ScriptedModel(
         "m", [ScriptedReply("Look.", (call("ls", path="."),)), ScriptedReply("Done.")]
@@ -50,7 +50,7 @@ async def test_an_answer_asks_for_tools_or_ends_the_work() -> None:
     assert len(model.received) == 2
 
 
-async def test_a_script_that_is_over_says_so() -> None:
-    """Whoever changes a task without its script is told, and does not wait."""
+async def test_a_script_without_further_steps_raises() -> None:
+    """A task that was changed without its script fails at once."""
     with pytest.raises(Incorrect, match="0 answers"):
         await asked(ScriptedModel("m", []))

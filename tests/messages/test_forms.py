@@ -22,4 +22,4 @@ def _choices(annotation: Any) -> set[str]:
     """Return the strings of a Literal, which may be optional or annotated."""
     if isinstance(annotation, str):
         return {annotation}
-    return {choice for each in get_args(annotation) for choice in _choices(each)}
+    return {choice for argument in get_args(annotation) for choice in _choices(argument)}

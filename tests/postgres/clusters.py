@@ -1,11 +1,11 @@
-"""A private PostgreSQL cluster for tests: own directory, free loopback port, own password.
+"""A private PostgreSQL cluster for tests: its own directory, port and password.
 
     with PostgresCluster() as cluster:
         XtdbServer().start("postgres", env=cluster.environment)
 
-Touches processes and the file system. PostgreSQL refuses to run as root, so root lends it to
-another user; the directory is made outside pytest's, which only root may enter. It forgets to sync
-on purpose: no test pulls the plug of the database itself.
+Touches processes and the file system. PostgreSQL refuses to run as root, so root runs it as
+another user; the directory is outside pytest's, which only root may enter. It does not sync
+to disk: no test crashes the database itself.
 """
 
 import os
@@ -23,7 +23,7 @@ from typing import Any, Final, Self, TypeAlias
 from tests.components import postgres_programs
 
 PROGRAM_SECONDS: Final = 60
-"""For one of PostgreSQL's programs to end; initdb takes 2 s on an idle machine."""
+"""For a PostgreSQL program to end; initdb takes 2 s on an idle machine."""
 
 SERVER_SETTINGS: Final = {
     "listen_addresses": "127.0.0.1",
@@ -52,7 +52,7 @@ class PostgresCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """How to reach it, in the variables that every PostgreSQL client reads."""
+        """Connection settings, in the variables that every PostgreSQL client reads."""
         return {
             "PGHOST": "127.0.0.1",
             "PGPORT": str(self.port),
@@ -73,7 +73,7 @@ class PostgresCluster:
 
     def __exit__(self, *exc: object) -> None:
         if self._server is not None:
-            self._server.send_signal(signal.SIGQUIT)  # at once, with all its children
+            self._server.send_signal(signal.SIGQUIT)  # immediate shutdown, including its children
             self._server.wait(PROGRAM_SECONDS)
         shutil.rmtree(self._directory)
 
@@ -143,7 +143,7 @@ class PostgresCluster:
 
 
 def _unprivileged_user() -> pwd.struct_passwd:
-    """The user of the package, else the one that owns nothing."""
+    """The user of the package, or else ``nobody``."""
     names = {user.pw_name: user for user in pwd.getpwall()}
     return names.get("postgres") or names["nobody"]
 

@@ -19,7 +19,7 @@ def nodes() -> Iterator[Nodes]:
 
 @pytest.fixture
 def mortal(nodes: Nodes) -> Iterator[XtdbServer]:
-    """The first node, for a test that kills it; it is there again afterwards."""
+    """The first node, for a test that kills it; it is restarted afterwards."""
     yield nodes.one
     if nodes.one._process is None:
         nodes.one.restart()

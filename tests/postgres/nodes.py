@@ -17,7 +17,7 @@ class Nodes:
 
     @property
     def both(self) -> str:
-        """The URL of a store that may use either, the first one first."""
+        """The URL of a store that may use either node, preferring the first."""
         return f"xtdb+http://127.0.0.1:{self.one.port},127.0.0.1:{self.other.port}"
 
 

@@ -1,8 +1,8 @@
 """Several machines on one database: XTDB nodes that share a log and documents in PostgreSQL.
 
-Each node indexes the log for itself, up to 100 ms behind, so what one acknowledged is on the other
-only once it is asked for by its sequence. Nothing is guessed: whoever hands work over hands the
-sequence over with it.
+Each node indexes the log for itself, up to 100 ms behind, so a write to one is visible on the other
+only to a read that names its sequence. A client that hands work over therefore also hands
+over the sequence.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ async def _rank_in_history(store: Store, namespace: Namespace, point: AsOf) -> A
 
 
 async def _rank_found(store: Store, namespace: Namespace, point: AsOf) -> Any:
-    found = await store.find(Query(namespace.kind.name, {"rank": 8}), as_of=point)
-    return found.versions[0].document["rank"]
+    page = await store.find(Query(namespace.kind.name, {"rank": 8}), as_of=point)
+    return page.versions[0].document["rank"]
 
 
 READS: dict[str, Callable[[Store, Namespace, AsOf], Awaitable[Any]]] = {
@@ -42,7 +42,7 @@ READS: dict[str, Callable[[Store, Namespace, AsOf], Awaitable[Any]]] = {
     "history": _rank_in_history,
     "find": _rank_found,
 }
-"""The newest rank that each kind of read sees. Each is the first to ask that node for its point."""
+"""The latest rank that each kind of read returns. Each is the node's first read of its point."""
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ async def there(nodes: Nodes, namespace: Namespace) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def either(nodes: Nodes, namespace: Namespace) -> AsyncIterator[Store]:
-    """A handle that knows both nodes and uses the first while it lives."""
+    """A handle that knows both nodes and uses the first while it is alive."""
     async with opened(nodes.both, namespace) as store:
         yield store
 
@@ -91,7 +91,7 @@ async def test_what_is_written_on_one_node_is_read_on_the_other(
 async def test_every_kind_of_read_waits_for_the_sequence_it_names(
     here: Store, there: Store, namespace: Namespace, call: str
 ) -> None:
-    """A resumed session reads objects, their history and what it finds (003-R113, 003-R010)."""
+    """A resumed session uses all of these reads (003-R113, 003-R010)."""
     await put(here, namespace.note(rank=7))
     commit = await put(here, namespace.note(rank=8))
 
@@ -109,8 +109,8 @@ async def test_a_node_sees_its_own_writes_after_those_of_the_other(
     assert await title(here, namespace.id(), as_of=AsOf(sequence=later.sequence)) == "second"
 
 
-async def test_a_guard_holds_across_nodes(here: Store, there: Store, namespace: Namespace) -> None:
-    """Whoever wrote first is known to both, however far a node is behind (003-A21)."""
+async def test_a_match_holds_across_nodes(here: Store, there: Store, namespace: Namespace) -> None:
+    """Both nodes agree on the first writer, however far one is behind (003-A21)."""
     first = await put(here, namespace.note(title="first"))
     await there.commit([Match(namespace.id(), first.token), Put(namespace.note(title="second"))])
 
@@ -121,10 +121,10 @@ async def test_a_guard_holds_across_nodes(here: Store, there: Store, namespace: 
     assert await title(here, namespace.id()) == "second"
 
 
-async def test_a_key_is_written_once_whichever_node_is_asked(
+async def test_a_key_is_written_once_on_any_node(
     here: Store, there: Store, namespace: Namespace
 ) -> None:
-    """A retry goes to whoever is alive, which need not be who was asked before (003-R113)."""
+    """A retry may go to another node than the first attempt (003-R113)."""
     operations = [Put(namespace.note(title="once"))]
     first = await here.commit(operations, key=namespace.id("key"))
 
@@ -134,7 +134,7 @@ async def test_a_key_is_written_once_whichever_node_is_asked(
     assert (second.sequence, second.token) == (first.sequence, first.token)
 
 
-async def test_clients_of_both_nodes_count_under_a_guard_and_lose_nothing(
+async def test_clients_of_both_nodes_increment_under_a_match_and_lose_nothing(
     here: Store, there: Store, namespace: Namespace
 ) -> None:
     """Two machines that race are as safe as two tasks (003-A21)."""
@@ -146,10 +146,10 @@ async def test_clients_of_both_nodes_count_under_a_guard_and_lose_nothing(
     assert version.document["rank"] == 10
 
 
-async def test_reads_and_commits_go_on_when_a_node_dies(
+async def test_reads_and_commits_continue_when_a_node_dies(
     mortal: XtdbServer, either: Store, namespace: Namespace
 ) -> None:
-    """One machine of several may fail without anyone stopping work (003-R006)."""
+    """One of several machines may fail without interrupting clients (003-R006)."""
     before = await put(either, namespace.note(title="before"))
 
     mortal.kill()
@@ -165,7 +165,7 @@ async def test_reads_and_commits_go_on_when_a_node_dies(
 async def test_commits_in_flight_when_a_node_dies_are_written_once_or_reported(
     mortal: XtdbServer, either: Store, there: Store, namespace: Namespace
 ) -> None:
-    """What was acknowledged is there; a retry with the same key never doubles it (003-R113)."""
+    """An acknowledged write is kept, and a retry with its key writes nothing (003-R113)."""
     keys = [namespace.id(f"key-{number}") for number in range(30)]
     tasks = [asyncio.create_task(keyed(either, namespace, key)) for key in keys]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -182,10 +182,10 @@ async def test_commits_in_flight_when_a_node_dies_are_written_once_or_reported(
         assert len(history.entries) == 1
 
 
-async def test_a_node_that_comes_back_catches_up(
+async def test_a_restarted_node_catches_up(
     mortal: XtdbServer, nodes: Nodes, there: Store, namespace: Namespace
 ) -> None:
-    """Its index lasts, and the log has the rest (003-R010)."""
+    """Its index persists, and the log has the rest (003-R010)."""
     mortal.kill()
     missed = await put(there, namespace.note(title="missed"))
     mortal.restart()
@@ -195,10 +195,10 @@ async def test_a_node_that_comes_back_catches_up(
 
 
 class TestXtdbOnPostgres(StoreContract, SharedStoreContract):
-    """The promises to one client and to two of one node do not depend on where the log is."""
+    """The store contract does not depend on where the log is."""
 
-    # A node looks for new transactions every 100 ms, so a race of fifty takes minutes; the race
-    # between two nodes above stands for it.
+    # A node polls for new transactions every 100 ms, so a race of fifty takes minutes; the race
+    # between two nodes above covers it.
     test_fifty_tasks_that_increment_under_a_match_lose_no_update = None
 
     @pytest.fixture
@@ -212,13 +212,13 @@ class TestXtdbOnPostgres(StoreContract, SharedStoreContract):
 
 
 async def keyed(store: Store, namespace: Namespace, key: str) -> Commit:
-    """Put a document that is this key's own, under the key."""
+    """Put a document specific to this key, under the key."""
     document = {**namespace.note(title="kept"), "xt/id": f"{key}:note"}
     return await store.commit([Put(document)], key=key)
 
 
 async def count(store: Store, namespace: Namespace, times: int) -> None:
-    """Add one, so many times, trying again whenever someone else was first."""
+    """Increment this many times, retrying after every conflict."""
     while times:
         read = await store.get(namespace.id())
         rank = read.document["rank"] + 1 if read else 1

@@ -1,4 +1,4 @@
-"""Programs that some tests run beside the package: skipped where missing, a failure on CI."""
+"""External programs that some tests need: skipped if missing, a failure on CI."""
 
 import os
 import shutil
@@ -12,17 +12,17 @@ SYSTEM: Final = (
     *("--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"),
     *("--symlink", "usr/lib64", "/lib64", "--unshare-all", "--die-with-parent"),
 )
-"""What a sandbox needs to run a program: bubblewrap's arguments."""
+"""The minimal arguments of bubblewrap to run a program."""
 
 
 def need_program(name: str) -> None:
-    """Go on if the program is here."""
+    """Continue if the program is installed."""
     if not shutil.which(name):
         _missing(f"needs {name}: install it")
 
 
 def need_bubblewrap() -> None:
-    """Go on if bubblewrap can make a sandbox: it may be forbidden to."""
+    """Continue if bubblewrap can create a sandbox: the system may forbid it."""
     need_program("bwrap")
     if not _makes_sandboxes():
         _missing("needs bubblewrap to work: allow user namespaces")

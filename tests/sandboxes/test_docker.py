@@ -1,4 +1,4 @@
-"""The sandbox contract on a Docker container, in an image that ``sandbox/Dockerfile`` makes."""
+"""The sandbox contract on a Docker container, in an image built from ``sandbox/Dockerfile``."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.docker
 
 @pytest.fixture(scope="module")
 def image() -> Iterator[str]:
-    """The shipped image on a base of the tests' own, which has the tools already."""
+    """The shipped image on a base image of the tests, which already has the tools."""
     need("docker")
     with sandbox_image(f"ctxmgr-test-sandbox-{os.getpid()}") as name:
         yield name
@@ -55,23 +55,25 @@ class TestDocker(IsolationContract):
 
         assert _containers(sandbox) == []
 
-    async def test_its_filesystem_is_known_by_the_containers_id(self, sandbox: Sandbox) -> None:
-        """003-R162: what ``docker inspect`` says gives the same id."""
+    async def test_its_filesystem_id_is_derived_from_the_container_id(
+        self, sandbox: Sandbox
+    ) -> None:
+        """003-R162: the output of ``docker inspect`` gives the same id."""
         (container,) = _containers(sandbox)
 
         assert sandbox.filesystem_id == container_filesystem_id(container)
 
-    async def test_a_container_that_was_removed_is_said(self, sandbox: Sandbox) -> None:
-        """No command ran, so there is no exit code to give."""
+    async def test_a_removed_container_is_reported(self, sandbox: Sandbox) -> None:
+        """No command ran, so there is no exit code."""
         _docker("rm", "--force", *_containers(sandbox))
 
         with pytest.raises(Unavailable, match="container"):
             await shell(sandbox, "true")
 
-    async def test_a_fork_bomb_ends_with_its_time(
+    async def test_a_fork_bomb_ends_at_its_timeout(
         self, sandbox: Sandbox, mark: str, left: Callable[[], list[int]]
     ) -> None:
-        """If it outruns what looks for it, the container goes with it; none of it is left."""
+        """If its processes cannot be killed one by one, the container is removed."""
         bomb = f"bomb() {{ bomb | bomb & exec sleep {mark}; }}; bomb"
 
         ran = await shell(sandbox, bomb, timeout_s=1)
@@ -79,8 +81,8 @@ class TestDocker(IsolationContract):
         assert ran.timed_out
         assert await none(left)
 
-    async def test_a_mount_of_any_name_is_mounted(self, start: Start, tmp_path: Path) -> None:
-        """Commas part the fields of a mount, but not those in a name."""
+    async def test_a_folder_of_any_name_can_be_mounted(self, start: Start, tmp_path: Path) -> None:
+        """Commas separate the fields of a mount, except those in a name."""
         odd = tmp_path / "a,b=c d"
         odd.mkdir()
         (odd / "file").write_text("odd", encoding="utf-8")
@@ -90,8 +92,8 @@ class TestDocker(IsolationContract):
         assert ran.text == "odd"
 
 
-async def test_an_image_that_is_not_there_is_said() -> None:
-    """Nothing is pulled behind the user's back."""
+async def test_a_missing_image_is_reported() -> None:
+    """No image is pulled without being asked."""
     need("docker")
 
     with pytest.raises(Unavailable, match="no-such-image"):

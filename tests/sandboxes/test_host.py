@@ -28,8 +28,8 @@ class TestHost(SandboxContract):
         return str(tmp_path.resolve())
 
 
-async def test_the_host_says_that_it_isolates_nothing(sandbox: Sandbox) -> None:
-    """003-R152: one filesystem, no translation, and it does not claim to isolate."""
+async def test_the_host_reports_that_it_does_not_isolate(sandbox: Sandbox) -> None:
+    """003-R152: one filesystem, no path translation, and no claim of isolation."""
     described = sandbox.describe()
 
     assert (described.isolates, described.network) == (False, True)
@@ -37,10 +37,10 @@ async def test_the_host_says_that_it_isolates_nothing(sandbox: Sandbox) -> None:
     assert sandbox.filesystem_id == "h"
 
 
-async def test_without_a_control_group_the_host_counts_no_processes(
+async def test_without_a_control_group_the_host_does_not_limit_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The kernel would count all that the user runs, so nothing is promised."""
+    """The kernel would count all processes of the user, so no limit is claimed."""
     monkeypatch.setattr(host, "make_group", lambda _limits: None)
     sandbox = await Host.start(limits=LIMITS, host_id="h")
 
@@ -51,8 +51,8 @@ async def test_without_a_control_group_the_host_counts_no_processes(
     assert sandbox.describe().processes is Held.NOT
 
 
-async def test_a_client_that_dies_takes_its_commands_along() -> None:
-    """Nobody is left who could end them."""
+async def test_commands_end_when_their_client_dies() -> None:
+    """No other process could end them."""
     mark = f"97{os.getpid()}{int.from_bytes(os.urandom(3), 'big')}"
     command = f"(setsid sleep {mark} &); sleep {mark}"
     launcher = [sys.executable, "-I", "-S", host_launcher.__file__, str(2**30), str(2**30), "/"]

@@ -1,4 +1,4 @@
-"""Mount detection, on what real sandboxes said."""
+"""Mount detection, on output of real sandboxes."""
 
 import json
 import subprocess
@@ -47,8 +47,8 @@ def detected(name: str) -> Mounts:
 @pytest.mark.parametrize(
     "name", ["inspect", "docker-20.10.mountinfo", "bubblewrap-0.8.0.mountinfo"]
 )
-def test_the_mounts_of_a_real_sandbox_are_found(name: str) -> None:
-    """003-R153, 003-R159, 003-R160, 003-R163: bind mounts are the host's, the rest its own."""
+def test_the_mounts_of_a_real_sandbox_are_detected(name: str) -> None:
+    """003-R153, 003-R159, 003-R160, 003-R163: bind mounts are on the host, others are not."""
     mounts = detected(name)
 
     places = {path: mounts.forward(path) for path in AGENT_PATHS}
@@ -63,7 +63,7 @@ def test_the_mounts_of_a_real_sandbox_are_found(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["inspect", "docker-20.10.mountinfo"])
 def test_a_volume_is_on_the_host_and_a_tmpfs_is_not(name: str) -> None:
-    """003-R154, 003-R162: an engine keeps volumes in its own folder."""
+    """003-R154, 003-R162: an engine keeps volumes in its folder on the host."""
     mounts = detected(name)
 
     cached = "/var/lib/docker/volumes/example-cache/_data/x"
@@ -71,15 +71,15 @@ def test_a_volume_is_on_the_host_and_a_tmpfs_is_not(name: str) -> None:
     assert not mounts.forward("/scratch/x").on_host
 
 
-def test_a_containers_overlay_is_its_own_though_the_host_has_mounted_it() -> None:
+def test_a_containers_overlay_is_private_although_the_host_mounts_it() -> None:
     """003-R162: otherwise a container's files would be the host's, under another path."""
     mounts = detected("docker-20.10.mountinfo")
 
     assert "/" not in {mapping.agent_prefix for mapping in mounts.mappings}
 
 
-def test_a_sandbox_that_shows_the_whole_host_shows_it_as_such() -> None:
-    """003-R163: bubblewrap's simplest profile binds the root, with its own /proc and /dev."""
+def test_a_sandbox_that_binds_the_hosts_root_is_detected() -> None:
+    """003-R163: bubblewrap's simplest profile binds the root, with private /proc and /dev."""
     sandbox = (
         "75 47 254:0 / / ro - ext4 /dev/vda ro\n"
         "77 75 0:43 / /proc rw - proc proc rw\n"
@@ -95,7 +95,7 @@ def test_a_sandbox_that_shows_the_whole_host_shows_it_as_such() -> None:
     assert not mounts.forward("/tmp/a").on_host
 
 
-def test_what_is_mounted_over_is_not_seen() -> None:
+def test_hidden_mounts_are_ignored() -> None:
     """003-R160: the kernel lists mounts that can no longer be reached."""
     listed = (
         "1 0 8:1 / / rw - ext4 d rw\n"
@@ -124,8 +124,8 @@ def test_a_mount_whose_folder_was_deleted_is_not_looked_up() -> None:
     assert not mounts.forward("/w/a").on_host
 
 
-def test_what_the_harness_declares_comes_first() -> None:
-    """003-R159, 003-R160: detection only adds what is left open."""
+def test_declared_mounts_take_precedence() -> None:
+    """003-R159, 003-R160: detection only adds undeclared mounts."""
     mine = MountMapping(agent_prefix="/workspace", canonical_prefix="/mine", filesystem_id="share")
     declared = Mounts.of_sandbox([mine], own_id="mine")
 
@@ -160,14 +160,14 @@ def test_an_undeclared_mount_is_identified_by_its_device(
     assert location.filesystem_id == (undeclared if expected == "undeclared" else expected)
 
 
-def test_a_container_names_itself() -> None:
-    """003-R162: its own filesystem goes by the engine's id, not by its image's machine id."""
+def test_a_container_is_identified_by_its_id() -> None:
+    """003-R162: by the engine's id, not by the machine id in its image."""
     assert container_id(INSPECTED).startswith("b80f2c5f")
     assert len(container_filesystem_id(container_id(INSPECTED))) == 64
 
 
 @pytest.mark.parametrize("inspected", [None, [], {}, [{}, {}], [{"Id": 7}]])
-def test_what_is_no_inspection_is_refused(inspected: object) -> None:
+def test_an_invalid_inspection_is_refused(inspected: object) -> None:
     """003-R159: two containers in one answer would mix their mounts."""
     with pytest.raises(Incorrect, match="one container"):
         mounts_from_inspect(inspected, host_id="host", own_id="own")
@@ -176,14 +176,14 @@ def test_what_is_no_inspection_is_refused(inspected: object) -> None:
 @pytest.mark.parametrize(
     "line", ["", "1 2 3", "1 0 8:1 / /  rw ext4", "a 0 8:1 / / rw - ext4 d rw"]
 )
-def test_what_is_no_mountinfo_is_refused(line: str) -> None:
+def test_an_invalid_mountinfo_is_refused(line: str) -> None:
     """003-R160: a misread line would give every file below it a wrong location."""
     with pytest.raises(Incorrect, match="is not a line of mountinfo"):
         list(parse_mountinfo(f"{line}\n\n"))
 
 
-def test_a_running_sandbox_is_detected_as_it_is(tmp_path: Path) -> None:
-    """003-R153, 003-R160: the kernel of this machine says what the fixtures say."""
+def test_a_running_sandbox_is_detected(tmp_path: Path) -> None:
+    """003-R153, 003-R160: the kernel of this machine agrees with the fixtures."""
     here = Path("/proc/self/mountinfo")
     need_bubblewrap()
     bound = ["--proc", "/proc", "--bind", str(tmp_path), "/workspace"]

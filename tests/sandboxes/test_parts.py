@@ -1,4 +1,4 @@
-"""The parts of the sandboxes that need none: bounded output, answers, control groups."""
+"""Parts of the sandboxes that can be tested without one: output limits, replies, control groups."""
 
 from pathlib import Path
 
@@ -18,8 +18,8 @@ MOUNTS = Mounts.of_sandbox((), own_id="own")
 
 
 @given(st.lists(st.binary(max_size=20), max_size=20), st.integers(1, 60))
-def test_output_keeps_start_and_end_however_it_comes(chunks: list[bytes], bytes_max: int) -> None:
-    """What is shown depends on what was written, not on how the pipe cut it."""
+def test_output_keeps_start_and_end_however_it_arrives(chunks: list[bytes], bytes_max: int) -> None:
+    """The result depends on the bytes written, not on how the pipe split them."""
     output, whole = BoundedOutput(bytes_max), b"".join(chunks)
     for chunk in chunks:
         output.add(chunk)
@@ -38,8 +38,8 @@ def test_output_keeps_start_and_end_however_it_comes(chunks: list[bytes], bytes_
 
 
 @given(st.binary(max_size=200), st.sampled_from([0, 1, 2, 5, 127, 137]))
-def test_whatever_the_sandbox_says_is_no_error(said: bytes, exit_code: int) -> None:
-    """The agent rules inside, tools included: a forged answer may mislead it, never us."""
+def test_any_reply_of_a_sandbox_is_an_outcome(said: bytes, exit_code: int) -> None:
+    """The agent controls the tools inside: a forged reply may mislead it, but never us."""
     ran = CommandResult(
         exit_code=exit_code, output=said, output_bytes=len(said), truncated=False, timed_out=False
     )
@@ -47,21 +47,21 @@ def test_whatever_the_sandbox_says_is_no_error(said: bytes, exit_code: int) -> N
     assert isinstance(parse_read(ran, bytes_max=10, mounts=MOUNTS), Unreachable)
 
 
-def test_no_answer_in_time_is_unreachable() -> None:
-    """A file on a dead network mount is not taken for deleted."""
+def test_a_reply_that_times_out_is_unreachable() -> None:
+    """A file on a dead network mount must not count as deleted."""
     ran = CommandResult(exit_code=137, output=b"", output_bytes=0, truncated=False, timed_out=True)
 
     assert isinstance(parse_read(ran, bytes_max=10, mounts=MOUNTS), Unreachable)
 
 
-def test_a_limit_of_nothing_is_refused() -> None:
+def test_a_limit_of_zero_is_refused() -> None:
     """Zero means no limit to some tools and nothing at all to others."""
     with pytest.raises(Incorrect, match="processes"):
         Limits(processes=0)
 
 
-def test_a_group_of_version_2_is_made_where_both_controllers_are_given(tmp_path: Path) -> None:
-    """A group that holds processes gives its children none: the nearest one above does."""
+def test_a_version_2_group_is_created_where_both_controllers_are_enabled(tmp_path: Path) -> None:
+    """A group with processes cannot delegate controllers, so the nearest parent is used."""
     proc, root = _machine(
         tmp_path, "0::/user/session", f"1 0 0:1 / {tmp_path}/cg rw - cgroup2 c rw"
     )
@@ -79,8 +79,8 @@ def test_a_group_of_version_2_is_made_where_both_controllers_are_given(tmp_path:
     assert not group.folders[0].exists()
 
 
-def test_groups_of_version_1_are_made_in_both_hierarchies(tmp_path: Path) -> None:
-    """Memory under our own group, processes under the root where ours is not shown."""
+def test_version_1_groups_are_created_in_both_hierarchies(tmp_path: Path) -> None:
+    """Memory under our group, processes under the root if ours is not visible."""
     mounts = "".join(
         f"{n} 0 0:{n} / {tmp_path}/cg/{name} rw - cgroup c rw\n"
         for n, name in enumerate(("memory", "pids"), start=1)
@@ -97,8 +97,8 @@ def test_groups_of_version_1_are_made_in_both_hierarchies(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("own", ["0::/", "8:pids:/\n4:memory:/"])
-def test_where_no_group_can_be_made_there_is_none(tmp_path: Path, own: str) -> None:
-    """A container shows its groups read-only or not at all."""
+def test_without_writable_groups_there_is_no_control_group(tmp_path: Path, own: str) -> None:
+    """Containers mount their groups read-only or not at all."""
     proc, _ = _machine(tmp_path, own, f"1 0 0:1 / {tmp_path}/absent rw - cgroup2 c rw")
 
     assert make_group(Limits(), proc=proc) is None

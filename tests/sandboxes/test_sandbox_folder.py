@@ -1,4 +1,4 @@
-"""What ``sandbox/`` ships: examples that can be used as they are."""
+"""The examples in ``sandbox/`` can be used unchanged."""
 
 import json
 from pathlib import Path
@@ -13,8 +13,8 @@ EXAMPLES = sorted((ROOT / "sandbox" / "mounts").glob("*.json"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_of_mounts_is_taken_as_it_is(example: Path) -> None:
-    """003-R155, 003-R159: who copies it starts from something that works."""
+def test_an_example_of_mounts_is_valid(example: Path) -> None:
+    """003-R155, 003-R159: users who copy it start from something that works."""
     values = json.loads(example.read_text(encoding="utf-8"))
 
     mounts = Mounts.of_sandbox(read_mappings(values, host_id="host"), own_id="own")

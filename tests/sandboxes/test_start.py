@@ -9,8 +9,8 @@ from ctxmgr.sandboxes.start import start_sandbox
 from tests.components import need
 
 
-async def test_the_agent_finds_its_folder_and_can_write(tmp_path: Path) -> None:
-    """Through a link, too: what is mounted is the folder, not its name."""
+async def test_the_agent_can_read_and_write_its_folder(tmp_path: Path) -> None:
+    """Also through a link: the folder itself is mounted, not its name."""
     need("bubblewrap")
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
@@ -26,8 +26,8 @@ async def test_the_agent_finds_its_folder_and_can_write(tmp_path: Path) -> None:
     assert not sandbox.describe().network
 
 
-async def test_on_the_host_the_folder_is_where_it_is(tmp_path: Path) -> None:
-    """Without isolation the directory keeps its path."""
+async def test_on_the_host_the_folder_keeps_its_path(tmp_path: Path) -> None:
+    """Without isolation there is no path translation."""
     sandbox, directory = await start_sandbox("host", folder=tmp_path)
     await sandbox.close()
 
@@ -35,8 +35,8 @@ async def test_on_the_host_the_folder_is_where_it_is(tmp_path: Path) -> None:
     assert not sandbox.describe().isolates
 
 
-async def test_a_file_is_no_workspace(tmp_path: Path) -> None:
-    """Told before anything is started."""
+async def test_a_file_is_refused_as_a_workspace(tmp_path: Path) -> None:
+    """The error comes before anything is started."""
     (tmp_path / "file").touch()
 
     with pytest.raises(Incorrect, match="file' is not a directory"):

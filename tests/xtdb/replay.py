@@ -1,11 +1,11 @@
-"""The comparer of the recordings, run in the folder it lies in, without one of its waits.
+"""Run the comparer of the recordings in its folder, without one of its waits.
 
     python replay.py URL scenario.jsonl expected.jsonl --quiet
 
-After each of some 900 exchanges it watches the connection for 50 ms, to note whether it stays open.
-That is for making recordings: the comparer never looks at the note. Here the connection is looked
-at and not watched. Only statistics, which the engine counts a while after a transaction, are asked
-for until they stay. A program of its own, because the comparer's modules are found by their place.
+After each of some 900 exchanges it watches the connection for 50 ms to record if it stays open.
+Only making recordings needs that; a comparison ignores it. Here the connection is checked
+once instead. Only statistics, which the engine updates some time after a transaction, are
+polled until stable. A separate program, because the comparer finds its modules by location.
 """
 
 import importlib
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 SETTLED = 4
-"""Equal answers in a row."""
+"""Equal answers in a row that count as stable."""
 TRIES_MAX = 60
 PAUSE_S = 0.5
 
 
 def main() -> int:
-    """Compare as compare.py does; its arguments, its output, its exit status."""
+    """Compare as compare.py does, with its arguments, output and exit status."""
     sys.path.insert(0, str(Path.cwd()))
     record = importlib.import_module("record")
     watch = record.Conn.state
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _same(answers: list[Any]) -> bool:
-    bodies = [repr(each.get("body")) for each in answers]
+    bodies = [repr(answer.get("body")) for answer in answers]
     return len(bodies) == SETTLED and len(set(bodies)) == 1
 
 

@@ -1,11 +1,11 @@
-"""Real XTDB servers for tests, started by the script that users start them with.
+"""Real XTDB servers for tests, started by the same script that users run.
 
     with XtdbServer() as server:                     # in memory, on a free port
         httpx.get(server.url + "/_xtdb/status")
 
     server = XtdbServer()
     server.start(config="rocksdb", data_dir=tmp_path)
-    server.kill()                                    # as a power cut would
+    server.kill()                                    # like a power cut
     server.restart()                                 # same data, same port
     server.stop()
 
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
 START = Path(__file__).resolve().parents[2] / "xtdb" / "start"
 READY = "ctxmgr-xtdb ready "
 READY_TIMEOUT_S = 120.0
-"""Two busy cores take some ten seconds; the bound is for a machine that does other work."""
+"""Two busy cores take some ten seconds; the limit allows for a loaded machine."""
 FETCH_TIMEOUT_S = 600.0
 STOP_TIMEOUT_S = 15.0
 ENDED_BY_SIGTERM = 143
-"""The exit status of a JVM that was asked to end, and did."""
+"""The exit status of a JVM that was asked to end and did."""
 SHORT_LIVED = {"CTXMGR_XTDB_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
-"""A server that ends with its test never earns back what its best compiler costs: half its time."""
+"""Short-lived servers never recover the cost of the optimising compiler: half their time."""
 
 _running: set[XtdbServer] = set()
 
 
 def require_xtdb() -> None:
-    """Skip the test where no server can be started; in CI, fail it."""
+    """Skip the test if no server can be started; in CI, fail it."""
     need("java")
     if "CTXMGR_XTDB_LIB" not in os.environ:
         need("maven")
 
 
 def fetch() -> None:
-    """Fetch the jars and compile the door, once for all servers that follow."""
+    """Download the jars and compile the HTTP server, once for all tests."""
     done = subprocess.run(
         [str(START), "--fetch"],
         check=False,
@@ -86,7 +86,7 @@ class XtdbServer:
 
     @property
     def stderr(self) -> str:
-        """What the server has logged so far."""
+        """The server's log so far."""
         if self._stderr_path is None or not self._stderr_path.exists():
             return ""
         return self._stderr_path.read_text(encoding="utf-8", errors="replace")
@@ -100,7 +100,7 @@ class XtdbServer:
         args: Sequence[str] = (),
         port: int = 0,
     ) -> Self:
-        """Start and wait until ready. `config`: memory, rocksdb, postgres, or a file.
+        """Start, and wait until ready. `config`: memory, rocksdb, postgres, or a file.
 
         Without `data_dir` a temporary one is used, which lasts as long as this object.
         """
@@ -112,13 +112,13 @@ class XtdbServer:
         return self
 
     def restart(self) -> Self:
-        """Start again with the same settings, data and port; stops it first if it runs."""
+        """Restart with the same settings, data and port."""
         self.stop()
         self._launch(self.port)
         return self
 
     def stop(self) -> int | None:
-        """Ask it to end (SIGTERM), and kill it when it does not in time; its exit status."""
+        """Stop it with SIGTERM, or kill it after a timeout; return its exit status."""
         if self._process is None:
             return None
         process = self._process
@@ -131,7 +131,7 @@ class XtdbServer:
         return process.returncode
 
     def kill(self) -> None:
-        """End it at once (SIGKILL); nothing is flushed or closed."""
+        """Kill it (SIGKILL); nothing is flushed or closed."""
         if self._process is not None:
             self._process.kill()
             self._reap()
@@ -148,7 +148,7 @@ class XtdbServer:
         self.close()
 
     def close(self) -> None:
-        """Stop, and remove the temporary data directory."""
+        """Stop the server and remove the temporary data directory."""
         self.stop()
         if self._own_data_dir is not None:
             self._own_data_dir.cleanup()

@@ -1,11 +1,11 @@
-"""A key set and tokens signed by it, without a library: nothing secret, nothing random. Pure."""
+"""A key set and tokens signed with it, without a library; fixed values, nothing secret. Pure."""
 
 import base64
 import hashlib
 import json
 from typing import Final
 
-# Two Mersenne primes make an RSA key that anyone can write down.
+# Two Mersenne primes make an RSA key that fits into a line.
 _P: Final = 2**1279 - 1
 _Q: Final = 2**2203 - 1
 _MODULUS: Final = _P * _Q
@@ -14,13 +14,13 @@ _SHA256_PREFIX: Final = bytes.fromhex("3031300d060960864801650304020105000420")
 
 
 def jwks_setting() -> str:
-    """The setting that makes a server ask for tokens of ours."""
+    """The setting that makes a server require these tokens."""
     key = {"kty": "RSA", "kid": "k1", "n": _number(_MODULUS), "e": _number(_EXPONENT)}
     return "{:jwks " + json.dumps(json.dumps({"keys": [key]})) + "}"
 
 
 def token(claims: dict[str, object]) -> str:
-    """A token with these claims, signed by RS256."""
+    """Return a token with these claims, signed with RS256."""
     head = json.dumps({"alg": "RS256", "kid": "k1"}).encode()
     signed = f"{_text(head)}.{_text(json.dumps(claims).encode())}"
     return f"{signed}.{_text(_signature(signed.encode()))}"

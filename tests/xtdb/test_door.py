@@ -1,4 +1,4 @@
-"""The door answers as the official HTTP module does, but for the listed differences."""
+"""Our HTTP server answers as the official module does, except for the listed differences."""
 
 import re
 import subprocess
@@ -56,7 +56,7 @@ def replay(url: str, suffix: str) -> str:
 
 
 def seen_differences(report: str) -> dict[str, int | None]:
-    """Exchange name to the status we gave, None where the status was right and the rest was not."""
+    """Map exchange names to our status; None if only the rest of the response differs."""
     seen: dict[str, int | None] = {}
     name = ""
     for line in report.splitlines():
@@ -70,8 +70,8 @@ def seen_differences(report: str) -> dict[str, int | None]:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_door_answers_as_the_official_module_does(scenario: str, tmp_path: Path) -> None:
-    """Clients written for the official server must not notice which one they talk to."""
+def test_the_server_answers_as_the_official_module_does(scenario: str, tmp_path: Path) -> None:
+    """Clients written for the official server must work unchanged."""
     need("shared-data")
     suffix, args, env = SCENARIOS[scenario]
 
@@ -81,8 +81,8 @@ def test_the_door_answers_as_the_official_module_does(scenario: str, tmp_path: P
     assert seen_differences(report) == listed_differences(scenario), report
 
 
-def test_every_difference_has_its_reason() -> None:
-    """Whoever meets a difference can look up why it is there."""
+def test_every_difference_has_a_reason() -> None:
+    """Users who encounter a difference can look up its reason."""
     listed = tomllib.loads((START.parent / "differences.toml").read_text(encoding="utf-8"))
 
     assert all(len(difference["reason"]) > 40 for difference in listed["difference"])

@@ -1,4 +1,4 @@
-"""What the door does better than the official module: failures, limits, strangers, endings."""
+"""Improvements over the official module: failures, limits, access and shutdown."""
 
 import http.client
 import re
@@ -49,9 +49,9 @@ def query(server: XtdbServer, text: str, in_args: str = "[]") -> tuple[int, str]
 def submit(server: XtdbServer, ops: str) -> str:
     status, body = ask(server, "POST", "/_xtdb/submit-tx", f"{{:tx-ops [{ops}]}}")
     assert status == 202, body
-    found = re.search(r"tx-id (\d+)", body)
-    assert found is not None
-    return found.group(1)
+    match = re.search(r"tx-id (\d+)", body)
+    assert match is not None
+    return match.group(1)
 
 
 def await_tx(server: XtdbServer, tx_id: str) -> None:
@@ -77,7 +77,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[XtdbServer]:
 
 @pytest.fixture
 def fresh() -> Iterator[XtdbServer]:
-    """A server that the test starts as it likes."""
+    """A server that the test starts itself."""
     with closing(XtdbServer()) as unstarted:
         yield unstarted
 
@@ -88,7 +88,7 @@ def failing_at(row: int) -> str:
 
 
 def test_a_failing_query_is_an_error_status(server: XtdbServer) -> None:
-    """A cut-off result must never look like a result."""
+    """A truncated result must never look complete."""
     status, body = query(server, failing_at(5))
 
     assert status == 500
@@ -96,7 +96,7 @@ def test_a_failing_query_is_an_error_status(server: XtdbServer) -> None:
 
 
 def test_the_connection_survives_a_failing_query(server: XtdbServer) -> None:
-    """One bad query must not cost the next request of a pooled connection."""
+    """A failed query must not fail the next request of a pooled connection."""
     with closing(connect(server)) as connection:
         connection.request("POST", "/_xtdb/query", f"{{:query {failing_at(5)}}}", EDN)
         connection.getresponse().read()
@@ -106,7 +106,7 @@ def test_the_connection_survives_a_failing_query(server: XtdbServer) -> None:
 
 
 def test_a_long_result_that_fails_breaks_the_transfer(server: XtdbServer) -> None:
-    """What is too long to hold back must break visibly for any HTTP client."""
+    """A result too long to buffer must fail visibly for any HTTP client."""
     with closing(connect(server)) as connection:
         body = f"{{:query {failing_at(DOCUMENTS - 10)}}}"
         connection.request("POST", "/_xtdb/query", body, EDN)
@@ -117,8 +117,8 @@ def test_a_long_result_that_fails_breaks_the_transfer(server: XtdbServer) -> Non
             reply.read()
 
 
-def test_a_long_result_that_succeeds_is_whole(server: XtdbServer) -> None:
-    """Holding back must not cost rows."""
+def test_a_long_result_that_succeeds_is_complete(server: XtdbServer) -> None:
+    """Buffering must not lose rows."""
     status, body = query(server, "{:find [?k] :where [[?e :k ?k]]}")
 
     assert status == 200
@@ -134,7 +134,7 @@ SLOW_QUERY: Final = (
 
 
 def test_a_query_ends_at_its_own_time_limit(server: XtdbServer) -> None:
-    """A runaway query must not run for ever on behalf of a client that has long gone."""
+    """A runaway query must not run forever for a client that is gone."""
     status, body = query(server, SLOW_QUERY % 300)
 
     assert status == 500
@@ -143,7 +143,7 @@ def test_a_query_ends_at_its_own_time_limit(server: XtdbServer) -> None:
 
 
 def _ends(server: XtdbServer) -> bool:
-    """Whether no query runs, soon: one is taken off the list after its reply was sent."""
+    """Wait until no query runs: one is unlisted only after its reply was sent."""
     until = time.monotonic() + 60
     while ":status :in-progress" in ask(server, "GET", "/_xtdb/active-queries")[1]:
         if time.monotonic() > until:
@@ -151,8 +151,8 @@ def _ends(server: XtdbServer) -> bool:
     return True
 
 
-def test_a_query_without_a_limit_has_the_servers(fresh: XtdbServer, tmp_path: Path) -> None:
-    """Clients that forget a limit are limited all the same."""
+def test_a_query_without_a_limit_has_the_servers_limit(fresh: XtdbServer, tmp_path: Path) -> None:
+    """Clients that set no limit are limited too."""
     config = tmp_path / "short.edn"
     config.write_text("{:xtdb/query-engine {:query-timeout 200}}", encoding="utf-8")
     fresh.start(str(config), data_dir=tmp_path / "data")
@@ -164,8 +164,8 @@ def test_a_query_without_a_limit_has_the_servers(fresh: XtdbServer, tmp_path: Pa
     assert (status, "TimeoutException" in body) == (500, True)
 
 
-def test_pending_waits_leave_the_server_free(server: XtdbServer) -> None:
-    """Clients waiting for a transaction must not keep others from being served."""
+def test_pending_waits_do_not_block_the_server(server: XtdbServer) -> None:
+    """Clients that wait for a transaction must not block others."""
     with ExitStack() as stack:
         waits = [stack.enter_context(closing(connect(server))) for _ in range(200)]
         for wait in waits:
@@ -181,7 +181,7 @@ def test_pending_waits_leave_the_server_free(server: XtdbServer) -> None:
 
 
 def test_a_wait_without_a_timeout_ends(server: XtdbServer) -> None:
-    """A transaction that never comes must not be waited for for ever."""
+    """The server must not wait forever for a transaction that never comes."""
     paths = (
         "/_xtdb/await-tx?tx-id=999999",
         "/_xtdb/await-tx-time?tx-time=2999-01-01",
@@ -194,7 +194,7 @@ def test_a_wait_without_a_timeout_ends(server: XtdbServer) -> None:
 
 
 def test_a_wait_ends_when_its_transaction_is_indexed(server: XtdbServer) -> None:
-    """Waiting is how a client reads what it has just written."""
+    """Clients wait in order to read their own writes."""
     status, body = ask(server, "GET", "/_xtdb/latest-submitted-tx")
     next_id = int(re.findall(r"\d+", body)[0]) + 1
     with closing(connect(server)) as waiting:
@@ -207,15 +207,15 @@ def test_a_wait_ends_when_its_transaction_is_indexed(server: XtdbServer) -> None
         assert reply.read() == b'{:v 1, :xt/id "waited"}'
 
 
-def test_a_body_over_the_bound_is_refused(server: XtdbServer) -> None:
+def test_a_body_over_the_size_limit_is_refused(server: XtdbServer) -> None:
     """One request must not be able to exhaust the heap."""
     status, _ = ask(server, "POST", "/_xtdb/submit-tx", "x" * (MAX_BODY_BYTES + 1))
 
     assert status == 413
 
 
-def test_a_chunked_body_over_the_bound_is_refused(server: XtdbServer) -> None:
-    """A body that does not say its length is bounded too."""
+def test_a_chunked_body_over_the_size_limit_is_refused(server: XtdbServer) -> None:
+    """A body without a declared length is limited too."""
     with closing(connect(server)) as connection:
         chunks = (b"x" * 100_000 for _ in range(MAX_BODY_BYTES // 100_000 + 2))
         connection.request("POST", "/_xtdb/submit-tx", chunks, EDN, encode_chunked=True)
@@ -224,7 +224,7 @@ def test_a_chunked_body_over_the_bound_is_refused(server: XtdbServer) -> None:
 
 
 def test_eval_is_refused_by_default(server: XtdbServer) -> None:
-    """Whoever may query must not be able to run code on the server."""
+    """Clients that may query must not be able to run code on the server."""
     status, body = query(server, "{:find [?x] :in [?f] :where [[(eval ?f) ?x]]}", "[(+ 1 2)]")
 
     assert status == 400
@@ -250,12 +250,12 @@ def test_only_loopback_is_bound_by_default(server: XtdbServer) -> None:
 
 
 def test_health_needs_no_format(server: XtdbServer) -> None:
-    """A health check is asked by things that know neither XTDB nor EDN."""
+    """Health checkers know neither XTDB nor EDN."""
     assert ask(server, "GET", "/healthz", Accept="text/html") == (200, "ok\n")
 
 
-def test_a_token_is_asked_for_before_anything_else(fresh: XtdbServer) -> None:
-    """Strangers learn nothing and cost nothing: they are refused before their body is read."""
+def test_the_token_is_checked_before_anything_else(fresh: XtdbServer) -> None:
+    """Unauthorised requests are refused before their body is read."""
     fresh.start(env={"CTXMGR_XTDB_TOKEN": "s3cret"})
 
     wrong = ask(fresh, "GET", "/_xtdb/status", Authorization="Bearer s3cre")
@@ -269,8 +269,8 @@ def test_a_token_is_asked_for_before_anything_else(fresh: XtdbServer) -> None:
     assert ask(fresh, "GET", "/healthz")[0] == 200
 
 
-def test_a_signed_token_opens_the_door_until_it_expires(fresh: XtdbServer) -> None:
-    """The official module checks the signature only, so that a lost token is good for ever."""
+def test_a_signed_token_gives_access_until_it_expires(fresh: XtdbServer) -> None:
+    """The official module ignores expiry, so a lost token is valid forever."""
     fresh.start(args=["--set", jwks_setting()])
     head, claims, signature = token({"sub": "a"}).split(".")
     forged = ".".join([head, token({"sub": "root"}).split(".")[1], signature])
@@ -287,7 +287,7 @@ def test_a_signed_token_opens_the_door_until_it_expires(fresh: XtdbServer) -> No
 
 
 def test_a_settings_file_of_the_official_module_works(fresh: XtdbServer, tmp_path: Path) -> None:
-    """People who come from the official server keep their configuration."""
+    """Users of the official server can keep their configuration."""
     config = tmp_path / "theirs.edn"
     config.write_text(
         '{:xtdb.http-server/server {:port 1 :read-only? true :jetty-opts {:host "127.0.0.1"}}}',
@@ -299,8 +299,8 @@ def test_a_settings_file_of_the_official_module_works(fresh: XtdbServer, tmp_pat
     assert ask(fresh, "POST", "/_xtdb/submit-tx", "{:tx-ops []}")[0] == 403
 
 
-def test_a_stop_is_soon_and_clean_and_data_can_be_moved(fresh: XtdbServer, tmp_path: Path) -> None:
-    """What was acknowledged is in the data directory, wherever that is moved (003-R198)."""
+def test_a_stop_is_fast_and_clean_and_data_can_be_moved(fresh: XtdbServer, tmp_path: Path) -> None:
+    """Acknowledged data is in the data directory, which can be moved (003-R198)."""
     fresh.start("rocksdb", data_dir=tmp_path / "here")
     tx_id = submit(fresh, '[:xtdb.api/put {:xt/id "kept" :v 1}]')
     with closing(connect(fresh)) as waiting:
@@ -314,10 +314,8 @@ def test_a_stop_is_soon_and_clean_and_data_can_be_moved(fresh: XtdbServer, tmp_p
     assert ask(fresh, "GET", "/_xtdb/entity?eid=kept") == (200, '{:v 1, :xt/id "kept"}')
 
 
-def test_a_read_never_misses_a_write_that_was_finished_before_it(
-    fresh: XtdbServer, tmp_path: Path
-) -> None:
-    """Readers share snapshots of the index, and none may get an old one (003-R198)."""
+def test_a_read_sees_every_write_completed_before_it(fresh: XtdbServer, tmp_path: Path) -> None:
+    """Readers share snapshots of the index, which must never be stale (003-R198)."""
     fresh.start("rocksdb", data_dir=tmp_path)
 
     def written_and_read(writer: int) -> list[str]:
@@ -330,11 +328,13 @@ def test_a_read_never_misses_a_write_that_was_finished_before_it(
     with ThreadPoolExecutor() as writers:
         seen = list(writers.map(written_and_read, range(WRITERS)))
 
-    assert seen == [[f"{{:n {n}, :xt/id {each}}}" for n in range(READS)] for each in range(WRITERS)]
+    assert seen == [
+        [f"{{:n {n}, :xt/id {writer}}}" for n in range(READS)] for writer in range(WRITERS)
+    ]
 
 
-def test_a_refused_history_does_not_keep_the_server_from_ending(fresh: XtdbServer) -> None:
-    """The engine forgets to close a snapshot then, and would wait a minute for it (003-R198)."""
+def test_a_refused_history_does_not_delay_shutdown(fresh: XtdbServer) -> None:
+    """The engine leaks a snapshot then, and would wait a minute for it (003-R198)."""
     fresh.start()
     await_tx(fresh, submit(fresh, '[:xtdb.api/put {:xt/id "kept" :v 1}]'))
 
@@ -355,8 +355,8 @@ def test_acknowledged_writes_survive_a_kill(fresh: XtdbServer, tmp_path: Path) -
     assert ask(fresh, "GET", "/_xtdb/entity?eid=kept")[0] == 200
 
 
-def test_two_nodes_start_at_once(tmp_path: Path) -> None:
-    """RocksDB's library must not be unpacked by two processes to one place."""
+def test_two_nodes_can_start_concurrently(tmp_path: Path) -> None:
+    """Two processes must not unpack RocksDB's library to the same path."""
     with ThreadPoolExecutor() as pool:
         starts = [
             pool.submit(XtdbServer().start, "rocksdb", data_dir=tmp_path / name) for name in "ab"
@@ -376,8 +376,8 @@ def test_two_nodes_start_at_once(tmp_path: Path) -> None:
         (["memory", "--set", '{:jwks "{\\"keys\\":[{\\"kty\\":\\"oct\\"}]}"}'], "RSA and EC"),
     ],
 )
-def test_bad_arguments_are_told_in_one_line(arguments: list[str], complaint: str) -> None:
-    """People who know no Clojure must not be shown its stack traces."""
+def test_invalid_arguments_are_reported_in_one_line(arguments: list[str], complaint: str) -> None:
+    """Users without Clojure knowledge must not see stack traces."""
     done = subprocess.run(
         [str(START), *arguments], check=False, capture_output=True, text=True, timeout=60
     )
@@ -387,8 +387,8 @@ def test_bad_arguments_are_told_in_one_line(arguments: list[str], complaint: str
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_taken_port_is_told_in_one_line(server: XtdbServer) -> None:
-    """The commonest mistake has a readable message."""
+def test_a_port_in_use_is_reported_in_one_line(server: XtdbServer) -> None:
+    """The most common mistake has a readable message."""
     done = subprocess.run(
         [str(START), "memory", "--port", str(server.port)],
         check=False,

@@ -1,4 +1,4 @@
-"""`ctxmgr bench core` measures real runs, here of few objects. No time is held against anyone."""
+"""`ctxmgr bench core` measures real runs, here of few objects. Times are not checked."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ def check_left_nothing(folder: Path) -> None:
 
 
 async def test_renders_are_measured_turn_by_turn(tmp_path: Path) -> None:
-    """The promise is about a chat that grows, so every figure comes from one that does."""
+    """The target is for a growing chat, so every figure comes from one."""
     sizes = render.RenderSizes(sessions=1, turns_each=2, huge=20, huge_turns=2)
 
     figures = await render.render_figures(sizes, say=quiet)
@@ -48,7 +48,7 @@ async def test_renders_are_measured_turn_by_turn(tmp_path: Path) -> None:
 
 
 async def test_files_are_changed_rescanned_and_indexed(tmp_path: Path) -> None:
-    """A change is stored by the real trackers, and what is rescanned was really indexed."""
+    """Changes are stored by real trackers, and rescanned files were really indexed."""
     sizes = files.FileSizes(files=30, changes=3, rounds=1)
 
     figures = await files.files_figures(sizes, say=quiet)
@@ -59,7 +59,7 @@ async def test_files_are_changed_rescanned_and_indexed(tmp_path: Path) -> None:
 
 
 async def test_a_built_session_is_resumed_by_another_process(tmp_path: Path) -> None:
-    """Time and memory are those of a process that has read nothing yet."""
+    """Time and memory are those of a fresh process."""
     sizes = resume.ResumeSizes(objects=120, pool=40, active=10, rounds=1, on_xtdb=0)
 
     figures = await resume.embedded_figures(sizes, say=quiet)
@@ -70,8 +70,8 @@ async def test_a_built_session_is_resumed_by_another_process(tmp_path: Path) -> 
 
 
 @pytest.mark.xtdb
-async def test_a_resume_on_xtdb_stands_beside_its_query(tmp_path: Path, xtdb_url: str) -> None:
-    """The baseline is the very query that was seen on the wire."""
+async def test_a_resume_on_xtdb_is_compared_with_its_query(tmp_path: Path, xtdb_url: str) -> None:
+    """The baseline is the same query that the client sent."""
     sizes = resume.ResumeSizes(objects=0, pool=0, active=0, rounds=1, on_xtdb=120)
 
     async with tapped_xtdb(xtdb_url, data_dir=tmp_path) as xtdb:
@@ -80,14 +80,14 @@ async def test_a_resume_on_xtdb_stands_beside_its_query(tmp_path: Path, xtdb_url
     check([figure], bounds=["at most 2×"])
 
 
-async def test_histories_are_for_the_other_benchmark() -> None:
-    """A flag that would be ignored is a mistake, and says where it belongs."""
+async def test_the_histories_option_is_refused() -> None:
+    """A flag that has no effect is an error that names the right benchmark."""
     with pytest.raises(Incorrect, match="bench stores"):
         await run.run(quick=True, histories=5, say=quiet)
 
 
-async def test_a_long_session_proves_every_prompt_and_is_resumed(tmp_path: Path) -> None:
-    """What a page is measured with is what a client would have stored."""
+async def test_a_long_session_is_verified_and_resumed(tmp_path: Path) -> None:
+    """The generated session must equal one that a client stored."""
     plan = LongPlan(turns=30, pool=150, objects=200, turns_per_commit=8)
     async with connect(f"sqlite:///{tmp_path}/s.db", tracking=False) as client:
         record = await build_long_session(client.store, plan)

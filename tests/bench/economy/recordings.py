@@ -1,4 +1,4 @@
-"""Small recorded sessions, made up for tests."""
+"""Small synthetic sessions for tests."""
 
 import gzip
 import json
@@ -17,8 +17,8 @@ def call(tool: str, **args: Any) -> str:
 
 
 def session(name: str = "one", *, calls: int = 12) -> dict[str, Any]:
-    """An agent that reads files, edits each, and runs something that it read of before."""
-    messages = [message("system", "Be careful."), message("user", "mend every file")]
+    """An agent that reads files, edits each, and runs a command it read about before."""
+    messages = [message("system", "Be careful."), message("user", "fix every file")]
     for number in range(calls // 3):
         path = f"src/module_{number}.py"
         text = long_output(f"module{number}", lines=60)
@@ -36,9 +36,9 @@ def session(name: str = "one", *, calls: int = 12) -> dict[str, Any]:
 
 
 def folder(path: Path, **files: list[dict[str, Any]]) -> Path:
-    """Write sessions into files of these names."""
+    """Write sessions to files of these names."""
     for name, sessions in files.items():
-        lines = "".join(json.dumps(each) + "\n" for each in sessions)
+        lines = "".join(json.dumps(recorded) + "\n" for recorded in sessions)
         with gzip.open(path / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
             file.write(lines)
     return path

@@ -1,4 +1,4 @@
-"""The cost model and what counts as kept, on numbers that can be done by hand."""
+"""The cost model and the measure of kept names, on numbers that can be checked by hand."""
 
 from ctxmgr.bench.economy.judge import Judge
 from ctxmgr.bench.economy.needs import needs
@@ -17,7 +17,7 @@ def recorded(*messages: dict[str, str]) -> RecordedSession:
 
 
 def test_the_common_beginning_is_read_and_the_rest_is_written() -> None:
-    """To the byte: half a message may be cached. A message costs its tokens and four."""
+    """Exact to the byte: part of a message may be cached. A message costs its tokens plus four."""
     judge = Judge(count=len)
 
     judge.judge(sent("abc", "defg"), (), answer="x")
@@ -31,17 +31,17 @@ def test_the_common_beginning_is_read_and_the_rest_is_written() -> None:
 
 
 def test_a_break_is_a_change_before_the_last_message() -> None:
-    """The last one grows where a silent user's turn goes on."""
+    """The last message may grow within one turn."""
     judge = Judge(count=len)
 
     for prompt in (["a", "b"], ["a", "bc"], ["X", "bc", "d"]):
         judge.judge(sent(*prompt), (), answer="")
 
-    assert [each.broke for each in judge.calls] == [False, False, True]
+    assert [call.broke for call in judge.calls] == [False, False, True]
 
 
-def test_a_need_is_a_name_that_only_outputs_had_held() -> None:
-    """What the user or the agent itself has said is not forgotten by hiding outputs."""
+def test_a_need_is_a_name_that_occurred_only_in_outputs() -> None:
+    """Names in messages stay visible when outputs are hidden."""
     session = recorded(
         message("user", "fix user_given"),
         message("assistant", call("read", path="from_argument")),
@@ -49,9 +49,9 @@ def test_a_need_is_a_name_that_only_outputs_had_held() -> None:
         message("assistant", "from_output from_argument user_given"),
     )
 
-    found = needs(session)[1]
+    session_needs = needs(session)[1]
 
-    assert [(need.name, need.only_output) for need in found] == [
+    assert [(need.name, need.only_output) for need in session_needs] == [
         ("from_output", True),
         ("from_argument", False),
     ]
@@ -74,8 +74,8 @@ def test_a_name_is_kept_by_itself_and_a_line_only_whole() -> None:
     assert outcomes == [(1, 1), (1, 0), (0, 0), (0, 0)]
 
 
-def test_of_a_very_long_line_what_stands_around_the_name_counts() -> None:
-    """One-line JSON is never shown whole by anyone."""
+def test_only_the_context_of_a_name_counts_in_a_very_long_line() -> None:
+    """No policy shows single-line JSON in full."""
     line = "a" * 150 + " long_name " + "b" * 150
     session = recorded(
         message("assistant", call("read", path="a")),

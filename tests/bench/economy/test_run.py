@@ -43,20 +43,20 @@ def cost(replay: Replay, policy: Policy) -> float:
 
 
 def test_append_only_keeps_everything_and_never_breaks(replay: Replay) -> None:
-    """It is what every other policy is measured against."""
+    """It is the baseline for every other policy."""
     total = replay.under(append_only()).total
 
     assert (total.keep, total.line, total.all_line, total.breaks) == (1, 1, 1, 0)
 
 
 def test_hiding_one_by_one_breaks_and_costs_more_than_in_steps(replay: Replay) -> None:
-    """The reason for planning: fewer tokens are not a lower bill."""
+    """This is the reason for planning: fewer tokens may cost more."""
     assert cost(replay, keep(5)) > cost(replay, keep(5, every=10))
     assert replay.under(keep(5)).total.breaks > replay.under(keep(5, every=10)).total.breaks
 
 
 def test_ours_is_cheaper_than_the_usual_ones_and_keeps_more(replay: Replay) -> None:
-    """On a session that was made up; the recorded ones say how much."""
+    """On a synthetic session; recorded ones show by how much."""
     ours = replay.under(Ours(Economy()))
 
     for simple in (keep(5, every=10), clip(250)):
@@ -66,7 +66,7 @@ def test_ours_is_cheaper_than_the_usual_ones_and_keeps_more(replay: Replay) -> N
 
 
 def test_clearing_waits_for_its_threshold_and_then_sweeps(replay: Replay) -> None:
-    """As providers do it."""
+    """Providers work this way."""
     high = replay.under(append_only()).total.peak_tokens // 2
 
     total = replay.under(clear(high, high // 2)).total
@@ -75,13 +75,13 @@ def test_clearing_waits_for_its_threshold_and_then_sweeps(replay: Replay) -> Non
     assert total.peak_tokens <= high + 2000
 
 
-async def test_a_client_sends_the_bytes_that_were_judged(replay: Replay) -> None:
-    """Figures of something that ``render`` does not give would be worth nothing."""
+async def test_a_client_sends_the_bytes_that_were_evaluated(replay: Replay) -> None:
+    """Figures for anything but the output of ``render`` would be worthless."""
     assert await replay.check_through_client(Ours(Economy())) == 36
 
 
-def test_messages_made_turn_by_turn_are_those_of_the_whole_request() -> None:
-    """The quick way of judging must not judge something else."""
+def test_messages_built_turn_by_turn_equal_the_whole_request() -> None:
+    """The fast evaluation must give the same result."""
     recorded = read_session(session())
     sent = SentMessages(count=COUNT)
 
@@ -90,7 +90,7 @@ def test_messages_made_turn_by_turn_are_those_of_the_whole_request() -> None:
 
 
 def test_a_cache_of_marked_prefixes_reads_only_what_was_marked() -> None:
-    """Anthropic keeps an entry where a marked block ended, and nowhere else."""
+    """Anthropic caches prefixes only up to marked blocks."""
     cache = MarkedCache(count=len)
     mark = {"cache_control": {"type": "ephemeral"}}
 
@@ -103,8 +103,8 @@ def test_a_cache_of_marked_prefixes_reads_only_what_was_marked() -> None:
     assert cache.send(request("aaaa", "XX", "c", marked="c")) == (0, 4 + 7)
 
 
-def test_a_policy_that_another_beats_in_both_is_left_out() -> None:
-    """Ours is compared with what somebody could reasonably use."""
+def test_a_dominated_policy_is_left_out() -> None:
+    """Ours is compared with reasonable alternatives."""
 
     def result(name: str, tokens: int, kept: int) -> PolicyResult:
         score = Score(input_tokens=tokens, needed=10, kept=kept)
@@ -112,11 +112,11 @@ def test_a_policy_that_another_beats_in_both_is_left_out() -> None:
 
     results = [result("cheap", 10, 5), result("worse", 20, 4), result("dear", 30, 9)]
 
-    assert [each.policy for each in undominated(results, PRICES)] == ["cheap", "dear"]
+    assert [result.policy for result in undominated(results, PRICES)] == ["cheap", "dear"]
 
 
 def test_the_command_reports_figures_policies_and_sessions(tmp_path: Path) -> None:
-    """What a person runs, from the folder to the picture."""
+    """The full command, from the folder to the plot."""
     folder(tmp_path, made=[session("one"), session("two")])
     picture = tmp_path / "picture.svg"
     options = ("--quick", "--json", "--report-only", "--picture", str(picture))
@@ -130,7 +130,7 @@ def test_the_command_reports_figures_policies_and_sessions(tmp_path: Path) -> No
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_a_folder_is_needed_and_only_here() -> None:
+def test_only_this_benchmark_requires_a_folder() -> None:
     """An error says which benchmark takes a folder."""
     without = ctxmgr("bench", "economy")
     elsewhere = ctxmgr("bench", "stores", ".")
@@ -143,7 +143,7 @@ def test_a_folder_is_needed_and_only_here() -> None:
 def test_costs_of_the_usual_policies_agree_with_the_reference_script(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two implementations of one cost model, written apart, on the same session."""
+    """Two independent implementations of one cost model, on the same session."""
     need("shared-data")
     script = _script(monkeypatch)
     made = session(calls=36)
@@ -161,7 +161,7 @@ def test_costs_of_the_usual_policies_agree_with_the_reference_script(
 
 
 def _script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Load the script with our tokenizer: the one it would use may not be here."""
+    """Load the script with our tokenizer: its own may not be installed."""
     counting = ModuleType("rs_bpe.bpe")
     encoding = type("Encoding", (), {"count": staticmethod(COUNT)})
     counting.openai = type("openai", (), {"cl100k_base": staticmethod(encoding)})  # type: ignore[attr-defined]
