@@ -1,7 +1,7 @@
 # `make demo` and `make test` are the two main targets. Both install what they need.
 
-PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11; do \
-	"$$each" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$each" && break; done)
+PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do \
+	"$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$candidate" && break; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
 ENOUGH := $(VENV)/.installed

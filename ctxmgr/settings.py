@@ -111,10 +111,10 @@ class LoadedSettings:
     settings: Settings
     origins: Mapping[str, str]
     untrusted: Path | None = None
-    """The working directory's settings file, unless a person has confirmed its content."""
+    """The working directory's settings file, unless the user has confirmed its content."""
 
     def require_trusted(self, *names: str) -> None:
-        """Raise ``Denied`` if one of these settings comes from a file that nobody confirmed.
+        """Raise ``Denied`` if one of these settings comes from an unconfirmed file.
 
         Such a file may have come with a project, or an agent may have written it. It must not
         decide which store is opened or where credentials are sent.
@@ -122,7 +122,7 @@ class LoadedSettings:
         for name in names:
             if self.untrusted is not None and self.origins[name] == str(self.untrusted):
                 raise Denied(
-                    f"{self.untrusted} sets {name}, and nobody has confirmed that file on this "
+                    f"{self.untrusted} sets {name}, but that file has not been confirmed on this "
                     "machine: read it, then run `ctxmgr trust`"
                 )
 

@@ -320,7 +320,7 @@ class Tools:
 
     async def _find(self, args: FindArguments) -> tuple[bool, str]:
         if args.path.startswith("-"):
-            raise Incorrect(f"{args.path!r:.80} is no folder: write ./{args.path:.80}")
+            raise Incorrect(f"{args.path!r:.80} is not a folder: write ./{args.path:.80}")
         named = ["-name", args.name] if args.name is not None else []
         return _result(await self._command(["find", args.path, *named]))
 
@@ -339,7 +339,7 @@ class Tools:
         try:
             return read.data.decode()
         except UnicodeDecodeError as error:
-            raise Incorrect(f"{path} is no text") from error
+            raise Incorrect(f"{path} is not text") from error
 
     async def _command(
         self, command: Command, *, timeout_s: float = FILE_SECONDS, stdin: bytes | None = None

@@ -1,8 +1,8 @@
 """Past prompts and past states of sessions and objects. Reads the store.
 
-    prompt_as_of   a prompt rebuilt from its record, proven by its hash
+    prompt_as_of   a prompt rebuilt from its record, verified by its hash
     state_as_of    sets, chat and objects at a point on both time axes
-    believed_at    what the store said of an object at that moment
+    believed_at    the version of an object that the store had at that time
     true_at        what was true of it then, as far as is known now
 
 The last two differ if a file changed before it was read again.
@@ -75,7 +75,7 @@ async def state_as_of(
 
 
 async def believed_at(store: Store, object_id: str, *, instant: Instant) -> StoredObject | None:
-    """Return what the store said at that moment of what was true then."""
+    """Return the version that the store had at that time for that time."""
     return await _get(store, object_id, AsOf(valid_time=instant, system_time=instant))
 
 

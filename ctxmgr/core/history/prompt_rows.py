@@ -91,6 +91,7 @@ class PromptRow:
         row.tokens = self.tokens + _tokens(added) - _tokens(removed)
         row.size_bytes = self.size_bytes + _bytes(added) - _bytes(removed)
         if not old and self._positions.longest == kept:
+            # This row only appends, and no other row has appended to the previous one.
             row._positions = self._positions
         row._positions.longest = len(blocks)
         return row

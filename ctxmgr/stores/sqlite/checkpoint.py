@@ -1,6 +1,6 @@
 """Checkpoints of the write-ahead log (WAL) beside the writer. Owns a thread, once it is needed.
 
-    COMMIT ─► the WAL has WAL_PAGES ─► the thread checkpoints, while commits go on
+    COMMIT ─► the WAL has WAL_PAGES ─► the thread checkpoints, while commits continue
                                        └► the next COMMIT checkpoints the few pages added meanwhile,
                                           and the WAL starts from its beginning
               it has TRUNCATE_PAGES ─► the thread blocks all writers during the last few pages

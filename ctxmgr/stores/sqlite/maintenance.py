@@ -156,7 +156,7 @@ class _Verifier:
 
     @contextmanager
     def _recording_faults(self, what: str) -> Iterator[None]:
-        """Record an error that ends a step as a fault, and go on with the next step."""
+        """Record an error that ends a step as a fault, and continue with the next step."""
         try:
             yield
         except apsw.Error as error:

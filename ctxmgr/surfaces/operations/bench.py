@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 async def bench(
     app: "App",
     name: Annotated[Literal["stores", "core", "economy", "surfaces"], Param("Which benchmark.")],
-    folder: Annotated[Path | None, Param("Of economy: a folder of recorded sessions.")] = None,
+    folder: Annotated[Path | None, Param("For economy: a folder of recorded sessions.")] = None,
     *,
     quick: Annotated[bool, Param("A short run with rough figures.")] = False,
     report_only: Annotated[bool, Param("Exit with 0 even if a target is missed.")] = False,
     histories: Annotated[
-        int | None, Param("Of stores: number of random histories to compare the stores on.")
+        int | None, Param("For stores: number of random histories to compare the stores on.")
     ] = None,
     picture: Annotated[
-        Path | None, Param("Of economy: write a picture of the longest session here.")
+        Path | None, Param("For economy: write a picture of the longest session here.")
     ] = None,
 ) -> "Report":
     """Measure ctxmgr against the simplest way to do the same, in one run."""

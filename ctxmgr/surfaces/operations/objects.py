@@ -75,10 +75,10 @@ async def diff(
         int | None, Param("The newer version; default: the newest.", metavar="VERSION")
     ] = None,
     from_turn: Annotated[
-        int | None, Param("Of a session: the turn of the older prompt; default: the one before.")
+        int | None, Param("For a session: the turn of the older prompt; default: the one before.")
     ] = None,
     to_turn: Annotated[
-        int | None, Param("Of a session: the turn of the newer prompt; default: the last.")
+        int | None, Param("For a session: the turn of the newer prompt; default: the last.")
     ] = None,
     session: SessionScope = None,
 ) -> "Difference | PromptDifference":

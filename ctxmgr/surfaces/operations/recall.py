@@ -29,7 +29,7 @@ async def recall(
     session: SessionName,
     query: Annotated[str, Param("Words to search for.", metavar="QUERY")],
     *,
-    limit: Annotated[int, Param(f"How many objects at most; {RECALL_LIMIT_MAX} is the most.")] = 5,
+    limit: Annotated[int, Param(f"At most this many objects, up to {RECALL_LIMIT_MAX}.")] = 5,
 ) -> str:
     """Search the objects a session has seen, including those no longer shown.
 
