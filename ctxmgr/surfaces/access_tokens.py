@@ -109,13 +109,9 @@ class Keys:
             session_id=fields["session"],
             writes=fields["writes"],
             expires=fields["expires"],
-            token_id=fields.get("id") or _derived_id(payload),
+            # A token of an earlier version has no id; one is derived, so that it can be revoked.
+            token_id=fields.get("id") or hashlib.sha256(payload).hexdigest()[: 2 * TOKEN_ID_BYTES],
         )
-
-
-def _derived_id(payload: bytes) -> str:
-    """Derive an id for a token of an earlier version, which had none, so that it can be revoked."""
-    return hashlib.sha256(payload).hexdigest()[: 2 * TOKEN_ID_BYTES]
 
 
 def load_secret(folder: Path) -> bytes:

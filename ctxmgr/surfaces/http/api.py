@@ -115,11 +115,12 @@ def build(
         for operation in available
         if operation not in usable
     }
+    files = (path.relative_to(INSPECTOR).as_posix() for path in INSPECTOR.rglob("*"))
     rules = GuardRules(
         loopback=loopback,
         keys=keys,
         token_required=token_required,
-        public=_public_paths(),
+        public=frozenset({"/", OPENAPI_PATH, *(f"/{name}" for name in files)}),
         rate_per_second=rate_per_second,
     )
     return Starlette(
@@ -132,11 +133,6 @@ def build(
         middleware=[Middleware(RequestGuard, rules=rules)],
         exception_handlers={HTTPException: _protocol_error},
     )
-
-
-def _public_paths() -> frozenset[str]:
-    files = (path.relative_to(INSPECTOR).as_posix() for path in INSPECTOR.rglob("*"))
-    return frozenset({"/", OPENAPI_PATH, *(f"/{name}" for name in files)})
 
 
 class _OperationEndpoint(Endpoint):

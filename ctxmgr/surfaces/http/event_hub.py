@@ -150,7 +150,10 @@ class EventHub:
 
         Past events are read from the store first, so that the queue need not hold them.
         """
-        pick = await self._picker(session_id)
+        pick = None
+        if session_id is not None:
+            session = await require_session(self._store, session_id)
+            pick = SessionFilter(session.session_id, session.session_index)
         if last is not None:
             last = min(last, await self._next_id())
             async for events in stored_events(self._store, last):
@@ -166,7 +169,9 @@ class EventHub:
             async for chunk in listener.chunks():
                 yield chunk
         finally:
-            await self._leave(listener)
+            self._listeners.discard(listener)
+            if not self._listeners:
+                await self._stop()
 
     async def close(self) -> None:
         """End every stream with a last event, and the reader."""
@@ -185,12 +190,6 @@ class EventHub:
         """
         newest = (await self._store.status()).sequence
         return EventId(0 if newest is None else newest + 1, -1)
-
-    async def _picker(self, session_id: str | None) -> SessionFilter | None:
-        if session_id is None:
-            return None
-        session = await require_session(self._store, session_id)
-        return SessionFilter(session.session_id, session.session_index)
 
     async def _rest(
         self, listener: Subscriber, last: EventId | None, pick: SessionFilter | None
@@ -214,11 +213,6 @@ class EventHub:
             self._listeners.add(listener)
         return listener
 
-    async def _leave(self, listener: Subscriber) -> None:
-        self._listeners.discard(listener)
-        if not self._listeners:
-            await self._stop()
-
     async def _stop(self) -> None:
         task, self._task = self._task, None
         if task is not None:
@@ -235,7 +229,9 @@ class EventHub:
                 continue
             except CtxmgrError as error:
                 _log.exception("the feed cannot be read; every stream ends")
-                self._fail(error)
+                self._task = None
+                for listener in self._listeners:
+                    listener.end(last_frame("failed", error.code, str(error)))
                 return
             if not full:
                 await asyncio.sleep(POLL_SECONDS)
@@ -253,11 +249,6 @@ class EventHub:
         for listener in self._listeners:
             listener.offer(events, encoded)
         return len(page) == FEED_PAGE
-
-    def _fail(self, error: CtxmgrError) -> None:
-        self._task = None
-        for listener in self._listeners:
-            listener.end(last_frame("failed", error.code, str(error)))
 
 
 def frame(event: Event) -> bytes:

@@ -18,7 +18,7 @@ from ctxmgr.surfaces.http.guard import require_grant
 from ctxmgr.surfaces.scopes import check_session
 
 if TYPE_CHECKING:
-    from ctxmgr.surfaces.access_tokens import Grant, Keys
+    from ctxmgr.surfaces.access_tokens import Keys
 
 
 START: Final = "start"
@@ -48,12 +48,13 @@ class EventsEndpoint(Endpoint):
         frames = self._hub.stream(
             last=_event_id(after), session_id=session, follow=_flag(query.get("follow", "true"))
         )
-        first = await anext(frames, b"")  # before the status is sent, so that errors have theirs
-        return _EventStream(first, frames, check=lambda: self._check(grant))
 
-    def _check(self, grant: "Grant") -> None:
-        if self._keys is not None:
-            self._keys.check(grant, now=time.time())
+        def check() -> None:
+            if self._keys is not None:
+                self._keys.check(grant, now=time.time())
+
+        first = await anext(frames, b"")  # before the status is sent, so that errors have theirs
+        return _EventStream(first, frames, check=check)
 
 
 class _EventStream(StreamingResponse):

@@ -108,7 +108,10 @@ class RequestGuard:
         if self._rules.loopback and not names_loopback(host):
             raise HttpRefusal(421, f"wrong host {host!r:.80}: use 127.0.0.1")
         public = scope["path"] in self._rules.public
-        _check_origin(headers.get("origin"), host)
+        # Pages of other sites are rejected; the inspector's origin is the server itself.
+        origin = headers.get("origin")
+        if origin is not None and origin not in {f"http://{host}", f"https://{host}"}:
+            raise HttpRefusal(421, f"pages of {origin!r:.80} may not use this server")
         _check_fetch_site(headers, public=public)
         try:
             grant = self._grant(headers, public=public)
@@ -162,20 +165,12 @@ def names_loopback(host: str) -> bool:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return False
-    return name == "localhost" or _is_loopback(name)
-
-
-def _is_loopback(name: str) -> bool:
+    if name == "localhost":
+        return True
     try:
         return ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-def _check_origin(origin: str | None, host: str) -> None:
-    """Reject requests from pages of other sites; the inspector's origin is the server itself."""
-    if origin is not None and origin not in {f"http://{host}", f"https://{host}"}:
-        raise HttpRefusal(421, f"pages of {origin!r:.80} may not use this server")
 
 
 def _token_required() -> HttpRefusal:

@@ -126,9 +126,13 @@ def choose_tools(
     offered = {
         tool_name(operation): operation
         for operation in operations
-        if _is_offered(operation, session_id)
+        if operation.name not in NOT_OFFERED
+        and (session_id is None or operation.name in {*CONFINED, *ABOUT_NO_SESSION})
     }
-    chosen = USUAL if names is None else tuple(dict.fromkeys(_split(names)))
+    chosen: tuple[str, ...] = USUAL
+    if names is not None:
+        stripped = (name.strip().replace("-", "_") for name in names.split(","))
+        chosen = tuple(dict.fromkeys(filter(None, stripped)))
     unknown = [name for name in chosen if name not in offered]
     if unknown or not chosen:
         what = f"unknown tool {unknown[0]!r:.80}" if unknown else "no tool is named"
@@ -137,13 +141,3 @@ def choose_tools(
     if len(chosen) > TOOLS_MAX:
         raise Incorrect(f"{len(chosen)} tools are named: choose at most {TOOLS_MAX}")
     return tuple(Tool(operation=offered[name], session_id=session_id) for name in chosen)
-
-
-def _is_offered(operation: Operation, session_id: str | None) -> bool:
-    if operation.name in NOT_OFFERED:
-        return False
-    return session_id is None or operation.name in {*CONFINED, *ABOUT_NO_SESSION}
-
-
-def _split(names: str) -> list[str]:
-    return [name.strip().replace("-", "_") for name in names.split(",") if name.strip()]

@@ -52,7 +52,10 @@ async def examine(loaded: "LoadedSettings") -> list[Finding]:
         await _sqlite(),
         await _bubblewrap(),
         await _docker(),
-        *_inotify(),
+        *(
+            Finding(what=f"inotify {name}", found=_limit(LIMITS / name), note=note)
+            for name, note in INOTIFY.items()
+        ),
         _filesystem(),
         *_folders(),
         *_settings(loaded),
@@ -122,13 +125,6 @@ async def _docker() -> Finding:
     if ran.exit_code:
         return Finding(what=what, found=None, note=output)
     return Finding(what=what, found=f"engine {output}", note="the engine answers")
-
-
-def _inotify() -> list[Finding]:
-    return [
-        Finding(what=f"inotify {name}", found=_limit(LIMITS / name), note=note)
-        for name, note in INOTIFY.items()
-    ]
 
 
 def _limit(path: Path) -> str | None:

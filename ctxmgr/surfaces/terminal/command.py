@@ -113,7 +113,7 @@ async def _run(
         task.cancel()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
-    with nullcontext(_no_progress) if operation.streams else progress() as say:
+    with nullcontext(lambda _: None) if operation.streams else progress() as say:
         app = App(
             load_settings(store=store),
             say=say,
@@ -123,10 +123,6 @@ async def _run(
         )
         async with app:
             return await operation.run(app, **arguments), terminated.is_set()
-
-
-def _no_progress(_: str) -> None:
-    """Print nothing: an operation that streams prints its own output."""
 
 
 def _print_error(error: Exception, *, as_json: bool, traceback: bool) -> None:

@@ -12,7 +12,7 @@ Every section has its own character besides its colour, so a bar can be read wit
 Layouts fit 80 columns.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import groupby
 from typing import Any, Final, Literal
@@ -29,10 +29,10 @@ from ctxmgr.surfaces.terminal.tables import render
 from ctxmgr.surfaces.terminal.tables import show as show_table
 from ctxmgr.surfaces.views.as_of import SessionAsOf
 from ctxmgr.surfaces.views.differences import CHANGED, GONE, MOVED, NEW, SAME
-from ctxmgr.surfaces.views.log import Log, LogCall, LogEntry, SetChanges
+from ctxmgr.surfaces.views.log import Log, LogEntry, SetChanges
 from ctxmgr.surfaces.views.objects import ObjectPage, ObjectView
 from ctxmgr.surfaces.views.prompts import PromptView, TurnBlock, TurnView
-from ctxmgr.surfaces.views.sessions import ObjectLine, SessionOverview
+from ctxmgr.surfaces.views.sessions import SessionOverview
 from ctxmgr.surfaces.views.timeline import Timeline, TimelineEntry
 
 SIGNS: Final = {
@@ -80,7 +80,8 @@ def show(result: Any) -> None:
         case TurnView():
             print_escaped(turn_layout(result))
         case ObjectPage() | SessionOverview() | SessionAsOf():
-            show_table(replace(result, objects=_short(result.objects)))
+            lines = (replace(line, object_id=short_id(line.object_id)) for line in result.objects)
+            show_table(replace(result, objects=tuple(lines)))
         case ObjectView():
             show_table(_object_fields(result))
         case _:
@@ -120,16 +121,12 @@ def _turn(entry: LogEntry) -> Table:
         if text:
             table.add_row(f"  {name}", Text(text))
     for call in entry.calls:
-        table.add_row("  call", _call(call))
+        colour = "green" if call.status == "ok" else "red"
+        about = f"  {call.char_count} characters  {short_id(call.object_id)}"
+        table.add_row("  call", Text.assemble(f"{call.tool}  ", (call.status, colour), about))
     if entry.changes:
         table.add_row("  sets", Text.assemble(*_changes(entry.changes)))
     return table
-
-
-def _call(call: LogCall) -> Text:
-    colour = "green" if call.status == "ok" else "red"
-    about = f"  {call.char_count} characters  {short_id(call.object_id)}"
-    return Text.assemble(f"{call.tool}  ", (call.status, colour), about)
 
 
 def _changes(changes: SetChanges) -> Iterator[str | tuple[str, str]]:
@@ -140,10 +137,6 @@ def _changes(changes: SetChanges) -> Iterator[str | tuple[str, str]]:
         if ids:
             yield (word, colour)
             yield f" {', '.join(map(short_id, ids))}  "
-
-
-def _short(lines: Iterable[ObjectLine]) -> tuple[ObjectLine, ...]:
-    return tuple(replace(line, object_id=short_id(line.object_id)) for line in lines)
 
 
 def _object_fields(view: ObjectView) -> dict[str, Any]:
@@ -249,7 +242,11 @@ def _part(name: str, blocks: Sequence[TurnBlock], *, full: bool) -> Iterator[Ren
     yield Text(name, style="bold underline")
     if full:
         for block in blocks:
-            yield Text.assemble(*_heading(block))
+            yield Text.assemble(
+                (block.change, _COLOURS[block.change]),
+                (f"  {block.section}  {block.tokens:,} tokens  {block.name or ''}", "bold"),
+                f"  {short_id(block.object_id)}" if block.object_id else "",
+            )
             yield Text(block.text, no_wrap=True, overflow="ignore")
         return
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
@@ -260,12 +257,6 @@ def _part(name: str, blocks: Sequence[TurnBlock], *, full: bool) -> Iterator[Ren
     for row in _rows(blocks):
         table.add_row(*row)
     yield table
-
-
-def _heading(block: TurnBlock) -> Iterator[str | tuple[str, str]]:
-    yield (block.change, _COLOURS[block.change])
-    yield (f"  {block.section}  {block.tokens:,} tokens  {block.name or ''}", "bold")
-    yield f"  {short_id(block.object_id)}" if block.object_id else ""
 
 
 def _rows(blocks: Sequence[TurnBlock]) -> Iterator[tuple[Text, ...]]:

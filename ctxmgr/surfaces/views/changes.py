@@ -43,7 +43,8 @@ async def change_sets(store: Store, name: str, text: str, *, change: Change) -> 
     read = await require_sets(store, name)
     session = read.session
     object_id = await resolve_member(store, session, text)
-    if change == "activate" and await _is_unread(store, object_id):
+    version = await store.get(object_id) if change == "activate" else None
+    if version is not None and version.document.get("content") is None:  # it was never read
         before, after = await _read_and_show(store, session, object_id)
     else:
         before, after = await save_sets(store, read, lambda sets: getattr(sets, change)(object_id))
@@ -54,12 +55,6 @@ async def change_sets(store: Store, name: str, text: str, *, change: Change) -> 
         pinned=object_id in after.pinned_set,
         changed=before != after,
     )
-
-
-async def _is_unread(store: Store, object_id: str) -> bool:
-    """Return whether no content is stored of an object."""
-    version = await store.get(object_id)
-    return version is not None and version.document.get("content") is None
 
 
 async def _read_and_show(store: Store, session: Session, object_id: str) -> tuple[Session, Session]:

@@ -17,7 +17,6 @@ from ctxmgr.core.objects.envelope import chat_id, session_object_id, turn_id
 from ctxmgr.core.sessions.lineage import lineage, owner
 from ctxmgr.core.sessions.sets import NONE, Session
 from ctxmgr.core.store.contract import AsOf, HistoryEntry, Instant, Store
-from ctxmgr.core.store.documents import Document
 from ctxmgr.core.store.queries import check_limit
 from ctxmgr.errors import Corrupt, Incorrect
 from ctxmgr.messages.answers import answer_text
@@ -98,7 +97,10 @@ async def read_log(
     check_limit(limit)
     if before is not None and before < 1:
         raise Incorrect(f"before must be at least 1, not {before}")
-    turns = await _turns(store, session.session_id)
+    chat = await store.get(chat_id(session.session_id))
+    if chat is None:
+        raise Corrupt(f"session {session.session_id} has no chat")
+    turns = chat.document["turns"]
     end = len(turns) if before is None else min(before - 1, len(turns))
     first = max(1, end - limit + 1)
     numbers = range(first, end + 1)
@@ -129,14 +131,6 @@ def compare_sets(before: SetsSnapshot, after: SetsSnapshot) -> SetChanges:
         pinned=_added(before.pinned, after.pinned),
         unpinned=_added(after.pinned, before.pinned),
     )
-
-
-async def _turns(store: Store, session_id: str) -> list[Document]:
-    version = await store.get(chat_id(session_id))
-    if version is None:
-        raise Corrupt(f"session {session_id} has no chat")
-    turns: list[Document] = version.document["turns"]
-    return turns
 
 
 async def _ends(store: Store, session_id: str, numbers: Sequence[int]) -> list[HistoryEntry | None]:

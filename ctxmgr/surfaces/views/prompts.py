@@ -97,7 +97,12 @@ async def _now(store: Store, session_id: str) -> tuple[Context, int]:
 
 
 def _sizes(context: Context, model: str | None) -> tuple[SectionSize, ...]:
-    tokens = _tokens(context, model) if model else {}
+    tokens: dict[str, int] = {}
+    if model:
+        # Imported here: loading a vocabulary takes longer than making a prompt.
+        from ctxmgr.core.context.tokens import TokenCounter, vocabulary
+
+        tokens = TokenCounter(vocabulary(model)).count_sections(context.blocks())
     return tuple(
         SectionSize(
             section=str(section),
@@ -109,13 +114,6 @@ def _sizes(context: Context, model: str | None) -> tuple[SectionSize, ...]:
         for section in Section
         if (texts := [block.text for block in context.section(section)])
     )
-
-
-def _tokens(context: Context, model: str) -> dict[str, int]:
-    # Imported here: loading a vocabulary takes longer than making a prompt.
-    from ctxmgr.core.context.tokens import TokenCounter, vocabulary
-
-    return TokenCounter(vocabulary(model)).count_sections(context.blocks())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,10 +123,11 @@ async def overview(store: Store, session: Session, *, as_of: AsOf = LATEST) -> S
     last = Turn.from_value(turns[-1]) if turns else None
     began = await store.history(ids[0], documents=False, limit=1)
     record = await last_record(store, name)
+    parent = next(iter((await lineage(store, name))[1:]), None)
     return SessionOverview(
         session_id=name,
         state=line.state,
-        forked_from=await _origin(store, name),
+        forked_from=f"{parent.session_id} at turn {parent.turns_until}" if parent else None,
         started=began.entries[0].valid_time,
         last_activity=line.last_activity,
         turns=line.turns,
@@ -230,13 +231,6 @@ def glance_ids(session: Session) -> list[str]:
     """Return the ids of the objects shown in full or pinned."""
     object_ids = [*session.active_set, *session.pinned_set]
     return list(dict.fromkeys(object_ids))[:GLANCE_MAX]
-
-
-async def _origin(store: Store, session_id: str) -> str | None:
-    line = await lineage(store, session_id)
-    if len(line) == 1:
-        return None
-    return f"{line[1].session_id} at turn {line[1].turns_until}"
 
 
 def _lifecycle_id(session_id: str) -> str:
