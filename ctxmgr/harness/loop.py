@@ -133,7 +133,9 @@ async def take_turn(
     ended = await _answered(model, request, on_event)
     answer = _read(ended, session=session, model=model)
     try:
-        await _run_tools(tools, answer, on_event)
+        for call in answer.calls:
+            result = await tools.dispatch(call.toolcall_id, name=call.tool, args=call.args)
+            on_event(ToolRan(tool=call.tool, ok=result.ok, message=result.message))
     finally:  # also if cancelled or if a call could not be stored: some tools may have run
         finished = TurnEnded(
             turn=await finish_despite_cancel(session.end_turn(answer.parts, meta=answer.meta)),
@@ -191,12 +193,6 @@ def _read(ended: AnswerDone, *, session: LiveSession, model: Model) -> Answer:
         taken=session.sets.session_index,
         timestamp=time.time_ns() // 1_000_000,
     )
-
-
-async def _run_tools(tools: Tools, answer: Answer, on_event: Callable[[LoopEvent], None]) -> None:
-    for call in answer.calls:
-        result = await tools.dispatch(call.toolcall_id, name=call.tool, args=call.args)
-        on_event(ToolRan(tool=call.tool, ok=result.ok, message=result.message))
 
 
 def _api(model: Model) -> MessageApi:

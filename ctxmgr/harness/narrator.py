@@ -53,7 +53,8 @@ class Narrator:
             case AnswerRestarted(reason=reason):
                 self.line(f"… {reason}; asking again")
             case ToolRan(ok=True, message=message):
-                self.line(f"  ok    {_size(message)}")
+                lines = len(message.splitlines())
+                self.line(f"  ok    {lines} {'line' if lines == 1 else 'lines'}")
             case ToolRan(message=message):
                 self.line(f"  fail  {_cut(message)}")
             case TurnStarted() | TurnEnded():
@@ -77,11 +78,6 @@ def _brief(args: Mapping[str, Any] | str) -> str:
         (only,) = args.values()
         return _cut(only if isinstance(only, str) else json.dumps(only, ensure_ascii=False))
     return _cut(json.dumps(dict(args), ensure_ascii=False))
-
-
-def _size(message: str) -> str:
-    lines = len(message.splitlines())
-    return "1 line" if lines == 1 else f"{lines} lines"
 
 
 def _cut(text: str) -> str:

@@ -62,7 +62,11 @@ def payload(context: Context, *, caching: bool = True) -> Document:
         stable_end = stable[-1] if stable else None
         system_end = system[-1][1] if system else None
         ends = [system_end, *marked] if marked else [stable_end, system_end]
-        _set_breakpoints([*ends, chat_end])
+        blocks = [*ends, chat_end]
+        assert len(blocks) <= CACHE_BREAKPOINTS_MAX
+        for block in blocks:
+            if block is not None and block["type"] in _CACHEABLE:
+                block["cache_control"] = dict(_EPHEMERAL)
     return {"system": [block for _, block in system], "messages": messages.finished()}
 
 
@@ -153,13 +157,6 @@ def _system(context: Context) -> Iterator[tuple[Section, dict[str, Any]]]:
             yield from ((section, text) for text in _text_blocks(block.text))
     if context.pool.rope:
         yield Section.POOL, _text(context.pool.rope.text)
-
-
-def _set_breakpoints(blocks: list[dict[str, Any] | None]) -> None:
-    assert len(blocks) <= CACHE_BREAKPOINTS_MAX
-    for block in blocks:
-        if block is not None and block["type"] in _CACHEABLE:
-            block["cache_control"] = dict(_EPHEMERAL)
 
 
 def _text_blocks(text: str) -> Content:

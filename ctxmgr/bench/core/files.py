@@ -266,7 +266,13 @@ async def _index(folder: Path, paths: Sequence[Path], *, rounds: int) -> Figure:
 
     async def plainly() -> None:
         for source, path in stored_sources:
-            _hashes(source, path.read_bytes())
+            data = path.read_bytes()
+            content = data.decode()
+            fields = {"file_type": source["path"].rpartition(".")[2], "char_count": len(content)}
+            identity_hash(File.kind, source=source)
+            object_hash(
+                file=file_hash(data), content=content_hash(content), metadata=metadata_hash(fields)
+            )
         rows.insert_into(Path(shutil.copy(empty, folder / "by-hand.db")))
 
     times = await alternate(ours, plainly, rounds=rounds)
@@ -287,15 +293,6 @@ async def _files(path: Path) -> list[File]:
             for write in transaction.writes
         ]
         return [stored_file(version) for version in (await store.get_many(ids)).values()]
-
-
-def _hashes(source: dict[str, str], data: bytes) -> str:
-    content = data.decode()
-    fields = {"file_type": source["path"].rpartition(".")[2], "char_count": len(content)}
-    identity_hash(File.kind, source=source)
-    return object_hash(
-        file=file_hash(data), content=content_hash(content), metadata=metadata_hash(fields)
-    )
 
 
 async def _rescan(folder: Path, paths: Sequence[Path], *, rounds: int) -> Figure:

@@ -1,8 +1,6 @@
 """Benchmarks of rendering a prompt in sessions whose long chat grows by a turn each time."""
 
 import hashlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -56,22 +54,27 @@ class _RenderRun:
 async def render_figures(sizes: RenderSizes, *, say: Say) -> list[Figure]:
     """Add a turn before each measurement, so that no state is rendered twice."""
     huge = sizes.huge
-    async with _client() as client:
-        say(f"render at {FEW} and {MANY:,} messages")
-        few, many = await _few_and_many(client, sizes)
-        say(f"render at {huge:,} messages")
-        run = await _resumed(client, f"at-{huge}", messages=huge)
-        for _ in range(sizes.huge_turns):
-            await _add_turn(run)
-            user = run.filler.text(100)
-            started = perf_counter()
-            await run.live.render(user)
-            run.live.context(user).prompt_hash()
-            run.seconds.append(perf_counter() - started)
-            texts = [block.text for block in run.live.context().blocks()]
-            started = perf_counter()
-            hashlib.sha256("".join(texts).encode()).hexdigest()
-            run.plainly.append(perf_counter() - started)
+    with TemporaryDirectory(prefix="ctxmgr-bench-", dir=Path.cwd()) as folder:
+        path = Path(folder) / "render.db"
+        async with (
+            await SqliteStore.open(path, kinds=KINDS, durability="normal") as store,
+            connect(store=store, tracking=False) as client,
+        ):
+            say(f"render at {FEW} and {MANY:,} messages")
+            few, many = await _few_and_many(client, sizes)
+            say(f"render at {huge:,} messages")
+            run = await _resumed(client, f"at-{huge}", messages=huge)
+            for _ in range(sizes.huge_turns):
+                await _add_turn(run)
+                user = run.filler.text(100)
+                started = perf_counter()
+                await run.live.render(user)
+                run.live.context(user).prompt_hash()
+                run.seconds.append(perf_counter() - started)
+                texts = [block.text for block in run.live.context().blocks()]
+                started = perf_counter()
+                hashlib.sha256("".join(texts).encode()).hexdigest()
+                run.plainly.append(perf_counter() - started)
     p99_ms = percentile(many, 99) * 1e3
     return [
         at_most(
@@ -96,17 +99,6 @@ async def render_figures(sizes: RenderSizes, *, say: Say) -> list[Figure]:
             note=f"{median(run.seconds) * 1e3:.2f} ms, plainly {median(run.plainly) * 1e3:.2f} ms",
         ),
     ]
-
-
-@asynccontextmanager
-async def _client() -> AsyncIterator[Client]:
-    with TemporaryDirectory(prefix="ctxmgr-bench-", dir=Path.cwd()) as folder:
-        path = Path(folder) / "render.db"
-        async with (
-            await SqliteStore.open(path, kinds=KINDS, durability="normal") as store,
-            connect(store=store, tracking=False) as client,
-        ):
-            yield client
 
 
 async def _few_and_many(client: Client, sizes: RenderSizes) -> tuple[list[float], list[float]]:

@@ -156,8 +156,14 @@ class _DemoRun:
 
     async def run(self, *, kept: bool) -> Demo:
         notes = {NOTES: (self._project.parent / "notes", f"laptop-{self._id}")}
-        async with workplace(self._project, at=HERE, besides=notes) as place:
-            await self._first_client(place)
+        async with (
+            workplace(self._project, at=HERE, besides=notes) as place,
+            connect(self._url, sandbox=place.sandbox, directory=place.directory) as client,
+        ):
+            session = await client.start(self._id, system_prompt=SYSTEM_PROMPT)
+            await self._explore(session)
+            await self._outside_edit(client, session)
+            await client.pause(self._id)
         left = await self._while_paused()
         async with workplace(self._project, at=ELSEWHERE) as place:
             found = await self._second_client(place, left)
@@ -172,13 +178,6 @@ class _DemoRun:
                 proven=found.proven,
                 try_next=try_next(found.url if kept else None, session=self._id),
             )
-
-    async def _first_client(self, place: Workplace) -> None:
-        async with connect(self._url, sandbox=place.sandbox, directory=place.directory) as client:
-            session = await client.start(self._id, system_prompt=SYSTEM_PROMPT)
-            await self._explore(session)
-            await self._outside_edit(client, session)
-            await client.pause(self._id)
 
     async def _explore(self, session: LiveSession) -> None:
         turns = await self._work(session, user=TASK, until=BEFORE_THE_EDIT)
@@ -210,7 +209,9 @@ class _DemoRun:
         async with connect(self._url, tracking=False) as client:
             index = (await client.stored_sets(self._id)).session_index
             stored = await client.store.get_many(index)
-            changed_at = await _instant_after(client, self._id, turn=BEFORE_THE_PAUSE - 1)
+            turn_record = await client.store.get(f"turn:{self._id}:{BEFORE_THE_PAUSE - 1}")
+            assert turn_record is not None
+            changed_at = turn_record.valid_time + 1
         conf = self._project / "tally.conf"
         await asyncio.to_thread(_append, conf, LATE)
         os.utime(conf, ns=(changed_at * 10**6,) * 2)
@@ -291,12 +292,6 @@ async def _wait_for_text(client: Client, session: LiveSession, text: str) -> Non
     except TimeoutError as error:
         reasons = "; ".join(client.tracking.notices) or "it gave no reason"
         raise Unavailable(f"no tracker noticed an edit in {NOTICE_SECONDS} s: {reasons}") from error
-
-
-async def _instant_after(client: Client, session_id: str, *, turn: int) -> int:
-    version = await client.store.get(f"turn:{session_id}:{turn}")
-    assert version is not None
-    return version.valid_time + 1
 
 
 def _change(file: File, *, before: str, orphaned: bool) -> str | None:
