@@ -64,7 +64,10 @@ def line_id(line: str) -> str:
 
     Escapes are undone. An id that contains ``\\xNN`` literally, or `` type=``, is not recovered.
     """
-    return _ESCAPED.sub(_unescape, line.removeprefix("id=").partition(" type=")[0])
+    return _ESCAPED.sub(
+        lambda match: chr(int(match[1] or match[2], 16)),
+        line.removeprefix("id=").partition(" type=")[0],
+    )
 
 
 def reference(call: CallRef) -> str:
@@ -115,7 +118,3 @@ def _part(part: AnswerPart) -> str:
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code <= _LONGEST_BYTE else f"\\u{code:04x}"
-
-
-def _unescape(match: re.Match[str]) -> str:
-    return chr(int(match[1] or match[2], 16))

@@ -141,7 +141,9 @@ def _find_producer(line: Sequence[Token], directory: str) -> Command | None:
         if first is None or (first.program in SILENT and first.program != "cd"):
             continue
         if first.program == "cd":
-            directory = _changed_directory(first)
+            if len(first.args) != 1 or not first.args[0].literal or first.args[0].text[:1] == "-":
+                raise UnreadableError("the target of cd depends on the shell's state")
+            directory = join_path(first.directory, first.args[0].text)
         elif first.program == "echo" and len(pipeline) == 1:
             words = [word.text for word in first.args if word.text not in {"-n", "-e"}]
             noise.add(" ".join(words))
@@ -196,12 +198,6 @@ def _without_wrappers(words: list[Word]) -> list[Word]:
         else:
             break
     return words
-
-
-def _changed_directory(command: Command) -> str:
-    if len(command.args) != 1 or not command.args[0].literal or command.args[0].text[:1] == "-":
-        raise UnreadableError("the target of cd depends on the shell's state")
-    return join_path(command.directory, command.args[0].text)
 
 
 def _through_filters(first: Command, rest: Sequence[Sequence[Token]]) -> Command | None:

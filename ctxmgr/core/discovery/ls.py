@@ -56,7 +56,12 @@ def ls_paths(command: Command, output: str) -> Iterator[str]:
     elif opts.has("-d", "--directory"):
         yield from _as_given(lines, operands, layout)
     else:
-        yield from _one_directory(lines, operands[0].text, layout)
+        operand = operands[0].text
+        entries = [entry for line in lines for entry in layout.entries(line)]
+        if len(entries) == 1 and operand in entries[0].names and entries[0].is_file:
+            # Either the operand is a file, or a directory with one entry of the same name.
+            yield operand
+        yield from _below(operand, entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +127,6 @@ def _layout(opts: Options) -> _Layout | None:
         numbers=opts.has("-i", "--inode") + opts.has("-s", "--size"),
         marks=marks or ("/" if opts.has("-p", "--file-type", "--indicator-style") else ""),
     )
-
-
-def _one_directory(lines: Sequence[str], operand: str, layout: _Layout) -> Iterator[str]:
-    entries = [entry for line in lines for entry in layout.entries(line)]
-    if len(entries) == 1 and operand in entries[0].names and entries[0].is_file:
-        # Either the operand is a file, or a directory with one entry of the same name.
-        yield operand
-    yield from _below(operand, entries)
 
 
 def _below(directory: str, entries: Iterable[_Entry]) -> Iterator[str]:

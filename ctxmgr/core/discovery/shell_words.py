@@ -114,7 +114,10 @@ class _Lexer:
                 part, plain = self._line[self._at + 1 : self._at + 2].strip("\n"), True
                 self._at += 2
             elif letter in "$`":
-                part, plain = self._expansion(), False
+                if self._line.startswith(("$(", "`", "$'"), self._at):
+                    raise UnreadableError(self._line[self._at : self._at + 2])
+                part, plain = "$", False
+                self._at += 1
             else:
                 part, plain = letter, letter not in _EXPANDS
                 self._at += 1
@@ -138,9 +141,3 @@ class _Lexer:
             self._at += 1
         self._at += 1
         return text, plain
-
-    def _expansion(self) -> str:
-        if self._line.startswith(("$(", "`", "$'"), self._at):
-            raise UnreadableError(self._line[self._at : self._at + 2])
-        self._at += 1
-        return "$"

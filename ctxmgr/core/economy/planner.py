@@ -230,7 +230,10 @@ class FoldPlanner:
             for text in stream.slots.all
             if not text.settled
             and text.slot.object_id not in pinned
-            and self._is_idle(text, put_away)
+            and (
+                text.slot.object_id in put_away
+                or stream.number - text.used >= idle_calls(text.slot.kind)
+            )
         ]
         plan = plan_folds(
             [_candidate(text, limits) for text, limits in folds],
@@ -252,7 +255,7 @@ class FoldPlanner:
         if tokens <= window:
             return None
         plan = None
-        for limits_of in (self._aged, _stub):
+        for limits_of in (self._aged, lambda _: STUB):
             folds = self._expendable(limits_of, pinned=pinned)
             plan = plan_window(
                 [_candidate(text, limits) for text, limits in folds],
@@ -293,11 +296,6 @@ class FoldPlanner:
                 tokens[text.slot.object_id] += text.tokens
         return dict(tokens.most_common())
 
-    def _is_idle(self, slot_text: SlotText, put_away: Collection[str]) -> bool:
-        if slot_text.slot.object_id in put_away:
-            return True
-        return self._stream.number - slot_text.used >= idle_calls(slot_text.slot.kind)
-
     def _may_shrink(self, slot_text: SlotText) -> bool:
         return (
             not slot_text.settled
@@ -311,10 +309,6 @@ class FoldPlanner:
 def _uncalibrated(model: str | None) -> Calibration:
     """Return the bound of the model's vocabulary; without a model, our counts count as exact."""
     return Calibration(EXACT if model is None else vocabulary(model).bound)
-
-
-def _stub(_piece: SlotText) -> FoldLimits:
-    return STUB
 
 
 def _candidate(slot_text: SlotText, limits: FoldLimits) -> FoldCandidate:

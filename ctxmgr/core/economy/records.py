@@ -64,7 +64,10 @@ class EconomyRecord:
                 if object_id not in masks
             },
             "files": dict(self.files),
-            "plan": None if self.plan is None else _plan_value(self.plan),
+            "plan": None
+            if self.plan is None
+            else asdict(self.plan)
+            | {"reason": str(self.plan.reason), "folds": len(self.plan.folds)},
         }
 
     @classmethod
@@ -109,8 +112,3 @@ def masked(text: str, masks: Masks) -> str:
         parts += [text[position:start], replacement]
         position = end
     return "".join([*parts, text[position:]])
-
-
-def _plan_value(plan: FoldPlan) -> dict[str, Any]:
-    value = asdict(plan)
-    return value | {"reason": str(plan.reason), "folds": len(plan.folds)}

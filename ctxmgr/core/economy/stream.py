@@ -319,15 +319,13 @@ class Stream:
             )
             self._supersede(slot_text)
             return
-        limits = self._arriving(slot, put_away=put_away)
-        self._supersede(self.slots.arrive(slot, message=message, call=call, limits=limits))
-
-    def _arriving(self, slot: TextSlot, *, put_away: bool) -> FoldLimits:
         if put_away and slot.kind is not OutputKind.ARGUMENT:
-            return STUB
-        tokens = self.slots.analysed(slot).tokens
-        asked_back = self.asked_back[slot.kind]
-        return self.policy.arriving(slot.kind, tokens=tokens, asked_back=asked_back)
+            limits = STUB
+        else:
+            tokens = self.slots.analysed(slot).tokens
+            asked_back = self.asked_back[slot.kind]
+            limits = self.policy.arriving(slot.kind, tokens=tokens, asked_back=asked_back)
+        self._supersede(self.slots.arrive(slot, message=message, call=call, limits=limits))
 
     def _supersede(self, slot_text: SlotText) -> None:
         """Make an older text of the same file idle, unless this one refers to its lines."""

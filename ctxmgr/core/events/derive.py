@@ -110,7 +110,14 @@ def _events(
             names = ("chat_ref", "tool", "status", "object_hash")
             yield ToolCallCreated, {"object_id": document[ID], **_fields(document, names)}
         case "turn":
-            yield TurnFinished, _turn(document, chats)
+            session_id, n = document["session"], document["n"]
+            turns = chats.get(chat_id(session_id), {}).get("turns", [])
+            turn = turns[n - 1] if n <= len(turns) else None
+            prompt_hash = document["prompt_hash"]
+            yield (
+                TurnFinished,
+                {"session_id": session_id, "n": n, "turn": turn, "prompt_hash": prompt_hash},
+            )
         case "system_prompt":
             session_id = document[ID].removeprefix("system_prompt:")
             yield SystemPromptChanged, {"session_id": session_id, "text": document["content"]}
@@ -141,14 +148,6 @@ def _difference(old: list[str], new: list[str]) -> tuple[tuple[str, ...], tuple[
         tuple(object_id for object_id in new if object_id not in before),
         tuple(object_id for object_id in old if object_id not in now),
     )
-
-
-def _turn(document: Document, chats: Mapping[str, Document]) -> dict[str, Any]:
-    session_id, n = document["session"], document["n"]
-    turns = chats.get(chat_id(session_id), {}).get("turns", [])
-    turn = turns[n - 1] if n <= len(turns) else None
-    prompt_hash = document["prompt_hash"]
-    return {"session_id": session_id, "n": n, "turn": turn, "prompt_hash": prompt_hash}
 
 
 def _file_event(document: Document, before: Document | None) -> type[FileEvent]:

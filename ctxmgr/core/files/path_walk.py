@@ -152,7 +152,10 @@ class _Steps:
         self._pending = path.split(b"/")[::-1]
         """The parts still to walk, in reverse order."""
         self._names: list[bytes] = []
-        self._folders = [_start(roots.at(()))]
+        root = roots.at(())
+        if root is not None and not isinstance(root, int):
+            raise WalkError(root)
+        self._folders = [_Folder(root, root)]
         """One more than ``_names``: the first is the root of the agent's paths."""
         self._reached: int | None = None
         self._links = 0
@@ -274,12 +277,6 @@ class _Steps:
 
     def _agent_path(self, name: bytes) -> bytes:
         return b"/" + b"/".join([*self._names, name])
-
-
-def _start(root: Root | None) -> _Folder:
-    if root is not None and not isinstance(root, int):
-        raise WalkError(root)
-    return _Folder(root, root)
 
 
 def _open_without_links(folder: int, path: bytes) -> int | None:

@@ -132,7 +132,10 @@ class PromptWalk:
         """
         record = self._built
         assert record is not None, "a prompt was built"
-        self._check_chat(record)
+        chat = Chat(session_id=record.session, turns=tuple(self._turns[: record.n - 1]))
+        recorded = _require_shown(self._shown, chat.object_id).object_hash
+        if chat.object_hash != recorded:
+            raise HashMismatch(chat.object_id, "object_hash", recorded, chat.object_hash)
         layout = (
             self._plain.layout(record, self._shown)
             if record.policy is None
@@ -147,12 +150,6 @@ class PromptWalk:
             active=layout.active,
             contributions=record.contributions,
         )
-
-    def _check_chat(self, record: TurnRecord) -> None:
-        chat = Chat(session_id=record.session, turns=tuple(self._turns[: record.n - 1]))
-        recorded = _require_shown(self._shown, chat.object_id).object_hash
-        if chat.object_hash != recorded:
-            raise HashMismatch(chat.object_id, "object_hash", recorded, chat.object_hash)
 
     def _system_prompt(self, record: TurnRecord) -> PromptVersion:
         shown = _require_shown(self._shown, system_prompt_id(record.session))
