@@ -211,21 +211,18 @@ class RevokedTokens:
 
 def revoke_token(folder: Path, token_or_id: str) -> str:
     """Revoke a token, given in full or by its id; return the id."""
-    token_id = _id_of(folder, token_or_id)
+    if token_or_id.startswith(PREFIX):
+        grant = Keys(make_secret(folder), ()).signed(token_or_id)
+        assert grant.token_id is not None, "every token has an id"
+        token_id = grant.token_id
+    elif _ID.fullmatch(token_or_id):
+        token_id = token_or_id
+    else:
+        raise Incorrect(f"{token_or_id!r:.80} is neither a token nor a token id")
     if token_id not in RevokedTokens(folder):
         # The leading newline ends a line that a full disk has cut short.
         _append(folder / REVOKED_FILE, f"\n{token_id} {int(time.time())}\n".encode())
     return token_id
-
-
-def _id_of(folder: Path, token_or_id: str) -> str:
-    if token_or_id.startswith(PREFIX):
-        grant: Grant = Keys(make_secret(folder), ()).signed(token_or_id)
-        assert grant.token_id is not None, "every token has an id"
-        return grant.token_id
-    if not _ID.fullmatch(token_or_id):
-        raise Incorrect(f"{token_or_id!r:.80} is neither a token nor a token id")
-    return token_or_id
 
 
 def _append(path: Path, line: bytes) -> None:

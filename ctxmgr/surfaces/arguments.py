@@ -145,18 +145,14 @@ def _single(parameter: Parameter, value: Any) -> Any:
     if isinstance(value, int) and abs(value) > JSON_INTEGER_MAX:
         raise Incorrect(f"{parameter.public_name} must be within ±{JSON_INTEGER_MAX}")
     if isinstance(value, str):
-        _check_text(parameter, value)
+        if isinstance(parameter.type, tuple) and value not in parameter.type:
+            words = ", ".join(parameter.type)
+            raise Incorrect(f"unknown {parameter.public_name} {value!r:.80} (one of: {words})")
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise Incorrect(f"{parameter.public_name} contains a lone surrogate") from error
     return value
-
-
-def _check_text(parameter: Parameter, text: str) -> None:
-    if isinstance(parameter.type, tuple) and text not in parameter.type:
-        words = ", ".join(parameter.type)
-        raise Incorrect(f"unknown {parameter.public_name} {text!r:.80} (one of: {words})")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Incorrect(f"{parameter.public_name} contains a lone surrogate") from error
 
 
 _WORDS: Final = {str: "a string", int: "an integer", bool: "true or false"}

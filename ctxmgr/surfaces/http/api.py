@@ -152,23 +152,24 @@ class _OperationEndpoint(Endpoint):
             store = await self._app.store()
             name = self._operation.name
             arguments = await confine(store, name, arguments, session_id=grant.session_id)
-        await self._check_reached(arguments.get("sequence"))
+        sequence = arguments.get("sequence")
+        if sequence is not None:
+            # For a sequence beyond the last one the store would report itself unavailable.
+            last = (await (await self._app.store()).status()).sequence
+            if last is None or sequence > last:
+                raise Incorrect(f"sequence {sequence} does not exist yet: the last one is {last}")
         return result_response(await self._operation.run(self._app, **arguments))
-
-    async def _check_reached(self, sequence: int | None) -> None:
-        """Reject a sequence beyond the last one; the store would report itself unavailable."""
-        if sequence is None:
-            return
-        last = (await (await self._app.store()).status()).sequence
-        if last is None or sequence > last:
-            raise Incorrect(f"sequence {sequence} does not exist yet: the last one is {last}")
 
     async def _given(self, request: Request) -> dict[str, Any]:
         if request.method == "GET":
             return from_query(self._operation, request.query_params.multi_items())
         if request.query_params:
             raise Incorrect("a POST request takes its parameters in the body, not in the query")
-        return from_json(self._operation, _json(await _body(request)))
+        try:
+            body = json.loads(await _body(request))
+        except (ValueError, RecursionError) as error:
+            raise Incorrect(f"the body is not valid JSON: {error}") from error
+        return from_json(self._operation, body)
 
 
 class _ReadOnlyEndpoint(Endpoint):
@@ -230,10 +231,3 @@ async def _body(request: Request) -> bytes:
     except TimeoutError as error:
         raise HttpRefusal(408, f"the body did not arrive in {BODY_SECONDS_MAX:g} s") from error
     return bytes(body)
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise Incorrect(f"the body is not valid JSON: {error}") from error

@@ -155,7 +155,10 @@ class EventHub:
             session = await require_session(self._store, session_id)
             pick = SessionFilter(session.session_id, session.session_index)
         if last is not None:
-            last = min(last, await self._next_id())
+            # An id after the next event is from another store, or from this one before it was
+            # restored from a backup; unchanged, it would skip events until the store catches up.
+            newest = (await self._store.status()).sequence
+            last = min(last, EventId(0 if newest is None else newest + 1, -1))
             async for events in stored_events(self._store, last):
                 last = events[-1].id if events else last
                 yield b"".join(map(frame, events if pick is None else pick(events)))
@@ -181,15 +184,6 @@ class EventHub:
                 last_frame("closing", "unavailable", "the server is closing; connect again later")
             )
         await self._stop()
-
-    async def _next_id(self) -> EventId:
-        """Return an id just before the next event.
-
-        A later id is from another store, or from this one before it was restored from a backup;
-        used unchanged, it would skip new events until the store has caught up.
-        """
-        newest = (await self._store.status()).sequence
-        return EventId(0 if newest is None else newest + 1, -1)
 
     async def _rest(
         self, listener: Subscriber, last: EventId | None, pick: SessionFilter | None

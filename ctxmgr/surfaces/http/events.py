@@ -45,8 +45,11 @@ class EventsEndpoint(Endpoint):
         if grant.session_id is not None:
             check_session(session, grant.session_id)
             session = grant.session_id
+        follow = query.get("follow", "true")
+        if follow not in {"true", "false"}:
+            raise Incorrect(f"follow must be true or false, not {follow!r:.80}")
         frames = self._hub.stream(
-            last=_event_id(after), session_id=session, follow=_flag(query.get("follow", "true"))
+            last=_event_id(after), session_id=session, follow=follow == "true"
         )
 
         def check() -> None:
@@ -102,9 +105,3 @@ def _event_id(text: str | None) -> EventId | None:
     if len(text) > 40 or len(numbers) != 2 or max(numbers) > JSON_INTEGER_MAX:  # noqa: PLR2004
         raise Incorrect(f"invalid event id {text!r:.80}: write SEQUENCE.POSITION or {START}")
     return EventId(*numbers)
-
-
-def _flag(text: str) -> bool:
-    if text not in {"true", "false"}:
-        raise Incorrect(f"follow must be true or false, not {text!r:.80}")
-    return text == "true"

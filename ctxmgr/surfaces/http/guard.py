@@ -125,20 +125,17 @@ class RequestGuard:
     def _grant(self, headers: Headers, *, public: bool) -> Grant | None:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if token and scheme.lower() == "bearer":
-            return self._grant_of(token.strip())
+            if self._rules.keys is None:
+                raise HttpRefusal(401, "this server has issued no tokens", headers=_CHALLENGE)
+            try:
+                return self._rules.keys.read(token.strip(), now=time.time())
+            except Denied as error:
+                raise HttpRefusal(401, str(error), headers=_CHALLENGE) from error
         if not self._rules.token_required:
             return EVERYTHING
         if public:
             return None
         raise _token_required()
-
-    def _grant_of(self, token: str) -> Grant:
-        if self._rules.keys is None:
-            raise HttpRefusal(401, "this server has issued no tokens", headers=_CHALLENGE)
-        try:
-            return self._rules.keys.read(token, now=time.time())
-        except Denied as error:
-            raise HttpRefusal(401, str(error), headers=_CHALLENGE) from error
 
     def _check_rate(self, client: str) -> None:
         seconds = self._rates.wait(client, now=time.monotonic())

@@ -86,15 +86,13 @@ class Tool:
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Read the agent's arguments; ``Incorrect`` if they are invalid."""
         present = {name: value for name, value in given.items() if value is not None}
-        return from_json(self.operation, {**self._filled(present), **present})
-
-    def _filled(self, given: Mapping[str, Any]) -> dict[str, Any]:
         if self.session_id is None:
-            return {}
-        if _SESSION in given:
+            return from_json(self.operation, present)
+        if _SESSION in present:
             raise Incorrect(f"this server is bound to session {self.session_id}: leave out session")
         names = {parameter.name for parameter in self.operation.parameters}
-        return dict.fromkeys(names & {_SESSION, _NAME}, self.session_id)
+        filled = dict.fromkeys(names & {_SESSION, _NAME}, self.session_id)
+        return from_json(self.operation, {**filled, **present})
 
 
 _NAME_WHEN_BOUND: Final = (

@@ -112,7 +112,13 @@ def _epilog(operation: Operation) -> str:
 
 
 def _click_parameter(parameter: Parameter) -> click.Parameter:
-    kind = _click_type(parameter)
+    kind: click.ParamType[Any] | type
+    if parameter.param.instant:
+        kind = InstantType()
+    elif isinstance(parameter.type, tuple):
+        kind = click.Choice(parameter.type)
+    else:
+        kind = click.Path(path_type=Path) if parameter.type is Path else parameter.type
     if parameter.positional:
         return click.Argument(
             [parameter.name],
@@ -130,14 +136,6 @@ def _click_parameter(parameter: Parameter) -> click.Parameter:
         metavar=parameter.param.metavar,
         help=parameter.param.help,
     )
-
-
-def _click_type(parameter: Parameter) -> click.ParamType[Any] | type:
-    if parameter.param.instant:
-        return InstantType()
-    if isinstance(parameter.type, tuple):
-        return click.Choice(parameter.type)
-    return click.Path(path_type=Path) if parameter.type is Path else parameter.type
 
 
 def _callback(operation: Operation) -> Callable[..., None]:

@@ -254,19 +254,14 @@ def _part(name: str, blocks: Sequence[TurnBlock], *, full: bool) -> Iterator[Ren
         right, folded = column == "tokens", column in FOLDED
         justify: Literal["left", "right"] = "right" if right else "left"
         table.add_column(column, justify=justify, overflow="fold", no_wrap=not folded)
-    for row in _rows(blocks):
-        table.add_row(*row)
-    yield table
-
-
-def _rows(blocks: Sequence[TurnBlock]) -> Iterator[tuple[Text, ...]]:
     for (section, change), group in groupby(blocks, lambda block: (block.section, block.change)):
         run = list(group)
         if change == SAME and len(run) > RUN_MAX:
-            yield _row(section, change, run, name=f"{len(run):,} blocks")
+            table.add_row(*_row(section, change, run, name=f"{len(run):,} blocks"))
         else:
             for block in run:
-                yield _row(section, change, [block], name=block.name)
+                table.add_row(*_row(section, change, [block], name=block.name))
+    yield table
 
 
 def _row(section: str, change: str, run: Sequence[TurnBlock], *, name: str) -> tuple[Text, ...]:

@@ -160,13 +160,13 @@ def _brief(value: Any) -> str:
     if isinstance(value, int | Path):
         return str(value)
     if isinstance(value, Mapping) and ID in value:
-        value = {name: item for name, item in value.items() if _is_informative(name, item)}
+        # Ids, hashes and the source are left out of a document in a list.
+        value = {
+            name: item
+            for name, item in value.items()
+            if item is not None and name not in (ID, "source") and not name.endswith("_hash")
+        }
     return json.dumps(plain(value), ensure_ascii=False)
-
-
-def _is_informative(name: str, value: Any) -> bool:
-    """Leave ids, hashes and the source out of a document in a list."""
-    return value is not None and name not in (ID, "source") and not name.endswith("_hash")
 
 
 def _flattened(fields_by_name: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from ctxmgr.core.files.filesystem_ids import host_filesystem_id
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.sources import FilesystemSource
-from ctxmgr.core.sessions.sets import Level, Session
+from ctxmgr.core.sessions.sets import Level
 from ctxmgr.core.sessions.storage import save_sets
 from ctxmgr.core.store.contract import Store
 from ctxmgr.errors import Incorrect, Unavailable
@@ -45,7 +45,12 @@ async def change_sets(store: Store, name: str, text: str, *, change: Change) -> 
     object_id = await resolve_member(store, session, text)
     version = await store.get(object_id) if change == "activate" else None
     if version is not None and version.document.get("content") is None:  # it was never read
-        before, after = await _read_and_show(store, session, object_id)
+        async with visiting_client(store, session.session_id) as client:
+            await _require_source(client, object_id)
+            live = await client.visit(session.session_id)
+            before = live.sets
+            await live.activate(object_id)
+            after = live.sets
     else:
         before, after = await save_sets(store, read, lambda sets: getattr(sets, change)(object_id))
     return Membership(
@@ -55,15 +60,6 @@ async def change_sets(store: Store, name: str, text: str, *, change: Change) -> 
         pinned=object_id in after.pinned_set,
         changed=before != after,
     )
-
-
-async def _read_and_show(store: Store, session: Session, object_id: str) -> tuple[Session, Session]:
-    async with visiting_client(store, session.session_id) as client:
-        await _require_source(client, object_id)
-        live = await client.visit(session.session_id)
-        before = live.sets
-        await live.activate(object_id)
-        return before, live.sets
 
 
 @asynccontextmanager

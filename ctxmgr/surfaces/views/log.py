@@ -113,7 +113,19 @@ async def read_log(
         for at, (number, turn) in enumerate(zip(numbers, page_turns, strict=True), start=1)
     ]
     if before is None:
-        entries += _since(len(turns) + 1, compare_sets(sets[-1], SetsSnapshot.of(session)))
+        changed = compare_sets(sets[-1], SetsSnapshot.of(session))
+        if changed:
+            entries.append(
+                LogEntry(
+                    turn=len(turns) + 1,
+                    valid_time=None,
+                    user="",
+                    answer="",
+                    model=None,
+                    calls=(),
+                    changes=changed,
+                )
+            )
     return Log(
         session_id=session.session_id,
         turns=len(turns),
@@ -207,16 +219,6 @@ def _context_calls(turn: Turn) -> list[LogCall]:
         )
         for part in turn.assistant
         if part["type"] == CONTEXTCALL
-    ]
-
-
-def _since(number: int, changed: SetChanges) -> list[LogEntry]:
-    if not changed:
-        return []
-    return [
-        LogEntry(
-            turn=number, valid_time=None, user="", answer="", model=None, calls=(), changes=changed
-        )
     ]
 
 

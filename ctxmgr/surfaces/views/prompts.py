@@ -73,7 +73,16 @@ async def view_prompt(
     if turn is not None:
         context, number = await prompt_as_of(store, session_id, turn=turn), turn
     else:
-        context, number = await _now(store, session_id)
+        record = await last_record(store, session_id)
+        mounts = record.mounts if record else ()
+        async with connect(
+            store=store,
+            mounts=mounts,
+            filesystem_id=NOWHERE if mounts else None,
+            tracking=False,
+        ) as client:
+            live = await client.visit(session_id)
+            context, number = live.context(), live.turn
     return PromptView(
         session_id=context.session_id,
         turn=number,
@@ -83,17 +92,6 @@ async def view_prompt(
         sections=_sizes(context, model),
         prompt=FORMS[form].payload(context),
     )
-
-
-async def _now(store: Store, session_id: str) -> tuple[Context, int]:
-    record = await last_record(store, session_id)
-    mounts = record.mounts if record else ()
-    filesystem_id = NOWHERE if mounts else None
-    async with connect(
-        store=store, mounts=mounts, filesystem_id=filesystem_id, tracking=False
-    ) as client:
-        live = await client.visit(session_id)
-        return live.context(), live.turn
 
 
 def _sizes(context: Context, model: str | None) -> tuple[SectionSize, ...]:
