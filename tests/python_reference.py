@@ -173,7 +173,7 @@ def _lines(entry: Entry) -> Iterator[str]:
     yield from _paragraphs(entry)
     if entry.fields:
         yield "| field | description |\n|---|---|"
-        yield from (f"| `{_cell(each.code)}` | {_cell(each.text)} |" for each in entry.fields)
+        yield from (f"| `{_cell(field.code)}` | {_cell(field.text)} |" for field in entry.fields)
         yield ""
     for method in entry.methods:
         yield f"#### {entry.name}.{method.name}\n"
@@ -198,17 +198,21 @@ def _entry(name: str) -> Entry:
     if inspect.isclass(value):
         return _class(name, value)
     if inspect.isfunction(value):
-        (node,) = (each for each in body if isinstance(each, Function) and each.name == name)
+        (node,) = (
+            statement
+            for statement in body
+            if isinstance(statement, Function) and statement.name == name
+        )
         return Entry(name=name, code=_signature(node, vars(module)), text=_doc(node))
-    (described,) = (text for each, _, text in _assigned(body, vars(module)) if each == name)
+    (described,) = (text for assigned, _, text in _assigned(body, vars(module)) if assigned == name)
     code = f"{name} = {value:_}" if isinstance(value, int) else ""
     return Entry(name=name, code=code, text=described)
 
 
 def _class(name: str, value: type[Any]) -> Entry:
     node = _class_node(value)
-    bases = [each.__name__ for each in value.__bases__ if each.__module__ != "builtins"]
-    shown = [each for each in bases if each in {*ctxmgr.__all__, "Protocol", "StrEnum"}]
+    bases = [base.__name__ for base in value.__bases__ if base.__module__ != "builtins"]
+    bases_shown = [base for base in bases if base in {*ctxmgr.__all__, "Protocol", "StrEnum"}]
     owners = [
         owner
         for owner in value.__mro__
@@ -217,10 +221,10 @@ def _class(name: str, value: type[Any]) -> Entry:
     ]
     return Entry(
         name=name,
-        code=_constructor(name, value, shown),
+        code=_constructor(name, value, bases_shown),
         text=f"{_doc(node)}\n\n{NOTES.get(name, '')}".strip(),
-        fields=_unique(name, (each for owner in owners for each in _fields(owner))),
-        methods=_unique(name, (each for owner in owners for each in _methods(owner, name))),
+        fields=_unique(name, (member for owner in owners for member in _fields(owner))),
+        methods=_unique(name, (member for owner in owners for member in _methods(owner, name))),
     )
 
 
@@ -241,9 +245,9 @@ def _constructor(name: str, value: type[Any], bases: list[str]) -> str:
     own = "__init__" in vars(value) and not is_dataclass(value)
     if own and not bases and name not in NOTES:
         (node,) = (
-            each
-            for each in _class_node(value).body
-            if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+            statement
+            for statement in _class_node(value).body
+            if isinstance(statement, ast.FunctionDef) and statement.name == "__init__"
         )
         return f"class {_signature(node, _namespace(value), name=name)}"
     return f"class {name}({', '.join(bases)})" if bases else f"class {name}"
@@ -267,7 +271,10 @@ def _attributes(node: ast.ClassDef) -> Iterator[Described]:
     for method in node.body:
         if not isinstance(method, ast.FunctionDef) or method.name != "__init__":
             continue
-        given = {each.arg: each.annotation for each in (*method.args.args, *method.args.kwonlyargs)}
+        given = {
+            parameter.arg: parameter.annotation
+            for parameter in (*method.args.args, *method.args.kwonlyargs)
+        }
         for statement, below in pairwise([*method.body, ast.Pass()]):
             if isinstance(statement, ast.Assign):
                 target, annotation = statement.targets[0], None
@@ -317,7 +324,7 @@ def _annotated(node: ast.AnnAssign, names: Mapping[str, Any]) -> str:
     code = f"{ast.unparse(node.target)}: {_unquoted(node.annotation)}"
     default = node.value
     if isinstance(default, ast.Call) and ast.unparse(default.func) == "field":
-        given = {each.arg: each.value for each in default.keywords}
+        given = {keyword.arg: keyword.value for keyword in default.keywords}
         default = given.get("default")
     return code if default is None else f"{code} = {ast.unparse(_resolved(default, names))}"
 
@@ -371,7 +378,7 @@ def _unquoted(annotation: ast.expr) -> str:
 
 
 def _decorators(node: Function) -> set[str]:
-    return {ast.unparse(each) for each in node.decorator_list}
+    return {ast.unparse(decorator) for decorator in node.decorator_list}
 
 
 def _doc(node: ast.ClassDef | Function) -> str:

@@ -1,6 +1,6 @@
 """The shape of the package: rooms, purity, boundaries, sizes and names.
 
-A room is a folder, or a module that stands at the root of the package, of ``core`` or of
+A room is a folder, or a module at the root of the package, of ``core`` or of
 ``surfaces``. ``ROOMS`` says which room may import which; that table is the architecture, and
 docs/architecture.md draws it. Every rule is a function from a source tree to its violations, so
 that each can be shown to fail on a tree that breaks it. All imports count: at the top, inside

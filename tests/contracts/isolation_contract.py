@@ -136,8 +136,8 @@ class IsolationContract(SandboxContract):
         ran = await shell(
             sandbox,
             "grep -h '^Cap\\(Eff\\|Prm\\|Bnd\\)' /proc/self/status | sort -u -k2 | cut -f2;"
-            "for each in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/sys/vm/swappiness;"
-            'do [ -w "$each" ] && (: >>"$each") 2>/dev/null && echo "$each"; done; true',
+            "for file in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/sys/vm/swappiness;"
+            'do [ -w "$file" ] && (: >>"$file") 2>/dev/null && echo "$file"; done; true',
         )
 
         assert ran.text.split() == ["0" * 16]

@@ -26,7 +26,7 @@ async def pause_and_resume(open_here: Open, open_there: Open, *, mark: str) -> N
     point = await _work_and_pause(open_here, mark)
     there = await open_there()
     try:
-        await _resume_and_go_on(there, mark)
+        await _resume_and_continue(there, mark)
         await _merge_two_clients(open_here, there, mark)
         await _read_as_it_was_paused(there, mark, point)
     finally:
@@ -64,7 +64,7 @@ async def _pause(store: Store, mark: str, last: Commit) -> int:
     return paused.sequence
 
 
-async def _resume_and_go_on(store: Store, mark: str) -> None:
+async def _resume_and_continue(store: Store, mark: str) -> None:
     """Step 1: the wrapper with its four sets. Step 2: all objects of the index in one batch."""
     page = await store.find(Query("session", {"agent": mark, "paused": True}))
     (wrapper,) = page.versions

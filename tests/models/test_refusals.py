@@ -217,7 +217,7 @@ def _free_port() -> int:
 
 @pytest.mark.parametrize("key", ["secret-key\n", "secret key", "sécret-key", "secret-key\x00", ""])
 @pytest.mark.parametrize("api", APIS)
-def test_a_key_that_is_no_valid_header_is_rejected_and_not_repeated(api: str, key: str) -> None:
+def test_a_key_that_is_not_a_valid_header_is_rejected_and_not_repeated(api: str, key: str) -> None:
     """The HTTP library would repeat it in its error message."""
     with pytest.raises(Incorrect, match="API key") as incorrect:
         open_model("m", api=api, key=key, base_url=None if not key else "http://127.0.0.1:9")

@@ -67,7 +67,7 @@ def test_a_page_before_the_first_turn_is_empty(ctxmgr: Run, worked: Worked) -> N
     assert ctxmgr("timeline", worked.sid, "--limit", "10001", *options).exit_code == 2
 
 
-async def _go_on(worked: Worked) -> None:
+async def _continue_session(worked: Worked) -> None:
     where = mounts(worked.project)
     async with library.connect(worked.url, mounts=where, tracking=False) as client:
         fork = await client.fork(worked.sid, turn=2, new_session_id=f"{worked.sid}-fork")
@@ -79,7 +79,7 @@ async def _go_on(worked: Worked) -> None:
 
 def test_the_timeline_of_a_fork_starts_with_its_parents_turns(ctxmgr: Run, worked: Worked) -> None:
     """It shares the parent's history; policy, model and usage are shown where known."""
-    asyncio.run(_go_on(worked))
+    asyncio.run(_continue_session(worked))
 
     result = json_of(ctxmgr("timeline", f"{worked.sid}-fork", "--store", worked.url, "--json"))
 
