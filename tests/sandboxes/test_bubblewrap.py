@@ -83,7 +83,7 @@ async def test_without_a_control_group_each_process_is_limited(
 def test_an_unprivileged_user_is_isolated_too(
     unprivileged_profile: BubblewrapProfile, command: str, expected: Sequence[str]
 ) -> None:
-    """No privileges are needed, and the kernel counts such a user's processes per command."""
+    """No rights are needed; and the kernel counts such a user's processes for each command."""
     status = os.open(os.devnull, os.O_WRONLY)
     argv = ("bash", "-c", command)
     inner = inner_line(LIMITS, argv, cwd="/workspace")

@@ -121,7 +121,7 @@ async def plan_activation(runtime: Runtime, object_id: str) -> ToolCallEffects:
         return ToolCallEffects()
     if not stored.is_stub:
         if await runtime.state_of(stored) is FileState.NONTEXT:
-            raise Incorrect(f"{object_id} is not text and cannot be shown")
+            raise Incorrect(f"{object_id} is no text, and cannot be shown")
         return ToolCallEffects()
     path = runtime.display_path(stored)
     planned = await runtime.plan_file(path)
@@ -137,5 +137,5 @@ def require_text(path: str, planned: IndexPlan) -> File:
     if outcome.file is None or outcome.unread is not None:
         raise refusal(path, outcome)
     if outcome.file.content is None:
-        raise Incorrect(f"{path} is not text and cannot be shown")
+        raise Incorrect(f"{path} is no text, and cannot be shown")
     return outcome.file

@@ -113,11 +113,7 @@ class Chat(Sealed):
     def __post_init__(self) -> None:
         check_session_id(self.session_id)
         assert isinstance(self.turns, tuple)
-        # Equal to ``metadata_hash(self.metadata())``, with the canonical bytes of the turns reused;
-        # ``turns`` sorts after the other keys.
-        small = canonical(self._small_fields()).removesuffix(b"}")
-        turns = b",".join([turn.canonical for turn in self.turns])
-        metadata = sha256(small, b',"turns":[', turns, b"]}")
+        metadata = self._metadata_hash()
         seal_unsourced(self, chat_id(self.session_id), content=None, metadata=metadata)
 
     @property
@@ -146,6 +142,13 @@ class Chat(Sealed):
             "toolcall_refs": list(self.toolcall_refs),
             "turn_count": self.turn_count,
         }
+
+    def _metadata_hash(self) -> str:
+        """Return ``metadata_hash(self.metadata())``, joining the canonical bytes of the turns."""
+        # ``turns`` sorts after the other keys.
+        small = canonical(self._small_fields()).removesuffix(b"}")
+        turns = b",".join([turn.canonical for turn in self.turns])
+        return sha256(small, b',"turns":[', turns, b"]}")
 
 
 def read_turns(values: object) -> tuple[Turn, ...]:

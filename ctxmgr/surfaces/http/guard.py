@@ -108,10 +108,7 @@ class RequestGuard:
         if self._rules.loopback and not names_loopback(host):
             raise HttpRefusal(421, f"wrong host {host!r:.80}: use 127.0.0.1")
         public = scope["path"] in self._rules.public
-        # Pages of other sites are rejected; the inspector's origin is the server itself.
-        origin = headers.get("origin")
-        if origin is not None and origin not in {f"http://{host}", f"https://{host}"}:
-            raise HttpRefusal(421, f"pages of {origin!r:.80} may not use this server")
+        _check_origin(headers.get("origin"), host)
         _check_fetch_site(headers, public=public)
         try:
             grant = self._grant(headers, public=public)
@@ -125,17 +122,20 @@ class RequestGuard:
     def _grant(self, headers: Headers, *, public: bool) -> Grant | None:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if token and scheme.lower() == "bearer":
-            if self._rules.keys is None:
-                raise HttpRefusal(401, "this server has issued no tokens", headers=_CHALLENGE)
-            try:
-                return self._rules.keys.read(token.strip(), now=time.time())
-            except Denied as error:
-                raise HttpRefusal(401, str(error), headers=_CHALLENGE) from error
+            return self._grant_of(token.strip())
         if not self._rules.token_required:
             return EVERYTHING
         if public:
             return None
         raise _token_required()
+
+    def _grant_of(self, token: str) -> Grant:
+        if self._rules.keys is None:
+            raise HttpRefusal(401, "this server has issued no tokens", headers=_CHALLENGE)
+        try:
+            return self._rules.keys.read(token, now=time.time())
+        except Denied as error:
+            raise HttpRefusal(401, str(error), headers=_CHALLENGE) from error
 
     def _check_rate(self, client: str) -> None:
         seconds = self._rates.wait(client, now=time.monotonic())
@@ -162,12 +162,20 @@ def names_loopback(host: str) -> bool:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return False
-    if name == "localhost":
-        return True
+    return name == "localhost" or _is_loopback(name)
+
+
+def _is_loopback(name: str) -> bool:
     try:
         return ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def _check_origin(origin: str | None, host: str) -> None:
+    """Reject requests from pages of other sites; the inspector's origin is the server itself."""
+    if origin is not None and origin not in {f"http://{host}", f"https://{host}"}:
+        raise HttpRefusal(421, f"pages of {origin!r:.80} may not use this server")
 
 
 def _token_required() -> HttpRefusal:

@@ -27,7 +27,7 @@ from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.mcp.results import json_line, masked
 from ctxmgr.surfaces.scopes import confine
 from ctxmgr.surfaces.views.objects import list_objects, view_object
-from ctxmgr.surfaces.views.sessions import ObjectLine, list_sessions
+from ctxmgr.surfaces.views.sessions import ObjectLine, SessionLine, list_sessions
 
 PAGE_SIZE: Final = 100
 """Resources of one page."""
@@ -64,15 +64,7 @@ class Resources:
         """Return one page of the list; ``Incorrect`` if the cursor is of another list."""
         if self.session_id is None:
             sessions = await list_sessions(self.store, limit=PAGE_SIZE, cursor=cursor)
-            resources = [
-                Resource(
-                    uri=uri_of(session_object_id(line.session_id)),
-                    name=line.session_id,
-                    description=f"session, {line.state}, {line.turns} turns",
-                    mime_type=JSON,
-                )
-                for line in sessions.sessions
-            ]
+            resources = [_session_resource(line) for line in sessions.sessions]
             return ListResourcesResult(resources=resources, next_cursor=sessions.cursor)
         page = await list_objects(
             self.store, self.session_id, kind=None, level=None, limit=PAGE_SIZE, cursor=cursor
@@ -126,4 +118,13 @@ def _object_resource(line: ObjectLine) -> Resource:
         name=line.name,
         description=f"{line.kind}, {line.level}{pinned}, {line.state}, {line.char_count} chars",
         mime_type=TEXT,
+    )
+
+
+def _session_resource(line: SessionLine) -> Resource:
+    return Resource(
+        uri=uri_of(session_object_id(line.session_id)),
+        name=line.session_id,
+        description=f"session, {line.state}, {line.turns} turns",
+        mime_type=JSON,
     )

@@ -34,11 +34,7 @@ def result_texts(result: Any, masker: Masker) -> list[str]:
     value = masked(result, masker)
     below = {}
     if isinstance(value, dict):
-        below = {
-            name: value.pop(name)
-            for name in sorted(BELOW)
-            if value.get(name) and isinstance(value[name], str)
-        }
+        below = {name: value.pop(name) for name in sorted(BELOW) if _is_text(value.get(name))}
     return [_cut(json_line(value)), *(_cut(f"{name}:\n{text}") for name, text in below.items())]
 
 
@@ -58,6 +54,10 @@ def error_body(error: Exception) -> dict[str, str]:
     code = error.code if isinstance(error, CtxmgrError) else "error"
     message = str(error) if ours else f"{type(error).__name__} inside ctxmgr"
     return {"code": code, "message": message, "next": _NEXT.get(code, answer(error).next)}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
 
 
 def _masked(value: Any, masker: Masker) -> Any:

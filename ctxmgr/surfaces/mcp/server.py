@@ -85,12 +85,7 @@ class _Handlers:
             names = ", ".join(self.tools)
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r:.80} (one of: {names})")
         try:
-            arguments = tool.arguments(params.arguments or {})
-            name, session_id = tool.operation.name, tool.session_id
-            if session_id is not None and name not in ABOUT_NO_SESSION:
-                store = await self.app.store()
-                arguments = await confine(store, name, arguments, session_id=session_id)
-            result = await tool.operation.run(self.app, **arguments)
+            result = await self._run(tool, params.arguments or {})
         except Exception as error:  # noqa: BLE001 (every error is returned to the agent)
             return _tool_result([json_line({"error": _logged_error_body(error)})], is_error=True)
         return _tool_result(result_texts(result, self.masker), is_error=False)
@@ -115,6 +110,14 @@ class _Handlers:
             return await self.resources.read(str(params.uri))
         except Exception as error:
             raise _protocol_error(error) from error
+
+    async def _run(self, tool: Tool, given: dict[str, Any]) -> Any:
+        arguments = tool.arguments(given)
+        name, session_id = tool.operation.name, tool.session_id
+        if session_id is not None and name not in ABOUT_NO_SESSION:
+            store = await self.app.store()
+            arguments = await confine(store, name, arguments, session_id=session_id)
+        return await tool.operation.run(self.app, **arguments)
 
 
 def tool_definition(tool: Tool) -> OfferedTool:

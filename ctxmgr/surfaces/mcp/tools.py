@@ -86,13 +86,15 @@ class Tool:
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Read the agent's arguments; ``Incorrect`` if they are invalid."""
         present = {name: value for name, value in given.items() if value is not None}
+        return from_json(self.operation, {**self._filled(present), **present})
+
+    def _filled(self, given: Mapping[str, Any]) -> dict[str, Any]:
         if self.session_id is None:
-            return from_json(self.operation, present)
-        if _SESSION in present:
+            return {}
+        if _SESSION in given:
             raise Incorrect(f"this server is bound to session {self.session_id}: leave out session")
         names = {parameter.name for parameter in self.operation.parameters}
-        filled = dict.fromkeys(names & {_SESSION, _NAME}, self.session_id)
-        return from_json(self.operation, {**filled, **present})
+        return dict.fromkeys(names & {_SESSION, _NAME}, self.session_id)
 
 
 _NAME_WHEN_BOUND: Final = (
@@ -124,13 +126,9 @@ def choose_tools(
     offered = {
         tool_name(operation): operation
         for operation in operations
-        if operation.name not in NOT_OFFERED
-        and (session_id is None or operation.name in {*CONFINED, *ABOUT_NO_SESSION})
+        if _is_offered(operation, session_id)
     }
-    chosen: tuple[str, ...] = USUAL
-    if names is not None:
-        stripped = (name.strip().replace("-", "_") for name in names.split(","))
-        chosen = tuple(dict.fromkeys(filter(None, stripped)))
+    chosen = USUAL if names is None else tuple(dict.fromkeys(_split(names)))
     unknown = [name for name in chosen if name not in offered]
     if unknown or not chosen:
         what = f"unknown tool {unknown[0]!r:.80}" if unknown else "no tool is named"
@@ -139,3 +137,13 @@ def choose_tools(
     if len(chosen) > TOOLS_MAX:
         raise Incorrect(f"{len(chosen)} tools are named: choose at most {TOOLS_MAX}")
     return tuple(Tool(operation=offered[name], session_id=session_id) for name in chosen)
+
+
+def _is_offered(operation: Operation, session_id: str | None) -> bool:
+    if operation.name in NOT_OFFERED:
+        return False
+    return session_id is None or operation.name in {*CONFINED, *ABOUT_NO_SESSION}
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip().replace("-", "_") for name in names.split(",") if name.strip()]

@@ -16,7 +16,7 @@ from ctxmgr.core.files.filesystem_ids import host_filesystem_id
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.sources import FilesystemSource
-from ctxmgr.core.sessions.sets import Level
+from ctxmgr.core.sessions.sets import Level, Session
 from ctxmgr.core.sessions.storage import save_sets
 from ctxmgr.core.store.contract import Store
 from ctxmgr.errors import Incorrect, Unavailable
@@ -43,14 +43,8 @@ async def change_sets(store: Store, name: str, text: str, *, change: Change) -> 
     read = await require_sets(store, name)
     session = read.session
     object_id = await resolve_member(store, session, text)
-    version = await store.get(object_id) if change == "activate" else None
-    if version is not None and version.document.get("content") is None:  # it was never read
-        async with visiting_client(store, session.session_id) as client:
-            await _require_source(client, object_id)
-            live = await client.visit(session.session_id)
-            before = live.sets
-            await live.activate(object_id)
-            after = live.sets
+    if change == "activate" and await _is_unread(store, object_id):
+        before, after = await _read_and_show(store, session, object_id)
     else:
         before, after = await save_sets(store, read, lambda sets: getattr(sets, change)(object_id))
     return Membership(
@@ -60,6 +54,21 @@ async def change_sets(store: Store, name: str, text: str, *, change: Change) -> 
         pinned=object_id in after.pinned_set,
         changed=before != after,
     )
+
+
+async def _is_unread(store: Store, object_id: str) -> bool:
+    """Return whether no content is stored of an object."""
+    version = await store.get(object_id)
+    return version is not None and version.document.get("content") is None
+
+
+async def _read_and_show(store: Store, session: Session, object_id: str) -> tuple[Session, Session]:
+    async with visiting_client(store, session.session_id) as client:
+        await _require_source(client, object_id)
+        live = await client.visit(session.session_id)
+        before = live.sets
+        await live.activate(object_id)
+        return before, live.sets
 
 
 @asynccontextmanager

@@ -248,7 +248,7 @@ def test_a_write_that_changes_the_envelope_is_refused(version: StoredObject, nam
 
 @given(stored_objects, stored_objects)
 def test_two_objects_never_share_a_history(one: StoredObject, other: StoredObject) -> None:
-    """003-R029, 003-R044: a version can only follow one of the same object."""
+    """003-R029, 003-R044: a version follows only another of the same object."""
     documents = to_document(one), to_document(other)
 
     if (one.kind, one.object_id) == (other.kind, other.object_id):
@@ -258,8 +258,8 @@ def test_two_objects_never_share_a_history(one: StoredObject, other: StoredObjec
             check_same_envelope(*documents)
 
 
-def test_every_type_declares_its_queryable_fields() -> None:
-    """003-R016: so do the plain documents, which are none of the five types."""
+def test_every_type_declares_what_it_is_found_by() -> None:
+    """003-R016: and the plain documents, which are none of the five."""
     assert set(KINDS) == {*OBJECT_KINDS, "turn", "lifecycle", "fork"}
     assert all(name == kind.name for name, kind in KINDS.items())
 

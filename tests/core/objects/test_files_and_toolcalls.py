@@ -97,8 +97,8 @@ def test_a_text_that_became_binary_is_not_deleted() -> None:
     assert binary.state(earlier=[File.read(SOURCE, data=b"text")]) is FileState.NONTEXT
 
 
-def test_deleting_a_file_that_was_never_text_changes_nothing() -> None:
-    """003-A01: such a version has no field that could express it."""
+def test_deleting_what_was_never_text_leaves_it_as_it_was() -> None:
+    """003-A01: there is nothing in a version that could say more."""
     binary = File.read(SOURCE, data=b"\xff")
 
     assert binary.deleted() == binary

@@ -313,9 +313,7 @@ async def check_others_stay(
         assert [(await client.prompt_as_of(host, turn=n)).text() for n in turns] == prompts
         for turn in range(1, len(guest) + 1):  # each is rebuilt and compared with its hash
             await client.prompt_as_of(visitor, turn=turn)
-        assert (
-            await import_session(client.store, data) == visitor
-        )  # a second import has nothing left to do
+        assert await import_session(client.store, data) == visitor  # again: nothing is left to do
 
 
 async def test_an_interrupted_import_is_completed_by_the_next(

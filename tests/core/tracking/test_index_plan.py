@@ -114,7 +114,7 @@ def test_every_planned_document_is_a_valid_object(
 
 
 @given(observations, versions)
-def test_only_a_confirmed_deletion_removes_content(
+def test_only_a_confirmed_deletion_takes_a_text_away(
     observation: Observation, before: Version | None
 ) -> None:
     """003-A12, 003-R117, 003-R118: after any other failure the latest version stays."""

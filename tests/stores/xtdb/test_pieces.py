@@ -63,8 +63,8 @@ def test_a_growing_list_keeps_its_pieces(length: int, more: int) -> None:
     assert shorter <= longer
 
 
-def test_the_order_of_keys_does_not_change_a_piece() -> None:
-    """A document that is read and put again reuses the stored pieces (003-R059)."""
+def test_the_order_of_keys_does_not_make_another_piece() -> None:
+    """What was read back and put again is known to be stored already (003-R059)."""
     turns = [{"user": "x" * 500, "assistant": [{"b": 1, "a": 2}]} for _ in range(100)]
     turned = [{"assistant": [{"a": 2, "b": 1}], "user": "x" * 500} for _ in range(100)]
 

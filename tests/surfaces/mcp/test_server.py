@@ -34,7 +34,7 @@ async def test_an_agent_finds_shows_and_reactivates_a_folded_output(worked: Work
 
 
 @on_sqlite
-async def test_one_server_is_shared_over_http(worked: Worked) -> None:
+async def test_the_same_server_is_reached_over_http(worked: Worked) -> None:
     """One server for many agents: each request names its session, and no process is started."""
     async with http_url(worked.url) as url, Client(url) as one, Client(url) as other:
         pinned = await value(one, "pin", session=worked.sid, object_id=worked.notes)
@@ -122,8 +122,8 @@ async def test_a_bound_server_gives_access_only_to_its_session(worked: Worked) -
 
 
 @on_sqlite
-async def test_errors_say_what_to_do(worked: Worked) -> None:
-    """With a code, the values and the next step, an agent can correct itself."""
+async def test_what_is_wrong_is_told_with_what_to_do(worked: Worked) -> None:
+    """An agent corrects itself by a code, the values, and the next step."""
     async with stdio(worked.url) as client:
         missing = await refused(client, "activate", object_id="call-1")
         unknown = await refused(client, "activate", session="no-such", object_id="call-1")
@@ -161,7 +161,7 @@ async def test_objects_are_resources_page_by_page(worked: Worked) -> None:
 
 @on_sqlite
 async def test_without_a_session_the_sessions_are_the_resources(worked: Worked) -> None:
-    """Without a session, a client starts from the list of sessions."""
+    """Somebody who looks at a whole store begins with what there is."""
     async with stdio(worked.url) as client:
         (listed,) = (await client.list_resources()).resources
         read = (await client.read_resource(listed.uri)).contents[0]

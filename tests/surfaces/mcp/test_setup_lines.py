@@ -1,4 +1,4 @@
-"""The setup lines in the docs for each client, parsed as that client parses them."""
+"""The lines that the docs give for each client, read as that client reads them."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def cursor() -> list[str]:
 @pytest.mark.parametrize("any_store_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("read", [claude_code, codex, opencode, cursor])
 async def test_the_line_for_each_client_starts_a_bound_server(worked: Worked, read: Any) -> None:
-    """Users copy it, change the two names, and expect it to work."""
+    """People copy it, change the two names in it, and expect it to work."""
     named = {STORE: worked.url, SESSION: worked.sid}
     program, *words = [named.get(item, item) for item in read()]
     assert program == "ctxmgr"
@@ -63,9 +63,9 @@ async def test_the_line_for_each_client_starts_a_bound_server(worked: Worked, re
     started = StdioServerParameters(command=installed, args=words, env=dict(os.environ))
 
     async with Client(started) as client:
-        status = await value(client, "show")
+        shown = await value(client, "show")
         tools = (await client.list_tools()).tools
 
-    assert status["session_id"] == worked.sid
+    assert shown["session_id"] == worked.sid
     assert len(tools) == 8
     assert all("session" not in tool.input_schema["properties"] for tool in tools)

@@ -30,13 +30,13 @@ def test_the_usual_tools_are_eight_and_short() -> None:
     """Each costs the agent tokens in every call."""
     tools = choose_tools(OPERATIONS, None, session_id="s1")
 
-    assert [tool.name for tool in tools] == list(USUAL)
+    assert [each.name for each in tools] == list(USUAL)
     assert len(USUAL) == TOOLS_MAX
-    assert all(len(tool.operation.help) <= SHORT for tool in tools)
+    assert all(len(each.operation.help) <= SHORT for each in tools)
 
 
 @pytest.mark.parametrize("session_id", [None, "s1"])
-def test_hints_mark_tools_that_write(session_id: str | None) -> None:
+def test_hints_say_what_writes(session_id: str | None) -> None:
     """A client asks its user before a tool that writes, and not before one that reads."""
     tools = [
         tool_definition(tool) for tool in choose_tools(OPERATIONS, None, session_id=session_id)
@@ -49,7 +49,7 @@ def test_hints_mark_tools_that_write(session_id: str | None) -> None:
 
 
 def test_a_bound_tool_takes_no_session() -> None:
-    """The agent can neither name another session nor mistype its own."""
+    """The agent cannot name another one, nor get its own wrong."""
     pin, show = choose_tools(OPERATIONS, "pin,show", session_id="s1")
 
     assert pin.schema["required"] == ["object_id"]
@@ -70,7 +70,7 @@ def test_a_bound_tool_takes_no_session() -> None:
         ("activate,deactivate,pin,unpin,recall,show,as-of,status,diff", None, "at most 8"),
     ],
 )
-def test_an_invalid_choice_of_tools_is_refused(
+def test_a_wrong_choice_of_tools_is_refused(
     names: str, session_id: str | None, message: str
 ) -> None:
     """The mistake is reported at once, with the available tools."""
@@ -79,14 +79,14 @@ def test_an_invalid_choice_of_tools_is_refused(
 
 
 def test_tools_can_be_chosen() -> None:
-    """Other tools can be offered, up to eight at a time."""
+    """Layers will add theirs, and eight stay the most."""
     tools = choose_tools(OPERATIONS, "recall, as-of,diff,recall", session_id=None)
 
     assert [tool.name for tool in tools] == ["recall", "as_of", "diff"]
 
 
-def test_a_long_text_is_truncated_with_a_notice() -> None:
-    """One file must not fill the agent's context window."""
+def test_a_long_text_is_cut_where_the_agent_sees_it() -> None:
+    """One file must not fill the window of whoever only wanted to look."""
     first, content = result_texts({"kind": "file", "content": "x" * (TEXT_CHARS_MAX + 1)}, Masker())
 
     assert first == '{"kind":"file"}'

@@ -38,7 +38,7 @@ def test_a_change_without_effect_says_so(ctxmgr: Run, worked: Worked) -> None:
     assert (once["changed"], twice["changed"]) == (True, False)
 
 
-def test_a_stub_is_read_when_it_is_activated(ctxmgr: Run, worked: Worked) -> None:
+def test_a_file_that_was_only_seen_is_read_when_it_is_shown(ctxmgr: Run, worked: Worked) -> None:
     """Its source is on this machine and inside the agent's mounts (003-R103)."""
     name = "/workspace/src/main.py"
     assert ctxmgr("activate", worked.sid, name, "--store", worked.url).exit_code == 0
@@ -48,8 +48,8 @@ def test_a_stub_is_read_when_it_is_activated(ctxmgr: Run, worked: Worked) -> Non
     assert f"ACTIVE_CONTENT id={worked.stub}\nprint('one')\n" in printed.stdout
 
 
-def test_a_file_of_another_machine_is_refused_with_a_reason(ctxmgr: Run, worked: Worked) -> None:
-    """The same path on this machine would be a different file (003-R104, 003-A33)."""
+def test_a_file_that_lies_elsewhere_is_refused_with_a_reason(ctxmgr: Run, worked: Worked) -> None:
+    """Read here, another machine's path would show another file (003-R104, 003-A33)."""
     source = FilesystemSource(filesystem_id="elsewhere", path=str(worked.project / "notes.md"))
     stub = asyncio.run(discover(worked, File.stub(source)))
 
@@ -62,7 +62,7 @@ def test_a_file_of_another_machine_is_refused_with_a_reason(ctxmgr: Run, worked:
 
 
 def test_a_file_outside_the_agents_mounts_is_not_read(ctxmgr: Run, worked: Worked) -> None:
-    """The user may read it, but the agent may not (D7)."""
+    """The person may read it; the agent may not, and would see it (D7)."""
     secret = worked.project.parent / "secret.txt"
     secret.write_text("secret\n", encoding="utf-8")
     notes = json_of(ctxmgr("show", worked.notes, "--store", worked.url, "--json"))
