@@ -1,4 +1,4 @@
-"""The sandbox contract on bubblewrap, also as an unprivileged user and without a control group."""
+"""The sandbox contract on bubblewrap; as a plain user, and without a control group, too."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ from tests.contracts.sandbox_steps import LIMITS, bind, pids, shell, until, word
 AS_NOBODY: Final[dict[str, Any]] = (
     {} if os.geteuid() else {"user": 65_534, "group": 65_534, "extra_groups": []}
 )
-"""An unprivileged user, if the tests themselves run as root."""
+"""A user without rights, where the tests themselves run as root."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ class TestBubblewrap(IsolationContract):
 async def test_without_a_control_group_each_process_is_limited(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Most users cannot create one; the sandbox states the scope of its limits."""
+    """Most users may make none; it says how far its limits reach."""
     monkeypatch.setattr(bubblewrap, "make_group", lambda _limits: None)
     sandbox = await start([])
 
@@ -71,7 +71,7 @@ async def test_without_a_control_group_each_process_is_limited(
 
 
 @pytest.mark.parametrize(
-    ("command", "expected"),
+    ("command", "said"),
     [
         ("id -un; id -u; pwd; touch made && echo wrote", ["agent", "/workspace", "wrote"]),
         ("for i in $(seq 80); do sleep 3 & done; true", ["Resource temporarily unavailable"]),
@@ -81,7 +81,7 @@ async def test_without_a_control_group_each_process_is_limited(
     ],
 )
 def test_an_unprivileged_user_is_isolated_too(
-    unprivileged_profile: BubblewrapProfile, command: str, expected: Sequence[str]
+    unprivileged_profile: BubblewrapProfile, command: str, said: Sequence[str]
 ) -> None:
     """No rights are needed; and the kernel counts such a user's processes for each command."""
     status = os.open(os.devnull, os.O_WRONLY)
@@ -95,11 +95,11 @@ def test_an_unprivileged_user_is_isolated_too(
 
     os.close(status)
     output = (ran.stdout + ran.stderr).decode()
-    assert all(text in output for text in expected), output
+    assert all(each in output for each in said), output
 
 
 async def test_the_network_can_be_allowed(start: Callable[..., Awaitable[Sandbox]]) -> None:
-    """It is then the host's network including loopback, and the sandbox reports it."""
+    """Then it is the host's own, loopback included, and it says so."""
     sandbox = await start([], network=True)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -110,14 +110,14 @@ async def test_the_network_can_be_allowed(start: Callable[..., Awaitable[Sandbox
     assert sandbox.describe().network
 
 
-async def test_only_persistent_folders_can_be_written(start: Start) -> None:
-    """Writes that would vanish with the command are refused."""
+async def test_only_its_folders_can_be_written(start: Start) -> None:
+    """What would vanish with the command cannot be written in the first place."""
     ran = await shell(await start([]), "touch /x /usr/x /etc/x /home; mkdir /opt/x; touch /tmp/x")
 
     assert ran.text.count("\n") == 5
 
 
-async def test_variables_are_not_visible_in_the_hosts_process_list(start: Start) -> None:
+async def test_variables_do_not_show_in_the_hosts_list_of_processes(start: Start) -> None:
     """Every user of the host can read command lines, and a variable may be a key."""
     sandbox = await start([])
     running = asyncio.create_task(shell(sandbox, "sleep 98765", env={"KEY": "hunter2"}))
@@ -132,7 +132,7 @@ async def test_variables_are_not_visible_in_the_hosts_process_list(start: Start)
 async def test_a_closed_sandbox_leaves_no_folder(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even if the agent removed its permissions."""
+    """Even one that the agent has locked."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     sandbox = await start([])
     await shell(
@@ -144,8 +144,8 @@ async def test_a_closed_sandbox_leaves_no_folder(
     assert os.listdir(tmp_path) == []  # noqa: PTH208 (a path method would be taken for slow)
 
 
-async def test_a_mount_that_vanished_is_reported(start: Start, tmp_path: Path) -> None:
-    """No command ran, so there is no exit code."""
+async def test_a_mount_that_vanished_is_said(start: Start, tmp_path: Path) -> None:
+    """No command ran, so there is no exit code to give."""
     (tmp_path / "data").mkdir()
     sandbox = await start([bind("/data", tmp_path / "data")])
     (tmp_path / "data").rmdir()
@@ -162,7 +162,7 @@ async def test_without_bubblewrap_starting_is_unavailable(monkeypatch: pytest.Mo
         await Bubblewrap.start([])
 
 
-async def test_the_hosts_system_folders_are_mounts(start: Start) -> None:
+async def test_the_system_of_the_host_is_a_mount(start: Start) -> None:
     """003-R163: a header in /usr is the host's file for every reader, also after a resume."""
     sandbox = await start([])
 
@@ -170,8 +170,8 @@ async def test_the_hosts_system_folders_are_mounts(start: Start) -> None:
     assert sandbox.mounts.forward("/etc/passwd").filesystem_id == sandbox.filesystem_id
 
 
-def test_a_profile_omits_options_that_bubblewrap_does_not_support() -> None:
-    """Older versions of bubblewrap work too."""
+def test_a_profile_leaves_out_what_bubblewrap_does_not_know() -> None:
+    """An older bubblewrap makes a sandbox too."""
     text = shipped_profile().read_text(encoding="utf-8")
 
     profile = parse_profile(text, supported="")
@@ -181,8 +181,8 @@ def test_a_profile_omits_options_that_bubblewrap_does_not_support() -> None:
     assert ("--ro-bind", "/usr", "/usr") in profile
 
 
-def test_a_profile_that_does_not_start_with_an_option_is_refused() -> None:
-    """An invalid file is detected before anything starts."""
+def test_a_profile_that_begins_with_no_option_is_refused() -> None:
+    """A file that is none is noticed before anything starts."""
     with pytest.raises(Incorrect, match="FROM"):
         parse_profile("FROM debian", supported="")
 
