@@ -132,10 +132,7 @@ class PromptWalk:
         """
         record = self._built
         assert record is not None, "a prompt was built"
-        chat = Chat(session_id=record.session, turns=tuple(self._turns[: record.n - 1]))
-        recorded = _require_shown(self._shown, chat.object_id).object_hash
-        if chat.object_hash != recorded:
-            raise HashMismatch(chat.object_id, "object_hash", recorded, chat.object_hash)
+        self._check_chat(record)
         layout = (
             self._plain.layout(record, self._shown)
             if record.policy is None
@@ -150,6 +147,12 @@ class PromptWalk:
             active=layout.active,
             contributions=record.contributions,
         )
+
+    def _check_chat(self, record: TurnRecord) -> None:
+        chat = Chat(session_id=record.session, turns=tuple(self._turns[: record.n - 1]))
+        recorded = _require_shown(self._shown, chat.object_id).object_hash
+        if chat.object_hash != recorded:
+            raise HashMismatch(chat.object_id, "object_hash", recorded, chat.object_hash)
 
     def _system_prompt(self, record: TurnRecord) -> PromptVersion:
         shown = _require_shown(self._shown, system_prompt_id(record.session))

@@ -109,7 +109,7 @@ def _forged(change: Any) -> bytes:
 
 
 def test_a_list_that_grew_is_unpacked_as_it_was_hashed() -> None:
-    """The valid form that the forgeries below imitate."""
+    """What the forgeries below are made like."""
     bundle = Bundle.from_bytes(_forged({"+": ["y"]}))
 
     assert [transaction.writes[0].document["items"] for transaction in bundle.transactions()][
@@ -128,8 +128,8 @@ def test_a_list_that_grew_is_unpacked_as_it_was_hashed() -> None:
     ],
     ids=["text", "mapping", "both", "both and too deep", "more"],
 )
-def test_an_ambiguous_change_is_refused(change: Any) -> None:
-    """Otherwise the stored value could differ from the one hashed and checked."""
+def test_a_change_that_can_be_read_in_two_ways_is_noticed(change: Any) -> None:
+    """Else what is stored would be neither what was hashed nor what was checked."""
     bundle = Bundle.from_bytes(_forged(change))
 
     with pytest.raises(BundleDamaged, match="the change of a field cannot be read"):

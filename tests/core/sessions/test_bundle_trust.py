@@ -91,7 +91,7 @@ async def seen_by(store: Store, session_id: str) -> Any:
 
 
 def altered(data: bytes, change: Callable[[Documents], Documents]) -> bytes:
-    """Return the bundle with changed documents and matching hashes."""
+    """Return the bundle with other documents, and hashes that fit them."""
     bundle = Bundle.from_bytes(gzip.decompress(data))
     versions = [
         (transaction.sequence, dict(write.document), write.valid_from)

@@ -322,10 +322,8 @@ async def test_a_failed_match_is_a_conflict_without_asking_for_the_key(
     assert server.asked("entity") == []
 
 
-async def test_a_refused_connection_means_nothing_was_written(
-    server: ScriptedServer, store: XtdbStore
-) -> None:
-    """The outcome is certain, so it is not reported as unknown (003-R112)."""
+async def test_a_server_that_is_gone_took_nothing(server: ScriptedServer, store: XtdbStore) -> None:
+    """Refused is certain, so it is not called unknown (003-R112)."""
     await server.stop()
 
     with pytest.raises(Unavailable, match="cannot be reached"):

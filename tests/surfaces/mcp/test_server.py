@@ -180,11 +180,11 @@ async def test_secrets_are_masked_in_results(worked: Worked) -> None:
         await session.record("leak", tool="env", args={"k": SECRET}, output=f"token {SECRET}\n")
 
     async with stdio(worked.url, "--session", worked.sid) as agent:
-        text = await call_text(agent, "show", name="leak")
+        shown = await call_text(agent, "show", name="leak")
         read = (await agent.read_resource("ctxmgr://object/leak")).contents[0].text
 
-    assert SECRET not in text + read
-    assert "[secret:github-token:" in text
+    assert SECRET not in shown + read
+    assert "[secret:github-token:" in shown
     assert "[secret:github-token:" in read
 
 
