@@ -18,11 +18,13 @@ from ctxmgr.sandboxes import bubblewrap
 from ctxmgr.sandboxes.bubblewrap import (
     Bubblewrap,
     BubblewrapProfile,
+    command_files,
     inner_line,
     options,
     parse_profile,
     shipped_profile,
 )
+from ctxmgr.sandboxes.held_mounts import HeldMounts
 from tests.components import need
 from tests.contracts.isolation_contract import IsolationContract, Start
 from tests.contracts.sandbox_steps import LIMITS, bind, pids, shell, until, words
@@ -84,16 +86,21 @@ def test_an_unprivileged_user_is_isolated_too(
     unprivileged_profile: BubblewrapProfile, command: str, said: Sequence[str]
 ) -> None:
     """No rights are needed; and the kernel counts such a user's processes for each command."""
-    status = os.open(os.devnull, os.O_WRONLY)
     argv = ("bash", "-c", command)
     inner = inner_line(LIMITS, argv, cwd="/workspace")
-    line = ["bwrap", *options(unprivileged_profile, env={}, status_fd=status), "--", *inner]
+    held = [mount.fd for mount in unprivileged_profile.held.mounts]
+    user = AS_NOBODY.get("user", os.getuid())
+    with command_files(user=user, group=user) as (_, files):
+        line = ["bwrap", *options(unprivileged_profile, env={}, files=files), "--", *inner]
+        ran = subprocess.run(
+            line,
+            capture_output=True,
+            check=False,
+            timeout=20,
+            pass_fds=(*files.fds, unprivileged_profile.scratch, *held),
+            **AS_NOBODY,
+        )
 
-    ran = subprocess.run(
-        line, capture_output=True, check=False, timeout=20, pass_fds=(status,), **AS_NOBODY
-    )
-
-    os.close(status)
     output = (ran.stdout + ran.stderr).decode()
     assert all(each in output for each in said), output
 
@@ -196,12 +203,12 @@ def unprivileged_profile() -> Iterator[BubblewrapProfile]:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("tmp", "workspace"):
             Path(folder, name).mkdir()
-        user = AS_NOBODY.get("user", os.getuid())
-        Path(folder, "passwd").write_text(f"agent:x:{user}:0::/:/bin/sh\n", encoding="ascii")
-        Path(folder, "group").touch()
         for path in (Path(folder), *Path(folder).iterdir()):
-            os.chown(path, user, -1)
-        binds = (bind("/workspace", Path(folder, "workspace")),)
+            os.chown(path, AS_NOBODY.get("user", -1), -1)
+        held = HeldMounts.open([bind("/workspace", Path(folder, "workspace"))])
+        scratch = os.open(f"{folder}/tmp", os.O_PATH)
         yield BubblewrapProfile(
-            profile=profile, binds=binds, scratch=folder, network=False, limits=LIMITS
+            profile=profile, held=held, scratch=scratch, network=False, limits=LIMITS
         )
+        os.close(scratch)
+        held.close()

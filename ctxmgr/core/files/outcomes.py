@@ -22,6 +22,8 @@ CLOCK_GRAIN_NS: Final = 2_000_000_000
 class Refusal(StrEnum):
     """Why a file is not read."""
 
+    OWN = "own"
+    """It belongs to ctxmgr itself: its database, for example."""
     OUTSIDE = "outside"
     """It is in the sandbox's own filesystem and can only be read through the sandbox."""
     LOOP = "loop"
