@@ -8,6 +8,7 @@ that only the store in use is loaded, and ``--help`` is fast.
 """
 
 import asyncio
+import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -31,6 +32,7 @@ from ctxmgr.errors import Incorrect
 
 if TYPE_CHECKING:
     from ctxmgr.core.client.client import Client
+    from ctxmgr.core.files.own_files import OwnFiles
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
 
@@ -101,6 +103,9 @@ async def connect(
     - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
     - ``secrets`` says how secrets in files and tool outputs are treated.
     - ``tracking=False`` reads files only when the agent does and when a session is resumed.
+
+    The store's own files, ``search`` and ``fingerprints`` are never read for an agent. If a sandbox
+    or ``mounts`` would show them to it, this is ``Incorrect``.
     """
     refuse_windows()
     async with AsyncExitStack() as closing:
@@ -183,7 +188,7 @@ def _mounts(mounts: tuple[Mapping[str, Any], ...], filesystem_id: str | None) ->
 
     if not mounts and filesystem_id is None:
         return Mounts.of_host(host_filesystem_id())
-    mappings = read_mappings(mounts, host_id=host_filesystem_id())
+    mappings = read_mappings(mounts, host_id=host_filesystem_id)
     # Without a name, two sandboxes cannot be known to be the same: each gets a new id.
     own_id = filesystem_id or container_filesystem_id(uuid.uuid4().hex)
     return Mounts.of_sandbox(mappings, own_id=own_id)
@@ -193,6 +198,39 @@ def _directory(mounts: Mounts) -> str:
     if not mounts.sandboxed:
         return str(Path.cwd())
     return mounts.mappings[0].agent_prefix if mounts.mappings else "/"
+
+
+async def _own_files(store: Store, *, search: Path | None, fingerprints: Path | None) -> "OwnFiles":
+    from ctxmgr.core.files.own_files import OwnFiles
+
+    database = (await store.status()).details.get("file")
+    files = [Path(database)] if isinstance(database, str) else []
+    files += [file for file in (search, fingerprints) if file is not None]
+    return await asyncio.to_thread(OwnFiles, [file.absolute() for file in files])
+
+
+def _keep_out_of_reach(own: "OwnFiles", mounts: Mounts, *, sandbox: Sandbox | None) -> None:
+    """Raise ``Incorrect`` if an agent behind these mounts could read or change our own files.
+
+    Sandboxes hide ctxmgr's folders. A harness that runs its own tools has to do that itself.
+    """
+    from ctxmgr.core.files.own_files import host_paths, steps_of
+    from ctxmgr.settings import data_dir
+
+    if not mounts.sandboxed:
+        return  # the agent's paths are the host's: it has every right of its user
+    files = [file for file in own.files if sandbox is not None or not own.lie_in_folders(file)]
+    for path in [*files, *(own.folders if sandbox is not None else ())]:
+        for step in steps_of(str(path)):
+            folder, name = os.path.split(step)
+            for place in host_paths(folder):
+                seen = mounts.agent_path_of(f"{place.rstrip('/')}/{name}")
+                if seen is not None:
+                    raise Incorrect(
+                        f"{str(path)!r:.200} belongs to ctxmgr, and the agent could read and change"
+                        f" it at {seen!r:.200}: put it into a folder that is not mounted, such as"
+                        f" {str(data_dir())!r:.200}"
+                    )
 
 
 async def _client(
@@ -220,7 +258,10 @@ async def _client(
     from ctxmgr.core.tracking.indexing import Indexing
     from ctxmgr.messages.forms import FORMS
 
-    files = HostFiles(mounts)
+    own = await _own_files(store, search=search, fingerprints=fingerprints)
+    files = HostFiles(mounts, own=own)
+    closing.callback(files.close)
+    _keep_out_of_reach(own, files.mounts, sandbox=sandbox)
     known = Fingerprints(fingerprints)
     known.load()
     indexing = Indexing(store, files, fingerprints=known, kept=masker.stored)

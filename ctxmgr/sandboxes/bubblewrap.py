@@ -7,8 +7,8 @@
 
 Each command gets its own namespaces, built from one profile in tens of milliseconds. The mounts and
 ``/tmp`` persist between commands; ``/tmp`` is a folder of the host that ``close`` removes. The rest
-is read-only. The host's folders are opened when the sandbox starts and bound by descriptor for every
-command, so a link that replaces one of them changes nothing.
+is read-only. The host's folders are opened when the sandbox starts and bound by descriptor for
+every command, so a link that replaces one of them changes nothing.
 
 Memory and processes are limited for the whole sandbox if the client can create a control group.
 Otherwise memory is limited per process and processes per command, unless the client is root, whose

@@ -10,8 +10,8 @@ together, and the container's own filesystem lasts until ``close``.
 No image is pulled: it must exist and contain ``bash``, ``grep``, ``xargs`` and the GNU core
 utilities. ``sandbox/Dockerfile`` builds one.
 
-ctxmgr's own folders are hidden by an empty tmpfs if they lie in a mount. The engine mounts folders by
-their paths, once, when the container starts.
+ctxmgr's own folders are hidden by an empty tmpfs if they lie in a mount. The engine mounts folders
+by their paths, once, when the container starts.
 
 A command is marked with an environment variable, and all processes with the mark are killed when it
 ends. A process that clears its environment and detaches itself lives until the container ends.

@@ -97,8 +97,7 @@ class HeldMounts:
                 raise Unavailable(f"{mount.source}, which the sandbox mounts, was removed")
         for folder in self.hidden:
             try:
-                here = os.stat(folder.source, follow_symlinks=False)
-                in_place = os.path.samestat(here, os.fstat(folder.fd))
+                in_place = os.path.samestat(os.lstat(folder.source), os.fstat(folder.fd))
             except OSError:
                 in_place = False
             if not in_place:
@@ -191,7 +190,7 @@ class HeldMounts:
         except OSError as error:
             raise Incorrect(f"cannot mount {path!r:.200}: {error.strerror}") from error
         self._closing.callback(os.close, fd)
-        if sys.platform == "linux" and os.readlink(f"/proc/self/fd/{fd}") != path:
+        if sys.platform == "linux" and str(Path(f"/proc/self/fd/{fd}").readlink()) != path:
             raise Incorrect(f"cannot mount {path!r:.200}: a link has replaced a folder on the way")
         return fd
 

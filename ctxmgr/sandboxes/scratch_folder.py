@@ -51,7 +51,7 @@ def empty_folder(top: int) -> None:
         for name in names:
             folder = _open(top, name)
             try:
-                for inner in os.listdir(folder):
+                for inner in os.listdir(folder):  # noqa: PTH208 (a descriptor has no path)
                     if not _unlink(folder, inner):
                         # Moving a folder needs the right to write to it.
                         os.close(_open(folder, inner))

@@ -115,6 +115,15 @@ class Mounts:
                 return path
         return location.path
 
+    def agent_path_of(self, host_path: str) -> str | None:
+        """Return where the agent sees a path of the host, whatever id its filesystem has."""
+        for mapping in self.mappings:
+            if self.is_on_host(mapping) and _is_in(host_path, mapping.canonical_prefix):
+                path = _moved(host_path, mapping.canonical_prefix, mapping.agent_prefix)
+                if self.mapping_of(path) == mapping:
+                    return path
+        return None
+
     def mapping_of(self, path: str) -> MountMapping | None:
         """Return the mount that a normalised agent path is on, if any."""
         longest: MountMapping | None = None

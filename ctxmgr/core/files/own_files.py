@@ -67,12 +67,16 @@ class OwnFiles:
             return True
         return status.st_nlink > 1 and (status.st_dev, status.st_ino) in self._inodes()
 
+    def lie_in_folders(self, file: Path) -> bool:
+        """Return whether a path is in a folder of ctxmgr, which sandboxes hide."""
+        return f"{os.path.realpath(file)}/".startswith(self._below)
+
     def _inodes(self) -> Iterator[tuple[int, int]]:
         for folder, names in self._names.items():
             for name in names:
                 for suffix in SQLITE_SUFFIXES:
                     try:
-                        status = os.stat(f"{folder}/{name}{suffix}", follow_symlinks=False)
+                        status = os.lstat(f"{folder}/{name}{suffix}")
                     except OSError:  # it does not exist at the moment
                         continue
                     yield status.st_dev, status.st_ino
@@ -88,11 +92,11 @@ def steps_of(path: str) -> tuple[str, ...]:
     while pending and len(links) < LINKS_MAX:
         name = pending.pop()
         if name == "..":
-            here = os.path.dirname(here)
+            here = os.path.split(here)[0]
         elif name not in {"", "."}:
             step = f"{here.rstrip('/')}/{name}"
             try:
-                target = os.readlink(step)
+                target = str(Path(step).readlink())
             except OSError:  # not a link, or missing
                 here = step
                 continue
@@ -110,7 +114,7 @@ def host_paths(path: str, *, mountinfo: Path = MOUNTINFO) -> tuple[str, ...]:
     real = os.path.realpath(path)
     existing = real
     while not os.path.lexists(existing):
-        existing = os.path.dirname(existing)
+        existing = os.path.split(existing)[0]
     rest = real[len(existing.rstrip("/")) :]
     try:
         table = mountinfo.read_text(encoding="utf-8", errors="surrogateescape")

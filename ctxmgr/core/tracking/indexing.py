@@ -10,6 +10,9 @@ The operations of a plan can be committed in one transaction with other changes 
 call; afterwards ``note`` reports the commit. Sessions are not changed here: the outcomes say what
 happened to each object, and the caller decides whether to show it.
 
+A missing file was deleted if its folder has changed since its last version was stored. Otherwise
+the volume that it was on is not mounted, and it is unreachable.
+
 The store is read before the source, and every put is guarded by the version that was read. If two
 clients index one file at the same time, the one with the older bytes gets a conflict and reads the
 file again.
@@ -33,7 +36,7 @@ from typing import Final, TypeAlias, TypeVar, cast
 
 from ctxmgr.core.files.fingerprints import Fingerprints
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX, HostFiles
-from ctxmgr.core.files.outcomes import MissingFile, Refusal, RefusedFile
+from ctxmgr.core.files.outcomes import MissingFile, Refusal, RefusedFile, Unreachable
 from ctxmgr.core.objects.file import FileState
 from ctxmgr.core.store.contract import LATEST, AsOf, Commit, Instant, Store, Version
 from ctxmgr.core.store.documents import TRANSACTION_BYTES_MAX
@@ -75,6 +78,8 @@ STATE_HISTORY_MAX: Final = 3
 """Versions needed to recognise a deletion: the deletion, the text before it, and a correction."""
 
 assert (INDEX_BATCH_BYTES_MAX + FILE_BYTES_MAX) * 6 <= TRANSACTION_BYTES_MAX
+
+_UNMOUNTED: Final = Unreachable("the volume that it was on is not mounted")
 
 ExistsInSandbox: TypeAlias = Callable[[Sequence[str]], Awaitable[Collection[str]]]
 """Returns which of these paths are regular files in the sandbox's own filesystem."""
@@ -204,12 +209,42 @@ class Indexing:
         self, observed: Sequence[Observation], stored: Mapping[str, Version]
     ) -> IndexPlan:
         moment = await self._observation_time()
-        planned = await asyncio.to_thread(plan, observed, stored=stored, moment=moment)
+        unmounted = await self._unmounted(observed, stored, moment)
+        judged = [
+            replace(seen, unread=_UNMOUNTED) if seen.object_id in unmounted else seen
+            for seen in observed
+        ]
+        planned = await asyncio.to_thread(plan, judged, stored=stored, moment=moment)
         if planned.not_before is not None:
             left_ms = planned.not_before + 1 - self._now()
             if 0 < left_ms <= CLOCK_WAIT_MS_MAX:
                 await asyncio.sleep(left_ms / 1_000)
         return planned
+
+    async def _unmounted(
+        self,
+        observed: Sequence[Observation],
+        stored: Mapping[str, Version],
+        moment: ObservationTime,
+    ) -> set[str]:
+        """Return the ids of missing files whose folder is not the one that contained them."""
+        doubtful: dict[int, list[str]] = {}
+        for seen in observed:
+            before = stored.get(seen.object_id)
+            if not isinstance(seen.unread, MissingFile) or before is None or _is_deleted(before):
+                continue
+            removed_until = seen.unread.removed_until_ms
+            if removed_until is not None and removed_until < (moment.last_transaction or 0):
+                doubtful.setdefault(removed_until, []).append(seen.object_id)
+        unmounted: set[str] = set()
+        for removed_until, ids in doubtful.items():  # the files of one folder at a time
+            known = await self._store.get_many(ids, as_of=AsOf(system_time=removed_until))
+            unmounted.update(
+                object_id
+                for object_id in ids
+                if object_id not in known or known[object_id].token != stored[object_id].token
+            )
+        return unmounted
 
     async def _observation_time(self) -> ObservationTime:
         if self._last_transaction is None:
@@ -265,6 +300,12 @@ async def state_of(store: Store, version: Version, *, as_of: AsOf = LATEST) -> F
     return file.state(
         earlier=(stored_file(replace(version, document=document)) for document in documents)
     )
+
+
+def _is_deleted(version: Version) -> bool:
+    """Return whether a stored file has no text any more, so that it may be missing."""
+    file = stored_file(version)
+    return file.content is None and not file.is_stub
 
 
 def _can_change(observed: Observation) -> bool:
