@@ -12,7 +12,6 @@ Everything else is allowed. The numbers are those of <asm/unistd.h>. A call of a
 than the machine's is not implemented, except 32-bit calls, which have rules of their own.
 """
 
-import errno
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,9 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW: Final = 0x7FFF0000
 _FAIL: Final = 0x00050000
 """SECCOMP_RET_ALLOW and SECCOMP_RET_ERRNO, from <linux/seccomp.h>."""
+
+_EPERM, _ENOSYS = 1, 38
+"""From <asm-generic/errno.h>."""
 
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Offsets in struct seccomp_data. Arguments have eight bytes, of which the low four come first."""
@@ -105,18 +107,18 @@ def filter_program(machine: str) -> bytes:
     for architecture in ARCHITECTURES[machine]:
         rules = _rules(architecture)
         program += [(_EQUAL, 0, len(rules), architecture.audit), *rules]
-    program.append(_fail(errno.ENOSYS))
+    program.append(_fail(_ENOSYS))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
 def _rules(architecture: Architecture) -> list[Instruction]:
     rules: list[Instruction] = [(_LOAD, 0, 0, _NUMBER)]
     if architecture is _X86_64:
-        rules += [(_AT_LEAST, 0, 1, _X32), _fail(errno.ENOSYS)]
+        rules += [(_AT_LEAST, 0, 1, _X32), _fail(_ENOSYS)]
     for number in architecture.keys:
-        rules += _if_called(number, [_fail(errno.EPERM)])
+        rules += _if_called(number, [_fail(_EPERM)])
     for number in _UNREADABLE:
-        rules += _if_called(number, [_fail(errno.ENOSYS)])
+        rules += _if_called(number, [_fail(_ENOSYS)])
     for number, mode in architecture.modes.items():
         rules += _if_called(number, _check_mode(mode))
     for number, flags in architecture.opens.items():
@@ -133,7 +135,7 @@ def _if_called(number: int, then: Sequence[Instruction]) -> list[Instruction]:
 
 def _check_mode(argument: int) -> list[Instruction]:
     bits = (_ANY_BIT, 0, 1, SET_ID_BITS)
-    return [_load(argument), bits, _fail(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
+    return [_load(argument), bits, _fail(_EPERM), (_RETURN, 0, 0, _ALLOW)]
 
 
 def _load(argument: int) -> Instruction:
