@@ -39,7 +39,7 @@ CommitObserver: TypeAlias = Callable[[Sequence[File]], Awaitable[None]]
 """Called after each transaction of a client, with the files whose content was read for it."""
 
 
-class Access(StrEnum):
+class FileAccess(StrEnum):
     """What a tool call did with a file."""
 
     READ = "read"
@@ -90,7 +90,7 @@ class Runtime:
         return commit
 
     async def plan_file(
-        self, path: str, *, output: bytes | None = None, access: Access | None = None
+        self, path: str, *, output: bytes | None = None, access: FileAccess | None = None
     ) -> IndexPlan:
         """Plan the reading of a file: from the host if it is on a mount, else from the sandbox.
 
@@ -109,7 +109,7 @@ class Runtime:
         if output is not None:
             return await self.indexing.plan_read(path, inside=output)
         if access is not None:
-            changed = access is Access.WRITTEN
+            changed = access is FileAccess.WRITTEN
             return await self.indexing.plan_read(path, inside=EXISTING, changed=changed)
         return planned
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from ctxmgr.core.client.runtime import Access, Runtime, refusal
+from ctxmgr.core.client.runtime import FileAccess, Runtime, refusal
 from ctxmgr.core.discovery.discover import discover
 from ctxmgr.core.discovery.known_tools import Trace
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX
@@ -59,7 +59,7 @@ class FileOutcome:
 
     path: str
     """As the call named it, or as the agent sees it."""
-    access: Access
+    access: FileAccess
     """Whether the call read, wrote or only named it."""
     result: FileResult
     object_id: str | None = None
@@ -106,7 +106,7 @@ class TouchedPath:
     """A path that a call read or wrote."""
 
     path: str
-    access: Access
+    access: FileAccess
     object_id: str | None = None
     """None if it is no valid path."""
     fault: str | None = None
@@ -215,7 +215,7 @@ class ToolCallPlan:
         read_ids = frozenset(
             touched_path.object_id
             for touched_path in touched_paths
-            if touched_path.access is Access.READ and touched_path.object_id is not None
+            if touched_path.access is FileAccess.READ and touched_path.object_id is not None
         )
         first = ToolCallEffects(
             touched=touched,
@@ -242,7 +242,9 @@ class ToolCallPlan:
         for each in effects:
             for outcome in each.discovered.outcomes if each.discovered is not None else ():
                 if outcome.file is not None and outcome.object_id not in touched:
-                    yield _file_outcome(runtime.display_path(outcome.file), Access.NAMED, outcome)
+                    yield _file_outcome(
+                        runtime.display_path(outcome.file), FileAccess.NAMED, outcome
+                    )
 
 
 async def plan_activation(
@@ -302,8 +304,8 @@ async def _plan_touched(
     Returns the plan for the transaction of the call, and what had to be committed before it.
     """
     accesses = [
-        *((path, Access.READ) for path in trace.reads),
-        *((path, Access.WRITTEN) for path in trace.writes),
+        *((path, FileAccess.READ) for path in trace.reads),
+        *((path, FileAccess.WRITTEN) for path in trace.writes),
     ]
     if len(accesses) > TOUCHED_MAX:
         raise Incorrect(
@@ -314,7 +316,7 @@ async def _plan_touched(
     plans: dict[str, IndexPlan] = {}
     paths: list[TouchedPath] = []
     for path, access in accesses:
-        how = Access.WRITTEN if path in written else access
+        how = FileAccess.WRITTEN if path in written else access
         try:
             planned = await runtime.plan_file(path, output=content, access=how)
         except Incorrect as error:  # a tool may accept what is not a valid path here
@@ -345,7 +347,7 @@ def _by_transaction(plans: Sequence[IndexPlan]) -> list[IndexPlan]:
 
 
 def _file_outcome(
-    path: str, access: Access, outcome: IndexOutcome | None, *, reason: str | None = None
+    path: str, access: FileAccess, outcome: IndexOutcome | None, *, reason: str | None = None
 ) -> FileOutcome:
     unread = outcome.unread.reason if outcome is not None and outcome.unread is not None else reason
     if outcome is None or outcome.file is None:

@@ -10,7 +10,7 @@ change.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Self
 
 from ctxmgr.core.append_only import OrderedIds
@@ -72,6 +72,11 @@ class TrackerLoop:
         """Why some files are not watched, in words for a person."""
         return self._trackers.notices
 
+    @property
+    def states(self) -> Mapping[str, TrackerState]:
+        """The state of every file that is followed, by id."""
+        return self._trackers.states
+
     def state(self, object_id: str) -> TrackerState:
         return self._trackers.state(object_id)
 
@@ -84,8 +89,7 @@ class TrackerLoop:
         state = self._sessions.pop(session_id, None)
         if state is None:
             return
-        followed = self._trackers.states
-        unused = {object_id for object_id in _known_ids(state) if object_id in followed}
+        unused = {object_id for object_id in _known_ids(state) if object_id in self.states}
         for other in list(self._sessions.values()):
             if unused:
                 async with other.lock:  # it may just be adding one of these files

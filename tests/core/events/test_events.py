@@ -112,6 +112,9 @@ def test_a_tool_call_is_told_without_its_output() -> None:
         (READ, File.read(SOURCE, data=b"\xff"), FileUpdated),
         (READ, READ.deleted(), FileDeleted),
         (READ.deleted(), READ, FileUpdated),
+        (BINARY, BINARY.deleted(), FileDeleted),
+        (STUB, STUB.deleted(), FileDeleted),
+        (READ, STUB, FileUpdated),
     ],
 )
 def test_a_file_is_told_by_what_became_of_it(
