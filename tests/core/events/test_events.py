@@ -42,6 +42,7 @@ from tests.core.builders.values import sessions
 SOURCE: Final = FilesystemSource(filesystem_id="host", path="/a.py")
 STUB: Final = File.stub(SOURCE)
 READ: Final = File.read(SOURCE, data=b"1")
+BINARY: Final = File.read(SOURCE, data=b"\xff")
 CALL: Final = ToolCall(
     toolcall_id="call_1", tool="bash", args={}, status="fail", chat_ref="chat:s1", content="no"
 )
