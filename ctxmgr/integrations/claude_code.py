@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ctxmgr import Client, Incorrect, LiveSession, NotFound, Section, Store, connect
-from ctxmgr.messages.answers import storable
+from ctxmgr.core.store.documents import storable
 
 EVENTS: Final = frozenset({"SessionStart", "PostToolUse", "PreCompact"})
 

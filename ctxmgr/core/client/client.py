@@ -213,7 +213,7 @@ class Client:
         await self._runtime.commit([Put(lifecycle_document(session_id, state=PAUSED))])
         self._open.pop(session_id).leave()
         if self.tracking is not None:
-            self.tracking.remove_session(session_id)
+            await self.tracking.remove_session(session_id)
 
     def reconciliation(self, session_id: str) -> Reconciliation:
         """Return the progress of comparing a resumed session's files with their sources."""

@@ -2,7 +2,8 @@
 
     1  sets          from the session's document                       ``sessions.storage``
     2  objects       of the whole index, in a few batches
-    3  sources       reachable: indexed again; unreachable: orphaned; gone: a version without text
+    3  sources       reachable: indexed again; unreachable: orphaned; gone: a version without text;
+                     too large: a version that is unread
     4  tool calls    have no source, and do not change
     5  cache         filled with what is stored
     6  trackers      follow what is reachable
@@ -64,6 +65,8 @@ class Reconciliation:
         """The ids of files that had changed or been deleted."""
         self.orphaned: list[str] = []
         """The ids of files that this client cannot reach; they keep their last version."""
+        self.too_large: list[str] = []
+        """The ids of files that are too large to be read; they are unread."""
 
     @property
     def total(self) -> int | None:
@@ -154,9 +157,11 @@ class Reconciliation:
         indexing, stubs = self._state.runtime.indexing, self._upgrade_stubs
         async for batch in indexing.reconcile(targets, upgrade_stubs=stubs):
             for outcome in batch.outcomes:
-                await self._state.learn_outcome(outcome)
+                self._state.learn_outcome(outcome)
                 if outcome.result is not IndexResult.UNCHANGED:
                     self.updated.append(outcome.object_id)
+                if outcome.is_too_large:
+                    self.too_large.append(outcome.object_id)
                 elif outcome.unread is not None and not isinstance(outcome.unread, MissingFile):
                     self.orphaned.append(outcome.object_id)
 

@@ -171,15 +171,14 @@ class SessionState:
             call = draft.toolcall
             self.cache.learn_call(call, active=call.object_id in self.session.active_set)
         for outcome in draft.effects.outcomes:
-            await self.learn_outcome(outcome)
+            self.learn_outcome(outcome)
         await self.fill()
 
-    async def learn_outcome(self, outcome: IndexOutcome) -> None:
+    def learn_outcome(self, outcome: IndexOutcome) -> None:
         """Refresh a file in the cache. Sets do not change: only the agent and its tools do that."""
-        if outcome.file is None or outcome.object_id not in self.session.session_index:
-            return
-        state = outcome.state or await self.runtime.state_of(outcome.file)
-        self._learn_file(outcome.file, state=state)
+        known = outcome.object_id in self.session.session_index
+        if known and outcome.file is not None and outcome.state is not None:
+            self._learn_file(outcome.file, state=outcome.state)
 
     async def fill(self) -> None:
         """Read what the session shows and the cache lacks."""
@@ -194,7 +193,8 @@ class SessionState:
 
     async def learn_versions(self, versions: Iterable[Version]) -> list[File]:
         """Add stored content objects to the cache; return the files among them."""
-        files = []
+        files: list[File] = []
+        unclear: list[tuple[File, Version]] = []
         for number, version in enumerate(versions, 1):
             if number % LEARNED_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -203,11 +203,16 @@ class SessionState:
                 active = stored.object_id in self.session.active_set
                 self.cache.learn_call(stored, active=active)
             elif isinstance(stored, File):
-                state = await self.runtime.state_of(stored, version=version)
-                self._learn_file(stored, state=state)
                 files.append(stored)
+                if stored.needs_history:
+                    unclear.append((stored, version))
+                else:
+                    self._learn_file(stored, state=stored.state())
             else:
                 raise Corrupt(f"{stored.object_id} is a {stored.kind}, not a content object")
+        states = await self.runtime.states_of(version for _, version in unclear)
+        for file, _ in unclear:
+            self._learn_file(file, state=states[file.object_id])
         return files
 
     async def refresh(self) -> None:

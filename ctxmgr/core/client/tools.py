@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ctxmgr.core.client import recall
 from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.client.tool_calls import IndexedToolCall
 from ctxmgr.core.discovery.known_tools import absolute
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX
 from ctxmgr.core.files.outcomes import ReadFile
@@ -257,7 +258,7 @@ class Tools:
 
     async def _record(
         self, tool_call_id: str, *, name: str, args: Mapping[str, Any], ok: bool, message: str
-    ) -> ToolCall:
+    ) -> IndexedToolCall:
         whole = name == "read" and ok and not {"offset", "limit"} & set(args)
         return await self._session.record(
             tool_call_id,

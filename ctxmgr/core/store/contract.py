@@ -312,6 +312,21 @@ class Store(Protocol):
         """
         ...
 
+    async def history_many(
+        self,
+        object_ids: Iterable[str],
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
+        limit: int,
+    ) -> dict[str, Sequence[HistoryEntry]]:
+        """Return the last ``limit`` versions of many objects, each newest first, by id.
+
+        As ``history``, but only versions that have begun as of the point are listed. Ids without
+        any are left out, as are the fields named in ``without``.
+        """
+        ...
+
     async def find(
         self, query: Query, *, as_of: AsOf = LATEST, limit: int = 100, cursor: str | None = None
     ) -> FoundPage:

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
 from ctxmgr.errors import Incorrect
@@ -45,6 +46,8 @@ _RESERVED: Final = f"ids that start with {RESERVED_PREFIX!r} are reserved"
 
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+_DEPTH_CUT: Final = DEPTH_MAX + 16
 
 _NAMES_MAX: Final = 1_024
 """Valid sets of field names that are cached; documents repeat a few dozen."""
@@ -126,6 +129,30 @@ def check_value(value: object, *, where: str, depth: int = 0) -> None:
             return
         case _:
             raise Incorrect(f"{where}: a {type(value).__name__} cannot be stored")
+
+
+def storable(value: Any, *, depth: int = 0) -> Any:
+    """Return a value as a document can hold it, as far as that changes nothing that matters.
+
+    A tuple becomes a list, a path its text, and a float that is not finite becomes null. A lone
+    surrogate becomes U+FFFD. Values nested beyond any document's depth are cut off there; what
+    remains is still too deep, and is rejected or kept as text by the check that follows.
+    """
+    match value:
+        case str():
+            return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
+        case PurePath():
+            return storable(str(value))
+        case float() if not math.isfinite(value):
+            return None
+        case list() | tuple() | dict() if depth > _DEPTH_CUT:
+            return None
+        case list() | tuple():
+            return [storable(item, depth=depth + 1) for item in value]
+        case dict():
+            return {storable(key): storable(item, depth=depth + 1) for key, item in value.items()}
+        case _:
+            return value
 
 
 @lru_cache(_NAMES_MAX)

@@ -17,12 +17,12 @@ from typing import Final, Literal, Self, TypeVar
 import apsw
 
 from ctxmgr.core.store.contract import (
-    BATCH_MAX,
     LATEST,
     PAGE_MAX,
     AsOf,
     Commit,
     FoundPage,
+    HistoryEntry,
     HistoryPage,
     Instant,
     Kind,
@@ -33,7 +33,7 @@ from ctxmgr.core.store.contract import (
     Version,
 )
 from ctxmgr.core.store.documents import ID, check_object_id, check_transaction_size
-from ctxmgr.core.store.queries import check_limit, check_query
+from ctxmgr.core.store.queries import check_batch, check_limit, check_query
 from ctxmgr.core.store.transactions import (
     check_after,
     check_as_of,
@@ -41,7 +41,7 @@ from ctxmgr.core.store.transactions import (
     check_operations,
     check_since,
 )
-from ctxmgr.errors import Corrupt, Incorrect, Unavailable
+from ctxmgr.errors import Corrupt, Unavailable
 from ctxmgr.stores.sqlite import maintenance, queries
 from ctxmgr.stores.sqlite.body_format import FORMAT
 from ctxmgr.stores.sqlite.checkpoint import WalCheckpointer
@@ -195,11 +195,7 @@ class SqliteStore:
         as_of: AsOf = LATEST,
         without: Collection[str] = (),
     ) -> dict[str, Version]:
-        ids = list(dict.fromkeys(object_ids))
-        if len(ids) > BATCH_MAX:
-            raise Incorrect(f"{len(ids)} ids in one batch, at most {BATCH_MAX} are allowed")
-        for object_id in ids:
-            check_object_id(object_id)
+        ids = check_batch(object_ids)
         check_as_of(as_of)
         return await self._read(
             lambda reader: reader.get_many(ids, as_of, frozenset(without) - {ID})
@@ -232,6 +228,23 @@ class SqliteStore:
                 documents=documents,
                 limit=limit,
                 cursor=cursor,
+            )
+        )
+
+    async def history_many(
+        self,
+        object_ids: Iterable[str],
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
+        limit: int,
+    ) -> dict[str, Sequence[HistoryEntry]]:
+        ids = check_batch(object_ids)
+        check_as_of(as_of)
+        check_limit(limit)
+        return await self._read(
+            lambda reader: queries.history_many(
+                reader, ids, as_of=as_of, without=frozenset(without) - {ID}, limit=limit
             )
         )
 

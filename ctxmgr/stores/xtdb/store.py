@@ -17,12 +17,12 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 from ctxmgr.core.store.contract import (
-    BATCH_MAX,
     LATEST,
     PAGE_MAX,
     AsOf,
     Commit,
     FoundPage,
+    HistoryEntry,
     HistoryPage,
     Instant,
     Kind,
@@ -34,6 +34,7 @@ from ctxmgr.core.store.contract import (
 )
 from ctxmgr.core.store.documents import ID, KIND, check_document, check_object_id
 from ctxmgr.core.store.queries import (
+    check_batch,
     check_limit,
     check_query,
     decode_position,
@@ -49,12 +50,18 @@ from ctxmgr.core.store.transactions import (
     check_since,
     digest,
 )
-from ctxmgr.errors import Incorrect, Unavailable
+from ctxmgr.errors import Unavailable
 from ctxmgr.stores.edn.values import Keyword
 from ctxmgr.stores.xtdb.address import XtdbAddress, read_address
 from ctxmgr.stores.xtdb.as_of import ReadPoints
 from ctxmgr.stores.xtdb.commits import Commits
-from ctxmgr.stores.xtdb.history import HistoryRequest, last_transaction, read_feed, read_history
+from ctxmgr.stores.xtdb.history import (
+    HistoryRequest,
+    last_transaction,
+    read_feed,
+    read_histories,
+    read_history,
+)
 from ctxmgr.stores.xtdb.queries import FindPosition, find_query
 from ctxmgr.stores.xtdb.reads import Reads
 from ctxmgr.stores.xtdb.replies import DatabaseReplaced, NodeBehind, public_errors, readable
@@ -136,11 +143,7 @@ class XtdbStore:
         as_of: AsOf = LATEST,
         without: Collection[str] = (),
     ) -> dict[str, Version]:
-        wanted = tuple(dict.fromkeys(object_ids))
-        for object_id in wanted:
-            check_object_id(object_id)
-        if len(wanted) > BATCH_MAX:
-            raise Incorrect(f"{len(wanted)} ids in one batch, at most {BATCH_MAX} are allowed")
+        wanted = check_batch(object_ids)
         check_as_of(as_of)
         async with self._call():
             point = await self._points.resolve(as_of) if wanted else None
@@ -187,6 +190,30 @@ class XtdbStore:
         return HistoryPage(
             entries=page, cursor=encode_cursor(request.value(), last) if more else None
         )
+
+    async def history_many(
+        self,
+        object_ids: Iterable[str],
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
+        limit: int,
+    ) -> dict[str, Sequence[HistoryEntry]]:
+        wanted = check_batch(object_ids)
+        check_as_of(as_of)
+        check_limit(limit)
+        async with self._call():
+            return dict(
+                await read_histories(
+                    self._http,
+                    self._points,
+                    self._reads,
+                    object_ids=wanted,
+                    as_of=as_of,
+                    without=frozenset(without) - {ID},
+                    limit=limit,
+                )
+            )
 
     async def find(
         self, query: Query, *, as_of: AsOf = LATEST, limit: int = 100, cursor: str | None = None
