@@ -28,7 +28,7 @@ from ctxmgr.core.economy.records import EconomyRecord
 from ctxmgr.core.history.turn_records import SentPrompt, TurnRecorder
 from ctxmgr.core.objects.answers import Status, text_part
 from ctxmgr.core.objects.chat import AssistantMeta, Chat, Turn
-from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.codec import check_toolcall_id, from_document
 from ctxmgr.core.objects.envelope import check_text
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.session_record import SystemPrompt
@@ -200,8 +200,10 @@ class LiveSession:
         sandbox can read. With ``discover=False`` no files are looked for, as for a call that ran
         elsewhere or long ago.
 
-        Recording the same call again changes nothing; another call with its id is ``Incorrect``.
+        Recording the same call again changes nothing; another call with its id is ``Incorrect``, as
+        is an id that is reserved for ctxmgr's own documents, such as ``turn:…``.
         """
+        check_toolcall_id(tool_call_id)
         check_text("output", output)
         where = directory or self._state.runtime.directory
         async with self._changing():
