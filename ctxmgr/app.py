@@ -13,7 +13,7 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -61,8 +61,9 @@ async def open_store(
     """Open the store of a URL, such as ``sqlite:///agent.db`` or ``xtdb+http://127.0.0.1:3000``.
 
     Without a URL, the store of the settings is opened. ``kinds`` declares the fields that ``find``
-    can query. ``token`` and ``ca_file`` are for XTDB servers. The caller closes the store, best
-    with ``async with await open_store(…) as store``. An invalid URL is ``Incorrect``.
+    can query; the rules of ctxmgr's own kinds always apply. ``token`` and ``ca_file`` are for XTDB
+    servers. The caller closes the store, best with ``async with await open_store(…) as store``. An
+    invalid URL is ``Incorrect``.
     """
     refuse_windows()
     if url is None:
@@ -311,6 +312,16 @@ async def _open_loaded(
     )
 
 
+def _with_own_kinds(kinds: Mapping[str, Kind]) -> dict[str, Kind]:
+    """Add ctxmgr's own kinds, so that nobody writes its objects without their rules."""
+    own = {
+        name: replace(kind, indexed={**kinds[name].indexed, **kind.indexed})
+        for name, kind in KINDS.items()
+        if name in kinds
+    }
+    return {**KINDS, **kinds, **own}
+
+
 async def _open(
     url: str,
     *,
@@ -319,6 +330,7 @@ async def _open(
     ca_file: Path | None,
     create: bool = True,
 ) -> Store:
+    kinds = _with_own_kinds(kinds)
     if _scheme(url) == "sqlite":
         from ctxmgr.stores.sqlite.store import SqliteStore
 

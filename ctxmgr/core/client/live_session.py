@@ -37,7 +37,7 @@ from ctxmgr.core.economy.records import EconomyRecord
 from ctxmgr.core.history.turn_records import SentPrompt, TurnRecorder
 from ctxmgr.core.objects.answers import Status, text_part
 from ctxmgr.core.objects.chat import AssistantMeta, Chat, Turn
-from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.codec import check_toolcall_id, from_document
 from ctxmgr.core.objects.envelope import check_text
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.session_record import SystemPrompt
@@ -222,8 +222,10 @@ class LiveSession:
         lists, lone surrogates as U+FFFD, and of an output that is too long for a document the
         beginning and the end are stored, with a line between them that says so.
 
-        Recording the same call again changes nothing; another call with its id is ``Incorrect``.
+        Recording the same call again changes nothing; another call with its id is ``Incorrect``, as
+        is an id that is reserved for ctxmgr's own documents, such as ``turn:…``.
         """
+        check_toolcall_id(tool_call_id)
         if not isinstance(output, str):
             raise Incorrect(f"output must be a string, not {output!r:.80}")
         where = directory or self._state.runtime.directory

@@ -20,7 +20,7 @@ Instants are UTC milliseconds. Two transactions may share an instant but never a
 alone says which came first. Sequences may have gaps.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol, Self, TypeAlias
@@ -56,12 +56,29 @@ class FieldType(StrEnum):
     """Can be compared for equality, not ordered."""
 
 
+class IdForm(StrEnum):
+    """Which ids the documents of a kind have."""
+
+    FREE = "free"
+    """Any id that no declared kind reserves."""
+    NAMED = "named"
+    """``KIND:…``: reserved for the kind."""
+    HASHED = "hashed"
+    """A SHA-256 in lower-case hex: reserved for kinds of this form."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of document and the fields that ``find`` can query."""
+    """A kind of document: the fields that ``find`` can query, and the rules for writing it."""
 
     name: str
     indexed: Mapping[str, FieldType] = field(default_factory=dict)
+    ids: IdForm = IdForm.FREE
+    check: Callable[[Document], None] | None = None
+    """Raises ``Incorrect`` if a document of this kind must not be written. It sees the document
+    alone: what the id determines can be checked, and is then the same in every version."""
+    single_version: bool = False
+    """Whether an object has one version for good. Only for kinds with free ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +280,11 @@ class Store(Protocol):
         ``key`` makes a retry safe: if a transaction with this key was committed before, nothing is
         written and its ``Commit`` is returned, with ``repeated`` set. The same key with other
         operations is ``Incorrect``. A transaction whose match failed does not use up its key.
+
+        Documents of declared kinds have ids of their kind's form and pass its check; no other kind
+        can use those ids. An object of a kind with a single version can be put again only with an
+        equal document, by any client and at any valid time; and no document of such a kind can be
+        put under the id of an existing object of another kind.
 
         Raises ``Conflict`` with every id whose match failed, ``Incorrect`` for an invalid document
         or time, ``Unavailable`` if nothing was written, and ``OutcomeUnknown`` if that cannot be

@@ -33,7 +33,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from ctxmgr.core.files.outcomes import MissingFile, Refusal, RefusedFile, Unread
-from ctxmgr.core.objects.codec import check_same_envelope, from_document, to_document
+from ctxmgr.core.objects.codec import from_document, to_document
 from ctxmgr.core.objects.file import File, FileState, needs_history
 from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.store.contract import Instant, Match, Operation, Put, Version
@@ -239,7 +239,6 @@ class _PlanBuilder:
 
     def _update(self, observed: Observation, file: File, before: Version) -> None:
         document = to_document(file)
-        check_same_envelope(before.document, document)
         self._add_outcome(observed, IndexResult.UPDATED, file)
         valid_from = None
         if before.token is not None:  # None: written by another program, so nothing to match

@@ -268,6 +268,8 @@ class Names:
         """Bound the cache. Only between transactions: some numbers may not be written yet."""
         if len(self._numbers) > NAMES_MAX:
             self._numbers.clear()
+        if len(self._absent) > NAMES_MAX:
+            self._absent.clear()
 
     def preload(self, texts: Collection[str]) -> None:
         """Look up many texts at once, so that ``find`` needs no query for them."""
@@ -284,9 +286,12 @@ class Names:
         """Return the number of a text, if it has one."""
         nid = self._numbers.get(text)
         if nid is None and text not in self._absent:
-            nid = self._execute(self._sql["find_name"], (text_key(text),)).get
+            key = text_key(text)
+            nid = self._execute(self._sql["find_name"], (key,)).get
             if nid is not None:
                 self._numbers[text] = nid
+            else:
+                self._absent[text] = key
         return nid
 
     def number(self, text: str) -> int:

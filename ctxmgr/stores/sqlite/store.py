@@ -56,7 +56,6 @@ from ctxmgr.stores.sqlite.connection import (
     translate_errors,
 )
 from ctxmgr.stores.sqlite.declare_fields import OpenedFile, open_file
-from ctxmgr.stores.sqlite.fields import Fields
 from ctxmgr.stores.sqlite.maintenance import Backup, Progress, Vacuumed, Verification
 from ctxmgr.stores.sqlite.reader import Reader, StoreContext
 from ctxmgr.stores.sqlite.submission import Job, encode_change, operations_digest
@@ -91,14 +90,13 @@ class SqliteStore:
         self,
         address: SqliteAddress,
         *,
-        fields: Fields,
+        kinds: Mapping[str, Kind],
         writer: Writer,
         checkpointer: WalCheckpointer,
         readers: Sequence[Reader],
     ) -> None:
         self._address = address
-        self._fields = fields
-        self._kinds = fields.kinds()
+        self._kinds = kinds
         self._writer = writer
         self._checkpointer = checkpointer
         inline, *others = readers
@@ -138,10 +136,11 @@ class SqliteStore:
                 )
 
         opened = await asyncio.to_thread(connect_all)
-        context = StoreContext(address.url, opened.store_name, clock)
+        declared = opened.fields.kinds(kinds)
+        context = StoreContext(address.url, opened.store_name, clock, declared)
         return cls(
             address,
-            fields=opened.fields,
+            kinds=declared,
             writer=Writer(opened.writing, context),
             checkpointer=WalCheckpointer(
                 opened.writing,

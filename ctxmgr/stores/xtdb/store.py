@@ -64,12 +64,22 @@ from ctxmgr.stores.xtdb.history import (
 )
 from ctxmgr.stores.xtdb.queries import FindPosition, find_query
 from ctxmgr.stores.xtdb.reads import Reads
-from ctxmgr.stores.xtdb.replies import DatabaseReplaced, NodeBehind, public_errors, readable
+from ctxmgr.stores.xtdb.replies import (
+    DatabaseReplaced,
+    NodeBehind,
+    StoredBefore,
+    public_errors,
+    readable,
+)
 from ctxmgr.stores.xtdb.transactions import submission_of
 from ctxmgr.stores.xtdb.transport import XtdbTransport, ingester_failure, tls_context
 
 TIMEOUT_S: Final = 60.0
 """Timeout of a request: the largest transactions take tens of seconds to index on two cores."""
+
+SUBMISSIONS_MAX: Final = 3
+"""Submissions of one transaction: the first may rely on pieces of a database that was replaced, and
+the second may put single versions that another client has just stored."""
 
 WAIT_SHARE: Final = 0.5
 """Share of the timeout that a node may wait for a transaction, so that its reply comes in time."""
@@ -86,7 +96,7 @@ class XtdbStore:
         self._http = http
         self._points = ReadPoints(http, wait_ms=int(http.timeout_s * WAIT_SHARE * 1000))
         self._reads = Reads(http, self._points)
-        self._commits = Commits(http, self._points)
+        self._commits = Commits(http, self._points, self._reads)
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -289,16 +299,31 @@ class XtdbStore:
 
     async def _land(self, checked: CheckedOperations, key: str | None) -> Commit:
         call, known = uuid4().hex, self._reads.known
+        stored: dict[str, str] = {}
         write = partial(
-            submission_of, checked, key=key or call, digest=digest(checked), call=call, known=known
+            submission_of,
+            checked,
+            key=key or call,
+            digest=digest(checked),
+            call=call,
+            kinds=self._kinds,
+            known=known,
+            stored=stored,
         )
-        submission = write()
-        try:
-            commit = await self._commits.land(submission)
-        except DatabaseReplaced:
-            known.forget()
+        for sent in range(SUBMISSIONS_MAX):
             submission = write()
-            commit = await self._commits.land(submission, again=True)
+            try:
+                commit = await self._commits.land(submission, again=sent > 0)
+            except DatabaseReplaced:
+                known.forget()
+                if sent == SUBMISSIONS_MAX - 1:
+                    raise
+            except StoredBefore as error:
+                stored.update(error.matches)
+                if sent == SUBMISSIONS_MAX - 1:
+                    raise
+            else:
+                break
         if not commit.repeated:
             known.learn(submission.pieces, anchor=submission.anchor)
         return commit

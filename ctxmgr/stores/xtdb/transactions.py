@@ -3,6 +3,10 @@
     match   ctxmgr/tx/KEY nil                 the key is new: a transaction sent twice aborts once
     match   ctxmgr/tx/OTHER record            anchors: this database has the omitted pieces
     match   ctxmgr/guard/ID …, ID nil         the caller's matches
+    match   ctxmgr/once/ID nil, ID nil        the first version of an object that has a single one
+    match   ctxmgr/once/ID nil                another object under an id that no kind reserves
+    match   ctxmgr/once/ID record             a single version that is put again, unchanged
+    put     ctxmgr/once/ID from 1970          the kind and the digest of a single version
     put     ctxmgr/piece/… from 1970          pieces that may not be stored yet
     put     ctxmgr/bounded… from 1970         ids that were ever written with an end
     put     ctxmgr/tx/KEY from 1970           digest, deleted ids (the log has only their hashes)
@@ -13,13 +17,15 @@ Matches come first, since XTDB checks each one after the operations before it. D
 1970 are visible at every valid time.
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ctxmgr.core.store.contract import Delete, Instant, Match, Put
-from ctxmgr.core.store.documents import ID, check_size, check_transaction_size
-from ctxmgr.core.store.transactions import CheckedOperations, written_id
+from ctxmgr.core.store.canonical import canonical
+from ctxmgr.core.store.contract import Delete, IdForm, Instant, Kind, Match, Put
+from ctxmgr.core.store.documents import ID, KIND, Document, check_size, check_transaction_size
+from ctxmgr.core.store.transactions import CheckedOperations, is_single_version, written_id
 from ctxmgr.errors import Corrupt
 from ctxmgr.stores.edn.values import Inst, Keyword, dumps
 from ctxmgr.stores.xtdb.layout import (
@@ -38,12 +44,39 @@ BOUNDED: Final = "ctxmgr/bounded"
 
 DIGEST: Final = Keyword("ctxmgr/digest")
 CALL: Final = Keyword("ctxmgr/call")
+ONCE_KIND: Final = Keyword("ctxmgr/kind")
 _DELETED: Final = Keyword("ctxmgr/deleted")
 _TX_PREFIX: Final = "ctxmgr/tx/"
 _EPOCH: Final = instant_edn(0)
 _PUT, _DELETE = Keyword("xtdb.api/put"), Keyword("xtdb.api/delete")
 _ID: Final = Keyword(ID)
 _FORMAT: Final = Keyword("ctxmgr/format")
+
+
+@dataclass(frozen=True, slots=True)
+class FreePut:
+    """A put under an id that no kind reserves, where an object with a single version may be."""
+
+    object_id: str
+    kind: str
+    digest: str | None
+    """Of the document, if its kind has a single version."""
+
+    @property
+    def record(self) -> str:
+        """What is stored of a single version, for as long as the database exists."""
+        fields = {_ID: once_id(self.object_id), ONCE_KIND: self.kind, DIGEST: self.digest}
+        return _entity(fields)
+
+    def matches(self) -> Iterator[str]:
+        """Write the matches that hold if there is no single version yet."""
+        yield f"[:xtdb.api/match {dumps(once_id(self.object_id))} nil {_EPOCH}]"
+        if self.digest is not None:
+            yield f"[:xtdb.api/match {dumps(self.object_id)} nil]"
+
+    def match_record(self) -> str:
+        """Write the match that holds if exactly this version is stored."""
+        return f"[:xtdb.api/match {dumps(once_id(self.object_id))} {self.record} {_EPOCH}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +88,7 @@ class Submission:
     call: str
     """Id of the call, which distinguishes its own resubmission from a repetition of the key."""
     matches: tuple[Match, ...]
+    free: tuple[FreePut, ...]
     body: bytes
     pieces: tuple[str, ...]
     """Ids of the pieces that are stored once it is committed, including earlier ones."""
@@ -93,9 +127,19 @@ class Logged:
 
 
 def submission_of(
-    checked: CheckedOperations, *, key: str, digest: str, call: str, known: KnownPieces
+    checked: CheckedOperations,
+    *,
+    key: str,
+    digest: str,
+    call: str,
+    kinds: Mapping[str, Kind],
+    known: KnownPieces,
+    stored: Mapping[str, str],
 ) -> Submission:
-    """Write a transaction, without the pieces that are known to be stored."""
+    """Write a transaction, without the pieces that are known to be stored.
+
+    ``stored`` has a match for every single version that is put again, by its id.
+    """
     pieces: dict[str, str] = {}
     sizes: list[int] = []
     writes = [_write(write, key, pieces, sizes) for write in checked.writes]
@@ -103,10 +147,17 @@ def submission_of(
     anchored = known.anchored(pieces)
     new = {name: text for name, text in pieces.items() if name not in anchored}
     record = _record(checked.writes, key=key, digest=digest, call=call)
+    free = tuple(_free_puts(checked.writes, kinds))
     operations = [
         f"[:xtdb.api/match {dumps(tx_id(key))} nil {_EPOCH}]",
         *dict.fromkeys(anchored.values()),
         *map(_match, checked.matches),
+        *(
+            match
+            for put in free
+            for match in ((stored[put.object_id],) if put.object_id in stored else put.matches())
+        ),
+        *(_put_from_epoch(put.record) for put in free if put.digest is not None),
         *map(_put_from_epoch, new.values()),
         *map(_put_from_epoch, _markers(checked.writes)),
         _put_from_epoch(_entity(record)),
@@ -119,6 +170,7 @@ def submission_of(
         digest=digest,
         call=call,
         matches=checked.matches,
+        free=free,
         body=body.encode(),
         pieces=tuple(pieces),
         anchor=anchor_of(record),
@@ -134,6 +186,22 @@ def tx_id(key: str) -> str:
 def marker_id(object_id: str) -> str:
     """Return the id of the mark of an object that was ever written with an end."""
     return f"{BOUNDED}/{object_id}"
+
+
+def once_id(object_id: str) -> str:
+    """Return the id of the record of a single version."""
+    return f"ctxmgr/once/{object_id}"
+
+
+def document_digest(document: Document) -> str:
+    """Identify a document by its content."""
+    return hashlib.sha256(canonical(document)).hexdigest()
+
+
+def match_token(object_id: str, token: str, at: str = "") -> str:
+    """Write the match that holds if the object's version has this token."""
+    guard = guard_of(object_id, token=token)
+    return f"[:xtdb.api/match {dumps(guard_id(object_id))} {guard}{at}]"
 
 
 def anchor_of(record: Mapping[Any, Any]) -> str:
@@ -182,12 +250,23 @@ def _range(write: Put | Delete) -> str:
     return "".join(f" {instant_edn(instant)}" for instant in instants if instant is not None)
 
 
+def _free_puts(writes: Iterable[Put | Delete], kinds: Mapping[str, Kind]) -> Iterator[FreePut]:
+    for write in writes:
+        if isinstance(write, Delete):
+            continue
+        kind = write.document[KIND]
+        if kind in kinds and kinds[kind].ids is not IdForm.FREE:
+            continue
+        single = is_single_version(kind, kinds)
+        digest = document_digest(write.document) if single else None
+        yield FreePut(write.document[ID], kind, digest)
+
+
 def _match(match: Match) -> str:
     at = "" if match.valid_time is None else f" {instant_edn(match.valid_time)}"
     if match.token is None:
         return f"[:xtdb.api/match {dumps(match.object_id)} nil{at}]"
-    guard = guard_of(match.object_id, token=match.token)
-    return f"[:xtdb.api/match {dumps(guard_id(match.object_id))} {guard}{at}]"
+    return match_token(match.object_id, match.token, at)
 
 
 def _put_from_epoch(entity: str) -> str:
