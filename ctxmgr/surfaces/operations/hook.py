@@ -62,7 +62,7 @@ def _project(app: "App", event: dict[str, Any]) -> Path:
 
     Later events do not count: their ``cwd`` is wherever the agent has changed to.
     """
-    from ctxmgr.surfaces.operations.session_folders import folder_of, remember_folder
+    from ctxmgr.surfaces.local_state import folder_of, remember_folder
 
     session, cwd = event.get("session_id"), event.get("cwd")
     if not isinstance(session, str) or not isinstance(cwd, str):

@@ -63,9 +63,8 @@ async def run(
     from ctxmgr.harness.narrator import Narrator
     from ctxmgr.sandboxes.start import HOST, WORKSPACE
     from ctxmgr.settings import state_dir
-    from ctxmgr.surfaces.operations.recall import index_file
+    from ctxmgr.surfaces.local_state import index_file, remember_folder, store_key
     from ctxmgr.surfaces.operations.run_flags import RunFlags, choices_of, model_of
-    from ctxmgr.surfaces.operations.session_folders import remember_folder, store_key
     from ctxmgr.surfaces.views.run_report import report, resume_command
     from ctxmgr.trust import RunChoices
 

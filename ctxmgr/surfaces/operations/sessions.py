@@ -179,7 +179,7 @@ async def activate(
     A file that was discovered but never read is read first, if it lies in the folder in which this
     machine ran the session, or below a --mount.
     """
-    from ctxmgr.surfaces.operations.session_folders import declared_mounts
+    from ctxmgr.surfaces.local_state import declared_mounts
     from ctxmgr.surfaces.views.changes import change_sets
 
     return await change_sets(

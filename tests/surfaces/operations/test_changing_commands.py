@@ -12,7 +12,7 @@ import ctxmgr as library
 from ctxmgr import File, FilesystemSource
 from ctxmgr.app import App
 from ctxmgr.settings import load_settings, state_dir
-from ctxmgr.surfaces.operations.session_folders import (
+from ctxmgr.surfaces.local_state import (
     declared_mounts,
     project_sessions,
     remember_folder,

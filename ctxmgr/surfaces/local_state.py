@@ -1,22 +1,48 @@
-"""The folders in which sessions work on this machine. Reads and writes the state folder.
+"""What this machine keeps about a store: its search index, and the folders of its sessions.
 
-`ctxmgr run` and `ctxmgr hook` remember the folder of a session. What a store says of a session's
-mounts is not used to read files: others may have written it.
+`ctxmgr run` and `ctxmgr hook` remember the folder of a session, in the state folder. What a store
+says of a session's mounts is not used to read files: others may have written it.
 """
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ctxmgr.core.files.mount_settings import MountSetting
+from ctxmgr.core.store.urls import redact_url
 from ctxmgr.errors import Incorrect
-from ctxmgr.settings import state_dir
-from ctxmgr.surfaces.operations.recall import index_file
+from ctxmgr.settings import cache_dir, state_dir
+from ctxmgr.stores.sqlite.connection import parse_url
 from ctxmgr.surfaces.scopes import parse_session_id
 from ctxmgr.trust import SessionFolder
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
+
+STORE: Final = "the store"
+"""Stands for the store's URL and files where an agent reads."""
+
+
+def index_file(url: str) -> Path:
+    """Return the path of a store's search index.
+
+    That of an SQLite store is the file of the same name plus ``.search``; that of any other store
+    is in the cache folder, named by the hash of its URL.
+    """
+    path = parse_url(url).path if url.startswith("sqlite:") else None
+    if path is not None:
+        return path.with_name(f"{path.name}.search")
+    return cache_dir() / "search" / f"{hashlib.sha256(url.encode()).hexdigest()}.search"
+
+
+def hide_store(text: str, url: str) -> str:
+    """Return a text for an agent, without the URL and the files of the store."""
+    path = parse_url(url).path if url.startswith("sqlite:") else None
+    names = [] if path is None else [str(path.absolute()), str(path)]
+    for name in sorted({url, redact_url(url), *names}, key=len, reverse=True):
+        text = text.replace(name, STORE)
+    return text
 
 
 def store_key(url: str) -> str:
