@@ -33,10 +33,9 @@ class RunChoices:
     def load(cls, state: Path, *, store: str, session: str) -> Self | None:
         """Return what this machine ran the session with; None if it never did."""
         stored = _read(_session_file(state, "runs", store, session))
-        try:
-            return None if stored is None else cls(**stored)
-        except TypeError:  # written by another version: ask again
-            return None
+        if stored is None or stored.keys() != {field.name for field in fields(cls)}:
+            return None  # written by another version: ask again
+        return cls(**stored)
 
     def save(self, state: Path, *, store: str, session: str) -> None:
         """Remember the choices for the next run of the session."""

@@ -14,7 +14,7 @@ from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.store.contract import Store
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.surfaces.encoding import BELOW, plain
-from ctxmgr.surfaces.error_answers import answer
+from ctxmgr.surfaces.error_answers import remedy
 from ctxmgr.surfaces.views.last_turn import last_record, mounts_of
 
 TEXT_CHARS_MAX: Final = 100_000
@@ -67,7 +67,7 @@ def error_body(error: Exception) -> dict[str, str]:
     ours = isinstance(error, CtxmgrError)
     code = error.code if isinstance(error, CtxmgrError) else "error"
     message = str(error) if ours else f"{type(error).__name__} inside ctxmgr"
-    return {"code": code, "message": message, "next": _NEXT.get(code, answer(error).next)}
+    return {"code": code, "message": message, "next": remedy(error, _NEXT)}
 
 
 def _is_text(value: Any) -> bool:

@@ -24,7 +24,7 @@ from ctxmgr.core.store.urls import redact_urls
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.settings import load_settings
 from ctxmgr.surfaces.encoding import json_bytes
-from ctxmgr.surfaces.error_answers import INTERRUPTED, TERMINATED, UNSATISFIED, answer, line
+from ctxmgr.surfaces.error_answers import INTERRUPTED, TERMINATED, UNSATISFIED, answer, line, remedy
 from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.terminal.console import escape_controls
 from ctxmgr.surfaces.terminal.layouts import show
@@ -142,12 +142,12 @@ def _print_error(error: Exception, *, as_json: bool, traceback: bool) -> None:
     if traceback or not expected:
         logging.getLogger(__name__).error("the command failed", exc_info=error)
     if not as_json:
-        click.echo(escape_controls(line(error)), err=True)
+        click.echo(escape_controls(redact_urls(line(error))), err=True)
         return
     body = {
         "code": error.code if isinstance(error, CtxmgrError) else "error",
         "fault": answer(error).fault,
-        "message": str(error),
-        "next": answer(error).next,
+        "message": redact_urls(str(error)),
+        "next": remedy(error),
     }
     click.echo(json_bytes({"error": body}), err=True)
