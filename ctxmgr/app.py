@@ -28,6 +28,7 @@ from ctxmgr.core.sandbox import Sandbox
 from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
+from ctxmgr.core.store.urls import redact_url
 from ctxmgr.errors import Incorrect
 
 if TYPE_CHECKING:
@@ -343,12 +344,13 @@ async def _open(
 def _scheme(url: str) -> str:
     try:
         scheme = urlsplit(url).scheme
-    except ValueError as error:
-        raise Incorrect(f"invalid URL {url!r} ({error}); {_known()}") from error
+    except ValueError:
+        # The cause may quote a password.
+        raise Incorrect(f"invalid URL {redact_url(url)!r:.200}; {_known()}") from None
     if "://" not in url or not scheme:
-        raise Incorrect(f"{url!r} is not a store URL; {_known()}")
+        raise Incorrect(f"{redact_url(url)!r:.200} is not a store URL; {_known()}")
     if scheme not in URL_EXAMPLES:
-        raise Incorrect(f"unknown kind of store {scheme!r}; {_known()}")
+        raise Incorrect(f"unknown kind of store {scheme!r:.80}; {_known()}")
     return scheme
 
 

@@ -129,8 +129,12 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "surfaces.scopes": _rooms(
         "surfaces.views core.events core.objects core.sessions core.store errors"
     ),
+    "surfaces.local_state": _rooms(
+        "surfaces.scopes app settings trust stores.sqlite core.files core.store errors"
+    ),
     "surfaces.operations": _rooms(
         "surfaces.operation surfaces.views surfaces.scopes surfaces.encoding surfaces.access_tokens"
+        " surfaces.local_state"
         " __init__ app settings trust bench harness harness.demo integrations models recordings"
         " sandboxes"
         " stores.sqlite stores.xtdb core.client core.files core.history core.model core.objects"
@@ -144,8 +148,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "surfaces.mcp": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"
-        " surfaces.scopes surfaces.uvicorn_server surfaces.views __init__ app core.objects"
-        " core.secrets core.sessions"
+        " surfaces.scopes surfaces.local_state surfaces.uvicorn_server surfaces.views __init__ app"
+        " core.files core.objects core.secrets core.sessions"
         " core.store errors"
     ),
     "surfaces.catalogue": _rooms(

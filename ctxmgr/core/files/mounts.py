@@ -42,6 +42,7 @@ class MountMapping:
         object.__setattr__(self, "canonical_prefix", canonical)
         if not self.filesystem_id:
             raise Incorrect(f"the mount at {self.agent_prefix!r:.200} needs a filesystemId")
+        _check_unicode("filesystemId", self.filesystem_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class Mounts:
             raise Incorrect(f"{len(self.mappings)} mounts; {MOUNTS_MAX} at most are allowed")
         if not self.default_filesystem_id:
             raise Incorrect("the default filesystem id of mounts is empty")
+        _check_unicode("the default filesystem id", self.default_filesystem_id)
         seen: set[str] = set()
         for mapping in self.mappings:
             if mapping.agent_prefix in seen:
@@ -160,7 +162,15 @@ def normalise(path: str) -> str:
     return "/" + "/".join(parts)
 
 
+def _check_unicode(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Incorrect(f"{name} {text!r:.200} contains a lone surrogate") from None
+
+
 def _prefix(name: str, path: str) -> str:
+    _check_unicode(name, path)
     if ".." in path.split("/"):
         raise Incorrect(f"{name} {path!r:.200} contains .., which is ambiguous with links")
     try:
