@@ -27,11 +27,13 @@ from ctxmgr.core.events.events import ACTIVE, PAUSED, lifecycle_document
 from ctxmgr.core.events.listeners import ListenerFeed
 from ctxmgr.core.files.fingerprints import Fingerprints
 from ctxmgr.core.history.as_of import PastState, believed_at, prompt_as_of, state_as_of, true_at
+from ctxmgr.core.history.record_checks import check_record
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import StoredObject
 from ctxmgr.core.objects.envelope import check_session_id, turn_id
 from ctxmgr.core.objects.session_record import SystemPrompt
+from ctxmgr.core.sessions.bundle_files import naming, read_bundle_file, write_bundle_file
 from ctxmgr.core.sessions.bundle_io import export_session, import_session
 from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.lineage import fork_document, forked
@@ -153,18 +155,22 @@ class Client:
         )
         return await self._opened(state, None)
 
-    async def export_session(self, session_id: str, *, path: Path) -> str:
+    async def export_session(self, session_id: str, *, path: str | Path) -> str:
         """Write a session with its complete history to a file; return the bundle's root hash."""
         data, root = await export_session(self.store, session_id)
-        await asyncio.to_thread(path.write_bytes, data)
+        await asyncio.to_thread(write_bundle_file, Path(path), data, replace=True)
         return root
 
-    async def import_session(self, path: Path) -> str:
+    async def import_session(self, path: str | Path) -> str:
         """Import the session of a bundle into this store; return its id, to be resumed.
 
-        A bundle that was altered raises ``BundleDamaged``, and nothing is written.
+        A bundle that was altered raises ``BundleDamaged``, and nothing is written. No other session
+        of the store changes.
         """
-        return await import_session(self.store, await asyncio.to_thread(path.read_bytes))
+        path = Path(path)
+        data = await asyncio.to_thread(read_bundle_file, path)
+        with naming(path):
+            return await import_session(self.store, data, check_record=check_record)
 
     async def prompt_as_of(self, session_id: str, *, turn: int) -> Context:
         """Rebuild the prompt of an earlier turn from its record.

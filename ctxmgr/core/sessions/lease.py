@@ -1,0 +1,5 @@
+"""x."""
+
+from typing import Final
+
+LEASE: Final = "lease"
