@@ -13,6 +13,7 @@ clients on one store are independent of each other, but share its objects.
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, Self
@@ -101,13 +102,24 @@ class Client:
         return await self._opened(state, None)
 
     async def resume(
-        self, session_id: str, *, eager: bool = True, upgrade_stubs: bool = False
+        self,
+        session_id: str,
+        *,
+        eager: bool = True,
+        upgrade_stubs: bool = False,
+        relocate: Mapping[str, str] | None = None,
     ) -> LiveSession:
         """Continue a stored session in this client; ``NotFound`` if there is none.
 
         The session's sets stay as they were. Every file that this client can reach is compared with
         its source on disk; files that were only discovered stay unread unless ``upgrade_stubs`` is
         set.
+
+        A file whose folder is elsewhere now is relocated: another folder is mounted where the
+        agent saw the old one, or ``relocate`` names the old folder and the new one, both as paths
+        of their host. The file at the new place is shown instead, under its own id;
+        ``reconciliation(session_id).relocated`` has the pairs, and ``orphaned`` what stays out of
+        reach.
 
         With ``eager=False`` only active files are compared before this returns. The rest, including
         the session index, is read in the background: ``reconciliation`` shows the progress and can
@@ -118,7 +130,9 @@ class Client:
             raise Incorrect(f"session {session_id} is open in this client already")
         state = await SessionState.load(self._runtime, session_id, whole=eager)
         track = self.tracking.follow if self.tracking is not None else None
-        reconciliation = Reconciliation(state, upgrade_stubs=upgrade_stubs, track=track)
+        reconciliation = Reconciliation(
+            state, upgrade_stubs=upgrade_stubs, track=track, relocate=relocate or {}
+        )
         await reconciliation.begin(eager=eager)
         last = await self._last_record(state)
         live = await self._opened(state, last.activations if last else None)

@@ -10,10 +10,11 @@ Only a turn is never merged: it answers a prompt that did not contain the other 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self, TypeAlias
 
+from ctxmgr.core.client.known_paths import KnownPaths
 from ctxmgr.core.client.object_cache import ObjectCache
 from ctxmgr.core.client.runtime import Runtime
 from ctxmgr.core.client.tool_calls import ToolCallEffects
@@ -75,6 +76,7 @@ class SessionState:
         """Of the last known transaction."""
         self.tokens: dict[str, str | None] = {}
         """By object: the token that guards its next version."""
+        self._known: KnownPaths | None = None
 
     @classmethod
     async def create(
@@ -179,7 +181,7 @@ class SessionState:
         if outcome.file is None or outcome.object_id not in self.session.session_index:
             return
         state = outcome.state or await self.runtime.state_of(outcome.file)
-        self._learn_file(outcome.file, state=state)
+        await self._learn_file(outcome.file, state=state)
 
     async def fill(self) -> None:
         """Read what the session shows and the cache lacks."""
@@ -204,7 +206,7 @@ class SessionState:
                 self.cache.learn_call(stored, active=active)
             elif isinstance(stored, File):
                 state = await self.runtime.state_of(stored, version=version)
-                self._learn_file(stored, state=state)
+                await self._learn_file(stored, state=state)
                 files.append(stored)
             else:
                 raise Corrupt(f"{stored.object_id} is a {stored.kind}, not a content object")
@@ -218,10 +220,28 @@ class SessionState:
         self.cache.reorder()
         await self.fill()
 
-    def _learn_file(self, file: File, *, state: FileState) -> None:
+    async def known_paths(self) -> KnownPaths:
+        """Return what the last turn record says of the session's files."""
+        if self._known is None:
+            session_id, turn = self.session.session_id, self.chat.turn_count
+            self._known = await KnownPaths.read(self.runtime.store, session_id, turn=turn)
+        return self._known
+
+    async def relocate(self, pairs: Mapping[str, str]) -> None:
+        """Show other objects in place of some. The caller holds the lock."""
+        await self.make_whole()
+        await self.save(lambda session, _: session.relocate(pairs))
+        self.cache.reorder()
+        await self.fill()
+
+    async def _learn_file(self, file: File, *, state: FileState) -> None:
+        path = self.runtime.reached_at(file)
+        if path is None:
+            known = await self.known_paths()
+            path = known.path_of(file, mounts=self.runtime.files.mounts)
         self.cache.learn_file(
             file,
-            display_path=self.runtime.display_path(file),
+            display_path=path,
             state=state,
             active=file.object_id in self.session.active_set,
         )

@@ -19,7 +19,7 @@ from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Operation
 from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexPlan
 from ctxmgr.core.tracking.indexing import Indexing
-from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.errors import Incorrect, NotFound, Unavailable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,9 @@ async def plan_activation(runtime: Runtime, object_id: str) -> ToolCallEffects:
         if await runtime.state_of(stored) is FileState.NONTEXT:
             raise Incorrect(f"{object_id} is no text, and cannot be shown")
         return ToolCallEffects()
-    path = runtime.display_path(stored)
+    path = runtime.reached_at(stored)
+    if path is None:
+        raise Unavailable(f"{object_id} is out of reach: it is on no mount of this client")
     planned = await runtime.plan_file(path)
     if planned.outcomes[0].object_id != object_id:
         raise NotFound(f"{path} leads to another file now")

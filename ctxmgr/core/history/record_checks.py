@@ -83,8 +83,8 @@ def check_record(document: Document) -> None:
             check_text("name", added.name)
             check_text("text", added.text)
         sections = _SECTIONS.validate_python(document["section_hashes"], strict=True)
-        if not all(is_hash(hashed) for hashes in sections.values() for hashed in hashes):
-            raise Incorrect("section_hashes has a value that is not a hash")
+        for name, hashes in sections.items():
+            _check_hashes(name, hashes)
         for mount in _MOUNTS.validate_python(document["mounts"], strict=True):
             MountMapping(
                 agent_prefix=mount.agentPrefix,
@@ -106,6 +106,11 @@ def _check_policy(value: Document) -> None:
 def _check_count(name: str, value: object) -> None:
     if type(value) is not int or not 0 <= value <= COUNT_MAX:
         raise Incorrect(f"{name} is {value!r:.80}, which is not a count")
+
+
+def _check_hashes(section: str, hashes: list[str]) -> None:
+    if not all(map(is_hash, hashes)):
+        raise Incorrect(f"{section!r:.80} has a value that is not a hash")
 
 
 def _reason(error: Incorrect | ValidationError) -> str:

@@ -5,8 +5,8 @@
             …
 
 Every line after the first is a transaction, in the order of their commits, and holds each object
-once. ``hash`` is the SHA-256 of the whole document in canonical JSON. ``fields`` are those that differ from the previous version
-of the object, so that a chat takes no more space than its text:
+once. ``hash`` is the SHA-256 of the whole document in canonical JSON. ``fields`` are those that
+differ from the previous version of the object, so that a chat takes no more space than its text:
 
     {"=": value}    set
     {"+": items}    a list that grew at its end

@@ -283,7 +283,7 @@ async def _check_lineage(
     this store as a parent must hold each of these turns.
     """
     begins_at = 0
-    for session_id, turns in reversed(sessions.items()):
+    for session_id, turns in reversed(list(sessions.items())):
         fork = f"{FORK}:{session_id}"
         is_parent = next(iter(sessions)) != session_id
         if is_parent and there[session_object_id(session_id)]:

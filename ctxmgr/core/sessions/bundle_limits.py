@@ -36,9 +36,9 @@ program has one in twenty characters."""
 VERSIONS_FREE: Final = 10_000
 """Versions that every bundle may hold."""
 
-BYTES_PER_VERSION_MIN: Final = 8
-"""Bytes of the file for each further version. One has a hash and a time, and takes some hundred;
-the least is a change between two states that were there before, with about twenty."""
+BYTES_PER_VERSION_MIN: Final = 32
+"""Bytes of the file for each further version. One has hashes and a time, and takes some hundred;
+only a change between two states that were there before takes less."""
 
 VALUES_MAX: Final = 5_000_000
 """Values in the newest versions, which take up to a hundred bytes of memory each. A session of a

@@ -23,8 +23,8 @@ from ctxmgr import (
     from_document,
     to_document,
 )
-from ctxmgr.core.sessions.bundle import Bundle, BundledWrite, BundleWriter
 from ctxmgr.core.history.record_checks import check_record
+from ctxmgr.core.sessions.bundle import Bundle, BundledWrite, BundleWriter
 from ctxmgr.core.sessions.bundle_io import export_session, import_session
 
 Documents = list[tuple[int, dict[str, Any], int]]
@@ -228,7 +228,9 @@ async def test_a_file_that_was_read_does_not_become_a_stub(tmp_path: Path, proje
 
     async with connecting(ours, project) as client:
         before = await client.store.get(file.object_id)
-        await import_session(client.store, check_record=check_record, data=await bundle_of(theirs, project, "guest"))
+        await import_session(
+            client.store, check_record=check_record, data=await bundle_of(theirs, project, "guest")
+        )
 
         after = await client.store.get(file.object_id)
         assert before is not None
@@ -312,7 +314,9 @@ async def check_others_stay(
         assert [(await client.prompt_as_of(host, turn=n)).text() for n in turns] == prompts
         for turn in range(1, len(guest) + 1):  # each is rebuilt and compared with its hash
             await client.prompt_as_of(visitor, turn=turn)
-        assert await import_session(client.store, check_record=check_record, data=data) == visitor  # again: nothing is left to do
+        assert (
+            await import_session(client.store, check_record=check_record, data=data) == visitor
+        )  # again: nothing is left to do
 
 
 async def test_an_interrupted_import_is_finished_by_another(
