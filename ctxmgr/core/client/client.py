@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, Self
 
+from ctxmgr.core.client.leases import LeaseHeartbeat, SessionLease
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.client.reconcile import Reconciliation
 from ctxmgr.core.client.runtime import Runtime
@@ -66,6 +67,8 @@ class Client:
         self.tracking: Final = tracking
         """Follows the files of open sessions; None: they are not followed."""
         self._closing = AsyncExitStack()
+        self.leases: Final = LeaseHeartbeat()
+        """The leases of this client's open sessions; not for harnesses."""
 
     @property
     def store(self) -> Store:
@@ -83,6 +86,7 @@ class Client:
         await self._closing.enter_async_context(self._listeners)
         if self.tracking is not None:
             await self._closing.enter_async_context(self.tracking)
+        await self._closing.enter_async_context(self.leases)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -93,13 +97,16 @@ class Client:
     async def start(self, session_id: str, *, system_prompt: str) -> LiveSession:
         """Start a new session; ``Incorrect`` if the id is taken."""
         check_session_id(session_id)
+        lease = self._lease(session_id)
         state = await SessionState.create(
             self._runtime,
             Session(session_id=session_id),
             chat=Chat(session_id=session_id),
             prompt=SystemPrompt(session_id=session_id, content=system_prompt),
+            besides=[lease.put()],
+            created=lease.acquired,
         )
-        return await self._opened(state, None)
+        return await self._opened(state, None, lease)
 
     async def resume(
         self,
@@ -108,6 +115,7 @@ class Client:
         eager: bool = True,
         upgrade_stubs: bool = False,
         relocate: Mapping[str, str] | None = None,
+        take_over: bool | None = None,
     ) -> LiveSession:
         """Continue a stored session in this client; ``NotFound`` if there is none.
 
@@ -121,6 +129,11 @@ class Client:
         ``reconciliation(session_id).relocated`` has the pairs, and ``orphaned`` what stays out of
         reach.
 
+        If another client has the session open, a warning is logged, ``also_open`` of the session
+        names it, and whichever ends its turn second gets ``Conflict``. With ``take_over=False``
+        that is ``Incorrect`` instead, and nothing changes; with ``take_over=True`` only the other
+        client is warned.
+
         With ``eager=False`` only active files are compared before this returns. The rest, including
         the session index, is read in the background: ``reconciliation`` shows the progress and can
         be awaited. Until then reading ``sets.session_index`` raises ``Unavailable``, and the first
@@ -128,6 +141,10 @@ class Client:
         """
         if session_id in self._open:
             raise Incorrect(f"session {session_id} is open in this client already")
+        lease = self._lease(session_id)
+        await lease.look()
+        if take_over is False:
+            await lease.require_free()
         state = await SessionState.load(self._runtime, session_id, whole=eager)
         track = self.tracking.follow if self.tracking is not None else None
         reconciliation = Reconciliation(
@@ -135,9 +152,13 @@ class Client:
         )
         await reconciliation.begin(eager=eager)
         last = await self._last_record(state)
-        live = await self._opened(state, last.activations if last else None)
+        live = await self._opened(state, last.activations if last else None, lease)
         self._reconciling[session_id] = reconciliation
-        state.note(await self._runtime.commit([Put(lifecycle_document(session_id, state=ACTIVE))]))
+        opened = await self._runtime.commit(
+            [Put(lifecycle_document(session_id, state=ACTIVE)), lease.put()]
+        )
+        state.note(opened)
+        lease.acquired(opened, warn=take_over is None)
         if not eager:
             reconciliation.continue_in_background()
         return live
@@ -164,10 +185,16 @@ class Client:
             self.store, session_id, turn=turn, new_session_id=new_session_id
         )
         origin = fork_document(new_session_id, parent=session_id, turn=turn)
+        lease = self._lease(new_session_id)
         state = await SessionState.create(
-            self._runtime, session, chat=chat, prompt=prompt, besides=[Put(origin)]
+            self._runtime,
+            session,
+            chat=chat,
+            prompt=prompt,
+            besides=[Put(origin), lease.put()],
+            created=lease.acquired,
         )
-        return await self._opened(state, None)
+        return await self._opened(state, None, lease)
 
     async def export_session(self, session_id: str, *, path: str | Path) -> str:
         """Write a session with its complete history to a file; return the bundle's root hash."""
@@ -230,7 +257,9 @@ class Client:
         reconciling = self._reconciling.pop(session_id, None)
         if reconciling is not None:
             await reconciling.stop()
-        await self._runtime.commit([Put(lifecycle_document(session_id, state=PAUSED))])
+        lease = self.leases.remove(session_id)
+        released = [lease.put_released()] if lease is not None and lease.is_ours else []
+        await self._runtime.commit([Put(lifecycle_document(session_id, state=PAUSED)), *released])
         self._open.pop(session_id).leave()
         if self.tracking is not None:
             self.tracking.remove_session(session_id)
@@ -245,10 +274,16 @@ class Client:
         """Wait until every listener has handled all events so far, or has failed."""
         await self._listeners.heard()
 
-    async def _opened(self, state: SessionState, activations: Activations | None) -> LiveSession:
-        live = LiveSession(state, activations=activations)
+    def _lease(self, session_id: str) -> SessionLease:
+        return SessionLease(self.store, session_id, clock=self._runtime.clock)
+
+    async def _opened(
+        self, state: SessionState, activations: Activations | None, lease: SessionLease
+    ) -> LiveSession:
+        live = LiveSession(state, activations=activations, lease=lease)
         await live.restore()
         self._open[live.session_id] = live
+        self.leases.add(live.session_id, lease)
         if self.tracking is not None:
             self.tracking.add_session(state)
         return live

@@ -87,6 +87,7 @@ class SessionState:
         chat: Chat,
         prompt: SystemPrompt,
         besides: Iterable[Operation] = (),
+        created: Callable[[Commit], None] | None = None,
     ) -> Self:
         """Store a new session with its chat and system prompt, in one transaction."""
         state = cls(runtime, session=session, chat=chat, prompt=prompt)
@@ -99,6 +100,8 @@ class SessionState:
         except Conflict as error:
             raise Incorrect(f"session {session.session_id} exists already; resume it") from error
         state.note(commit, *(item.object_id for item in objects))
+        if created is not None:
+            created(commit)
         return state
 
     @classmethod
