@@ -18,6 +18,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ctxmgr.core.client.conversation import Conversation, new_turns
+from ctxmgr.core.client.leases import SessionLease
 from ctxmgr.core.client.live_economy import LiveEconomy
 from ctxmgr.core.client.runtime import RecallSearch
 from ctxmgr.core.client.session_state import Draft, SessionState
@@ -44,6 +45,7 @@ from ctxmgr.core.objects.session_record import SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sandbox import Sandbox
 from ctxmgr.core.sessions.collapse import Activations
+from ctxmgr.core.sessions.lease import LeaseHolder
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Match, Put
 from ctxmgr.core.store.documents import Document, storable
@@ -61,8 +63,15 @@ class LiveSession:
     executed one after the other.
     """
 
-    def __init__(self, state: SessionState, *, activations: Activations | None = None) -> None:
+    def __init__(
+        self,
+        state: SessionState,
+        *,
+        activations: Activations | None = None,
+        lease: SessionLease | None = None,
+    ) -> None:
         self._state = state
+        self._lease = lease
         self._recorder = TurnRecorder(state.runtime.files.mounts)
         self._conversation = Conversation()
         self._activations = activations or Activations()
@@ -117,6 +126,11 @@ class LiveSession:
     def sent(self) -> Context | None:
         """The context of the last prompt rendered in this turn; None if there was none."""
         return None if self._sent is None else self._sent.context
+
+    @property
+    def also_open(self) -> LeaseHolder | None:
+        """Another client that has this session open, as far as is known; None if there is none."""
+        return None if self._lease is None else self._lease.also_open
 
     @property
     def sandbox(self) -> Sandbox | None:
@@ -178,6 +192,8 @@ class LiveSession:
                 turn=self.turn,
                 count=runtime.count,
             )
+        if self._lease is not None:
+            await self._lease.in_use()
         async with self._locked():
             await self._state.fill()
             if economy is None:
@@ -473,6 +489,8 @@ class LiveSession:
         if sent.economy is not None and self._economy is not None:
             self._economy.answered(turn)
         self._sent = None
+        if self._lease is not None:
+            self._lease.turn_ended()
         return number
 
     def _adopt(self, expected: Iterable[str]) -> None:

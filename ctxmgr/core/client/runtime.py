@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, TypeAlias
 
+from ctxmgr.core.client.known_paths import OUT_OF_REACH
 from ctxmgr.core.context.assembly import Context
 from ctxmgr.core.context.contributors import Contributor
 from ctxmgr.core.context.tokens import TokenCounter
@@ -113,9 +114,9 @@ class Runtime:
             return await self.indexing.plan_read(path, inside=EXISTING, changed=changed)
         return planned
 
-    def display_path(self, file: File) -> str:
-        """Return the path that the agent uses for the file."""
-        return display_path(file, self.files.mounts)
+    def reached_at(self, file: File) -> str | None:
+        """Return the path at which the agent reaches the file; None if it is out of reach."""
+        return self.files.mounts.reached_at(_location(file))
 
     async def states_of(self, versions: Iterable[Version]) -> dict[str, FileState]:
         """Return what can be shown of stored files, by id; costs one request at most."""
@@ -123,12 +124,23 @@ class Runtime:
 
 
 def display_path(file: File, mounts: Mounts) -> str:
-    """Return the path that an agent with these mounts uses for the file."""
+    """Return the path that an agent with these mounts uses for the file.
+
+    Of a file on the same filesystem as a mount, but on none of them, only the name is shown: its
+    path is the host's.
+    """
+    location = _location(file)
+    path = mounts.reached_at(location)
+    hosts = {mapping.filesystem_id for mapping in mounts.mappings if mounts.is_on_host(mapping)}
+    if path is None and mounts.sandboxed and location.filesystem_id in hosts:
+        return f"{OUT_OF_REACH}/{file.source.name}"
+    return mounts.reverse(location) if path is None else path
+
+
+def _location(file: File) -> FileLocation:
     source = file.source
     assert isinstance(source, FilesystemSource), "the only source type there is"
-    return mounts.reverse(
-        FileLocation(filesystem_id=source.filesystem_id, path=source.path, on_host=True)
-    )
+    return FileLocation(filesystem_id=source.filesystem_id, path=source.path, on_host=True)
 
 
 def refusal(path: str, outcome: IndexOutcome) -> CtxmgrError:

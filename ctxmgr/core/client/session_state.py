@@ -10,10 +10,11 @@ Only a turn is never merged: it answers a prompt that did not contain the other 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self, TypeAlias
 
+from ctxmgr.core.client.known_paths import KnownPaths
 from ctxmgr.core.client.object_cache import ObjectCache
 from ctxmgr.core.client.runtime import Runtime
 from ctxmgr.core.client.tool_calls import ToolCallEffects
@@ -75,6 +76,7 @@ class SessionState:
         """Of the last known transaction."""
         self.tokens: dict[str, str | None] = {}
         """By object: the token that guards its next version."""
+        self._known: KnownPaths | None = None
 
     @classmethod
     async def create(
@@ -85,6 +87,7 @@ class SessionState:
         chat: Chat,
         prompt: SystemPrompt,
         besides: Iterable[Operation] = (),
+        created: Callable[[Commit], None] | None = None,
     ) -> Self:
         """Store a new session with its chat and system prompt, in one transaction."""
         state = cls(runtime, session=session, chat=chat, prompt=prompt)
@@ -97,6 +100,8 @@ class SessionState:
         except Conflict as error:
             raise Incorrect(f"session {session.session_id} exists already; resume it") from error
         state.note(commit, *(item.object_id for item in objects))
+        if created is not None:
+            created(commit)
         return state
 
     @classmethod
@@ -171,14 +176,14 @@ class SessionState:
             call = draft.toolcall
             self.cache.learn_call(call, active=call.object_id in self.session.active_set)
         for outcome in draft.effects.outcomes:
-            self.learn_outcome(outcome)
+            await self.learn_outcome(outcome)
         await self.fill()
 
-    def learn_outcome(self, outcome: IndexOutcome) -> None:
+    async def learn_outcome(self, outcome: IndexOutcome) -> None:
         """Refresh a file in the cache. Sets do not change: only the agent and its tools do that."""
         known = outcome.object_id in self.session.session_index
         if known and outcome.file is not None and outcome.state is not None:
-            self._learn_file(outcome.file, state=outcome.state)
+            await self._learn_file(outcome.file, state=outcome.state)
 
     async def fill(self) -> None:
         """Read what the session shows and the cache lacks."""
@@ -207,12 +212,12 @@ class SessionState:
                 if stored.needs_history:
                     unclear.append((stored, version))
                 else:
-                    self._learn_file(stored, state=stored.state())
+                    await self._learn_file(stored, state=stored.state())
             else:
                 raise Corrupt(f"{stored.object_id} is a {stored.kind}, not a content object")
         states = await self.runtime.states_of(version for _, version in unclear)
         for file, _ in unclear:
-            self._learn_file(file, state=states[file.object_id])
+            await self._learn_file(file, state=states[file.object_id])
         return files
 
     async def refresh(self) -> None:
@@ -223,10 +228,28 @@ class SessionState:
         self.cache.reorder()
         await self.fill()
 
-    def _learn_file(self, file: File, *, state: FileState) -> None:
+    async def known_paths(self) -> KnownPaths:
+        """Return what the last turn record says of the session's files."""
+        if self._known is None:
+            session_id, turn = self.session.session_id, self.chat.turn_count
+            self._known = await KnownPaths.read(self.runtime.store, session_id, turn=turn)
+        return self._known
+
+    async def relocate(self, pairs: Mapping[str, str]) -> None:
+        """Show other objects in place of some. The caller holds the lock."""
+        await self.make_whole()
+        await self.save(lambda session, _: session.relocate(pairs))
+        self.cache.reorder()
+        await self.fill()
+
+    async def _learn_file(self, file: File, *, state: FileState) -> None:
+        path = self.runtime.reached_at(file)
+        if path is None:
+            known = await self.known_paths()
+            path = known.path_of(file, mounts=self.runtime.files.mounts)
         self.cache.learn_file(
             file,
-            display_path=self.runtime.display_path(file),
+            display_path=path,
             state=state,
             active=file.object_id in self.session.active_set,
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from ctxmgr.core.client.runtime import FileAccess, Runtime, refusal
+from ctxmgr.core.client.runtime import FileAccess, Runtime, display_path, refusal
 from ctxmgr.core.discovery.discover import discover
 from ctxmgr.core.discovery.known_tools import Trace
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX
@@ -27,7 +27,7 @@ from ctxmgr.core.store.contract import Operation
 from ctxmgr.core.store.documents import DOCUMENT_BYTES_MAX
 from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexPlan
 from ctxmgr.core.tracking.indexing import Indexing
-from ctxmgr.errors import CtxmgrError, Incorrect, NotFound
+from ctxmgr.errors import CtxmgrError, Incorrect, NotFound, Unavailable
 
 TOUCHED_MAX: Final = 100
 """Files that one call may be said to have read or written. Each is held in memory until the call is
@@ -243,7 +243,7 @@ class ToolCallPlan:
             for outcome in each.discovered.outcomes if each.discovered is not None else ():
                 if outcome.file is not None and outcome.object_id not in touched:
                     yield _file_outcome(
-                        runtime.display_path(outcome.file), FileAccess.NAMED, outcome
+                        display_path(outcome.file, runtime.files.mounts), FileAccess.NAMED, outcome
                     )
 
 
@@ -261,10 +261,13 @@ async def plan_activation(
     stored = from_document(version.document)
     if not isinstance(stored, File):
         return ToolCallEffects(), None
-    path = runtime.display_path(stored)
     if not stored.is_stub:
+        path = display_path(stored, runtime.files.mounts)
         state = (await runtime.states_of([version]))[object_id]
         return ToolCallEffects(), _not_text(path) if state is FileState.NONTEXT else None
+    path = runtime.reached_at(stored)
+    if path is None:
+        raise Unavailable(f"{object_id} is out of reach: it is on no mount of this client")
     planned = await runtime.plan_file(path)
     if planned.outcomes[0].object_id != object_id:
         raise NotFound(f"{path} leads to another file now")

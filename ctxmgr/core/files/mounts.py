@@ -105,6 +105,16 @@ class Mounts:
 
     def reverse(self, location: FileLocation) -> str:
         """Translate a location to the path at which the agent sees it."""
+        return self._on_mount(location) or location.path
+
+    def reached_at(self, location: FileLocation) -> str | None:
+        """Return the path at which the agent reaches a location; None if it is out of reach."""
+        path = self._on_mount(location)
+        if path is None and location.filesystem_id == self.default_filesystem_id:
+            path = location.path
+        return path if path is not None and self.location_of(path) == location else None
+
+    def _on_mount(self, location: FileLocation) -> str | None:
         containing = [
             mapping
             for mapping in self.mappings
@@ -115,7 +125,7 @@ class Mounts:
             path = _moved(location.path, mapping.canonical_prefix, mapping.agent_prefix)
             if self.mapping_of(path) == mapping:
                 return path
-        return location.path
+        return None
 
     def agent_path_of(self, host_path: str) -> str | None:
         """Return where the agent sees a path of the host, whatever id its filesystem has."""

@@ -260,4 +260,4 @@ async def import_bundle(
     from ctxmgr.surfaces.views.bundles import import_from
 
     app.say("checking and storing the versions")
-    return await import_from(await app.store(), path)
+    return await import_from(path, app.store)
