@@ -133,6 +133,21 @@ class Chat(Sealed):
         """Return the next version, with one more turn."""
         return type(self)(session_id=self.session_id, turns=(*self.turns, turn))
 
+    def has_turn(self, turn: Turn, *, number: int) -> bool:
+        """Whether turn ``number``, from 1, has the messages and tool calls of ``turn``.
+
+        How the answer was made is not compared: a harness that ends a turn again may state another
+        time.
+        """
+        if not 1 <= number <= self.turn_count:
+            return False
+        stored = self.turns[number - 1]
+        return (stored.user, stored.assistant, stored.toolcall_ids) == (
+            turn.user,
+            turn.assistant,
+            turn.toolcall_ids,
+        )
+
     def metadata(self) -> Document:
         return {**self._small_fields(), "turns": [turn.value for turn in self.turns]}
 
