@@ -47,7 +47,7 @@ from ctxmgr.core.store.transactions import (
     check_key,
     check_operations,
     check_since,
-    digest,
+    short_digest,
 )
 from ctxmgr.errors import Incorrect, Unavailable
 from ctxmgr.stores.edn.values import Keyword
@@ -263,7 +263,12 @@ class XtdbStore:
     async def _land(self, checked: CheckedOperations, key: str | None) -> Commit:
         call, known = uuid4().hex, self._reads.known
         write = partial(
-            submission_of, checked, key=key or call, digest=digest(checked), call=call, known=known
+            submission_of,
+            checked,
+            key=key or call,
+            digest=short_digest(checked),
+            call=call,
+            known=known,
         )
         submission = write()
         try:
