@@ -38,9 +38,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     # the core, lower rooms first
     "core.append_only": _rooms(""),
     "core.bounded_cache": _rooms(""),
-    "core.store": _rooms("errors"),
+    "core.store": _rooms("core.append_only errors"),
     "core.model": _rooms("core.store errors"),
-    "core.objects": _rooms("core.store errors"),
+    "core.objects": _rooms("core.store core.append_only errors"),
     "core.files": _rooms("core.store errors"),
     "core.sandbox": _rooms("core.files errors"),
     "core.discovery": _rooms("errors"),
@@ -63,8 +63,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     # technologies
     "stores.edn": _rooms("core.store errors"),
-    "stores.sqlite": _rooms("core.store core.objects errors"),
-    "stores.xtdb": _rooms("stores.edn core.store errors"),
+    "stores.sqlite": _rooms("core.store core.objects core.append_only errors"),
+    "stores.xtdb": _rooms("stores.edn core.store core.append_only errors"),
     "stores": _rooms("stores.sqlite core.store errors"),
     "sandboxes": _rooms("core.files core.sandbox errors"),
     "messages": _rooms("core.context core.objects core.store core.model errors"),

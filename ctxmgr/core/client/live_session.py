@@ -310,6 +310,9 @@ class LiveSession:
         user's message is the one that was rendered; ``user`` may only repeat it. Raises
         ``Conflict`` if another client ended this turn first; the session then holds that turn, and
         the prompt has to be rendered again.
+
+        If a call was cancelled, or its outcome is unknown, call again with the same answer: a turn
+        that was stored after all is not stored twice, and its number is returned.
         """
         async with self._changing():
             sent = self._sent or self._sent_prompt(self.context(user or ""), user=user or "")
@@ -480,6 +483,8 @@ class LiveSession:
             await state.save(change, draft=draft)
         except Conflict:
             await self._reload()
+            if state.chat.has_turn(turn, number=number):
+                return number  # stored by an earlier call that did not learn of it
             raise
         self._adopt(sent.active)
         state.chat = chat

@@ -19,7 +19,7 @@ from ctxmgr.core.client.object_cache import ObjectCache
 from ctxmgr.core.client.runtime import Runtime
 from ctxmgr.core.client.tool_calls import ToolCallEffects
 from ctxmgr.core.objects.chat import Chat
-from ctxmgr.core.objects.codec import from_document, to_document
+from ctxmgr.core.objects.codec import StoredObject, from_document, put_of, to_document
 from ctxmgr.core.objects.envelope import session_object_id
 from ctxmgr.core.objects.file import File, FileState
 from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
@@ -91,12 +91,10 @@ class SessionState:
     ) -> Self:
         """Store a new session with its chat and system prompt, in one transaction."""
         state = cls(runtime, session=session, chat=chat, prompt=prompt)
-        objects = (prompt, chat, session.to_record())
+        objects: tuple[StoredObject, ...] = (prompt, chat, session.to_record())
         operations: list[Operation] = [Match(item.object_id, None) for item in objects]
         try:
-            commit = await runtime.commit(
-                [*operations, *(Put(to_document(item)) for item in objects), *besides]
-            )
+            commit = await runtime.commit([*operations, *map(put_of, objects), *besides])
         except Conflict as error:
             raise Incorrect(f"session {session.session_id} exists already; resume it") from error
         state.note(commit, *(item.object_id for item in objects))
@@ -138,7 +136,7 @@ class SessionState:
         """Return the operations that put the next version of one of the session's own objects."""
         token = self.tokens.get(version.object_id)
         guard: list[Operation] = [] if token is None else [Match(version.object_id, token)]
-        return [*guard, Put(to_document(version))]
+        return [*guard, put_of(version)]
 
     async def save(self, change: Change, *, draft: Draft = NOTHING) -> Draft:
         """Change the session, and store it with the draft in one transaction.

@@ -262,9 +262,9 @@ async def plan_activation(
     if not isinstance(stored, File):
         return ToolCallEffects(), None
     if not stored.is_stub:
-        path = display_path(stored, runtime.files.mounts)
         state = (await runtime.states_of([version]))[object_id]
-        return ToolCallEffects(), _not_text(path) if state is FileState.NONTEXT else None
+        shown = display_path(stored, runtime.files.mounts)
+        return ToolCallEffects(), _not_text(shown) if state is FileState.NONTEXT else None
     path = runtime.reached_at(stored)
     if path is None:
         raise Unavailable(f"{object_id} is out of reach: it is on no mount of this client")

@@ -36,7 +36,7 @@ from ctxmgr.core.objects.hashes import (
 from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
 from ctxmgr.core.objects.sources import parse_source
 from ctxmgr.core.objects.toolcall import ToolCall
-from ctxmgr.core.store.contract import FieldType, IdForm, Kind
+from ctxmgr.core.store.contract import FieldType, IdForm, Kind, Put
 from ctxmgr.core.store.documents import ID, KIND, Document, check_object_id
 from ctxmgr.core.store.transactions import check_id_form
 from ctxmgr.errors import Corrupt, HashMismatch, Incorrect
@@ -124,6 +124,11 @@ def to_document(version: StoredObject) -> Document:
     if isinstance(version, File):
         document["file_hash"] = version.file_hash
     return document
+
+
+def put_of(version: StoredObject) -> Put:
+    """Return the operation that stores a version."""
+    return Put(to_document(version), grown=version.grown())
 
 
 def from_document(document: Document) -> StoredObject:

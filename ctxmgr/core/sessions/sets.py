@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NoReturn, Self
 
-from ctxmgr.core.append_only import OrderedIds
+from ctxmgr.core.append_only import AppendOnly, OrderedIds
 from ctxmgr.core.objects.envelope import (
     CHAT,
     SESSION,
@@ -93,13 +93,7 @@ class Session:
         return self._with(session_index=UnreadIds(self.metadata_pool))
 
     def to_record(self) -> SessionRecord:
-        return SessionRecord(
-            session_id=self.session_id,
-            session_index=tuple(self.session_index),
-            metadata_pool=tuple(self.metadata_pool),
-            active_set=tuple(self.active_set),
-            pinned_set=tuple(self.pinned_set),
-        )
+        return SessionRecord.of(self.session_id, sets={name: getattr(self, name) for name in SETS})
 
     def level(self, object_id: str) -> Level | None:
         """Return how much of an object is shown; None if the session does not know it."""
@@ -224,6 +218,10 @@ class UnreadIds(OrderedIds):
     """
 
     __slots__ = ()
+
+    @property
+    def in_order(self) -> AppendOnly[str]:
+        return self._refuse()
 
     def __contains__(self, object_id: object) -> bool:
         return super().__contains__(object_id) or self._refuse()

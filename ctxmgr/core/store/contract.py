@@ -23,8 +23,9 @@ alone says which came first. Sequences may have gaps.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias
 
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.store.documents import Document
 
 Instant: TypeAlias = int
@@ -92,6 +93,9 @@ class Put:
     """Only with ``valid_from``, and later than it."""
     checked: bool = field(default=False, compare=False)
     """Set if the document was validated by ``check_document``, to skip validating it again."""
+    grown: Mapping[str, AppendOnly[Any]] | None = field(default=None, compare=False, repr=False)
+    """The same items as those fields of the document that are lists which grow from version to
+    version, so that a store reads only the new ones. What is in these lists must not change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ctxmgr.core.store.canonical import canonical
+from ctxmgr.core.append_only import AppendOnly
+from ctxmgr.core.store.canonical import canonical, canonical_items
 from ctxmgr.core.store.contract import (
     INSTANT_MAX,
     KEY_LENGTH_MAX,
@@ -30,6 +31,9 @@ from ctxmgr.errors import Incorrect
 
 INDEXED_TEXT_BYTES_MAX: Final = 200
 """UTF-8 bytes of a declared text: XTDB orders values of up to 224 bytes, including overhead."""
+
+LONG_LIST_MIN: Final = 64
+"""Items from which a list is worth being treated as one that grows; shorter ones are read whole."""
 
 SEQUENCE_MAX: Final = 2**63 - 1
 """Both engines count transactions with 64-bit integers."""
@@ -159,6 +163,33 @@ def digest(checked: CheckedOperations) -> str:
     return hashlib.sha256(canonical(values)).hexdigest()
 
 
+def short_digest(checked: CheckedOperations) -> str:
+    """Identify the operations by their content, hashing only the new items of lists that grow.
+
+    A list of more than ``LONG_LIST_MIN`` items is represented by its own hash.
+    """
+    values = [
+        ["put", _shortened(operation), operation.valid_from, operation.valid_to]
+        if isinstance(operation, Put)
+        else _operation_value(operation)
+        for operation in (*checked.matches, *checked.writes)
+    ]
+    return hashlib.sha256(canonical(["short", *values])).hexdigest()
+
+
+def _shortened(put: Put) -> list[Any]:
+    grown = put.grown or {}
+    small: Document = {}
+    long: dict[str, str] = {}
+    for name, value in put.document.items():
+        if isinstance(value, list) and len(value) >= LONG_LIST_MIN:
+            items = grown[name] if name in grown else AppendOnly(value)
+            long[name] = canonical_items(items).digest()
+        else:
+            small[name] = value
+    return [small, long]
+
+
 def _operation_value(operation: Operation) -> list[Any]:
     match operation:
         case Match(object_id, token, valid_time):
@@ -172,7 +203,7 @@ def _operation_value(operation: Operation) -> list[Any]:
 def _check_write(write: Put | Delete, kinds: Mapping[str, Kind]) -> None:
     if isinstance(write, Put):
         if not write.checked:
-            check_document(write.document)
+            check_document(write.document, grown=write.grown)
         kind = kinds.get(write.document[KIND])
         check_id_form(write.document[ID], write.document[KIND], kinds)
         if kind is not None:

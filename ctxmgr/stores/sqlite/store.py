@@ -157,8 +157,9 @@ class SqliteStore:
         self._require_open()
         # Encoded before the first await, after which the caller may change its documents.
         changes = tuple(map(encode_change, checked.writes))
-        size = sum(change.encoded.size for change in changes if change.encoded is not None)
-        check_transaction_size(size)
+        encoded = [change.encoded for change in changes if change.encoded is not None]
+        check_transaction_size(sum(document.size for document in encoded))
+        size = sum(document.new_bytes for document in encoded)
         digest = None
         if key is not None and size < INLINE_DIGEST_BYTES:
             digest = operations_digest(checked.matches, changes)

@@ -129,7 +129,7 @@ class Commits:
             record = await self._record("entity", submission.key, sequence)
         if record is None:
             point = ReadPoint(landed.system_time, sequence)
-            failed = await self._failed_ids(submission.matches, point)
+            failed = await self._failed_ids(submission.operations.matches, point)
             refused = None if failed else await self._second_version(submission.free, point)
             if refused is not None:
                 return refused
@@ -140,7 +140,7 @@ class Commits:
             return Conflict(failed)
         with readable(self._http.node):
             first_digest, call = record.get(DIGEST), record.get(CALL)
-        if first_digest != submission.digest:
+        if not submission.has_digest(first_digest):
             return Incorrect(f"the key {submission.key!r} was already used for other operations")
         entry = await self._record("entity-tx", submission.key, sequence)
         with readable(self._http.node):

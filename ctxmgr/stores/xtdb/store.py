@@ -48,7 +48,7 @@ from ctxmgr.core.store.transactions import (
     check_key,
     check_operations,
     check_since,
-    digest,
+    short_digest,
 )
 from ctxmgr.errors import Unavailable
 from ctxmgr.stores.edn.values import Keyword
@@ -304,7 +304,7 @@ class XtdbStore:
             submission_of,
             checked,
             key=key or call,
-            digest=digest(checked),
+            digest=short_digest(checked),
             call=call,
             kinds=self._kinds,
             known=known,
