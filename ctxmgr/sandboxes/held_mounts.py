@@ -59,6 +59,7 @@ class HeldMounts:
 
     def __init__(self) -> None:
         self._closing = ExitStack()
+        self._closed = False
         self._binds: tuple[str, ...] = ()
         self.steps: list[HeldMount | HiddenFolder] = []
         """What to mount and to hide, each before those that it would cover."""
@@ -88,10 +89,13 @@ class HeldMounts:
 
     def close(self) -> None:
         """Close all folders. May be called twice."""
+        self._closed = True
         self._closing.close()
 
     def check(self) -> None:
         """Raise ``Unavailable`` if a mount was removed, or a hidden folder is not where it was."""
+        if self._closed:
+            raise Unavailable("the sandbox is closed")
         for mount in self.mounts:
             if os.fstat(mount.fd).st_nlink == 0:
                 raise Unavailable(f"{mount.source}, which the sandbox mounts, was removed")

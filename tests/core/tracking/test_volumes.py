@@ -100,6 +100,52 @@ def test_a_volume_that_takes_its_mount_point_along_orphans_its_files(tmp_path: P
     assert with_it == '[2, 0, ["precious", "precious"]]'
 
 
+LIVE: Final = """
+import asyncio, subprocess, sys
+from pathlib import Path
+import ctxmgr
+
+async def main(folder, point):
+    for name in ("a", "b"):
+        (point / name).write_text(f"text of {name}")
+    async with ctxmgr.connect(f"sqlite:///{folder}/store.db", directory=str(folder)) as client:
+        session = await client.start("s", system_prompt="")
+        for name in ("a", "b"):
+            await session.read(str(point / name))
+        (point / "b").unlink()
+        async with asyncio.timeout(20):
+            while "[deleted]" not in (prompt := await session.render("q")):
+                await asyncio.sleep(0.05)
+        subprocess.run(["umount", "--lazy", str(point)], check=True)
+        await asyncio.sleep(1)  # many times as long as a tracker waits
+        print((await session.render("q")) == prompt, "text of a" in prompt)
+
+asyncio.run(main(*map(Path, sys.argv[1:3])))
+"""
+
+
+def test_a_volume_that_is_unmounted_while_its_files_are_followed_orphans_them(
+    tmp_path: Path,
+) -> None:
+    """003-R117: the kernel reports the end of the volume, and a deletion before it as one."""
+    need("mounting")
+    (tmp_path / "volume").mkdir()
+    where = f"{tmp_path} {tmp_path}/volume"
+    script = f"mount -t tmpfs none {tmp_path}/volume && exec {sys.executable} - {where}"
+
+    ran = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script],
+        input=LIVE,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+    assert ran.stdout == "True True\n", ran.stderr
+
+
 @pytest.mark.parametrize("tracking", [False, True])
 async def test_what_is_deleted_is_found_when_a_session_is_resumed(
     tmp_path: Path, *, tracking: bool
