@@ -234,12 +234,12 @@ class Indexing:
         self, observed: Sequence[Observation], stored: Mapping[str, Version]
     ) -> IndexPlan:
         moment = await self._observation_time()
-        unmounted = await self._unmounted(observed, stored, moment)
+        states = await states_of(self._store, unclear(observed, stored).values())
+        unmounted = await self._unmounted(observed, stored, moment, states)
         judged = [
             replace(seen, unread=_UNMOUNTED) if seen.object_id in unmounted else seen
             for seen in observed
         ]
-        states = await states_of(self._store, unclear(judged, stored).values())
         planned = await asyncio.to_thread(
             plan, judged, stored=stored, moment=moment, states=states, kept=self._kept
         )
@@ -254,12 +254,15 @@ class Indexing:
         observed: Sequence[Observation],
         stored: Mapping[str, Version],
         moment: ObservationTime,
+        states: Mapping[str, FileState],
     ) -> set[str]:
         """Return the ids of missing files whose folder is not the one that contained them."""
         doubtful: dict[int, list[str]] = {}
         for seen in observed:
             before = stored.get(seen.object_id)
-            if not isinstance(seen.unread, MissingFile) or before is None or _is_deleted(before):
+            if not isinstance(seen.unread, MissingFile) or before is None:
+                continue
+            if states.get(seen.object_id) is FileState.DELETED:
                 continue
             removed_until = seen.unread.removed_until_ms
             if removed_until is not None and removed_until < (moment.last_transaction or 0):
@@ -348,12 +351,6 @@ def _hashes(entries: Iterable[HistoryEntry]) -> Iterator[_Hashes]:
         document = entry.document
         if document is not None:
             yield _Hashes(document.get("file_hash"), document.get("content_hash"))
-
-
-def _is_deleted(version: Version) -> bool:
-    """Return whether a stored file has no text any more, so that it may be missing."""
-    file = stored_file(version)
-    return file.content is None and not file.is_stub
 
 
 def _can_change(observed: Observation) -> bool:

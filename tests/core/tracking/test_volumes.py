@@ -33,6 +33,7 @@ async def first():
         session = await client.start("s", system_prompt="")
         for name in ("a", "sub/b", "gone", "old/c"):
             await session.read(f"{path}/{name}")
+        await session.record("r", tool="read", args={"path": f"{path}/binary"}, output="x")
         await session.end_turn("done", user="go")
         await client.pause("s")
 
@@ -51,6 +52,7 @@ for name in ("a", "sub/b", "gone", "old/c"):
     (point / name).parent.mkdir(exist_ok=True)
     (point / name).write_text("precious")
     os.utime(point / name, (1, 1))
+(point / "binary").write_bytes(b"\\xff\\0")
 asyncio.run(first())
 (point / "gone").unlink()
 run("rm", "-r", str(point / "old"))
@@ -88,7 +90,7 @@ def test_an_unmounted_volume_orphans_its_files(tmp_path: Path, way: str) -> None
     """003-R117, 003-A12: they keep their text; what was deleted on it is known when it is back."""
     without, with_it = in_a_namespace(tmp_path, tmp_path / "disk" / "volume", way)
 
-    assert without == "[0, 4, []]"
+    assert without == "[0, 5, []]"
     assert with_it == '[2, 0, ["precious", "precious"]]'
 
 
@@ -96,7 +98,7 @@ def test_a_volume_that_takes_its_mount_point_along_orphans_its_files(tmp_path: P
     """003-R117: desktops create a folder for a stick, and remove it with the stick."""
     without, with_it = in_a_namespace(tmp_path, Path("/media/me/stick"), "removed")
 
-    assert without == "[0, 4, []]"
+    assert without == "[0, 5, []]"
     assert with_it == '[2, 0, ["precious", "precious"]]'
 
 
