@@ -12,7 +12,16 @@ from typing import Any, Final
 import pytest
 
 import ctxmgr
-from ctxmgr import Bind, Bubblewrap, Denied, Host, Incorrect, MountMapping, host_filesystem_id
+from ctxmgr import (
+    Bind,
+    Bubblewrap,
+    Denied,
+    Host,
+    Incorrect,
+    MountMapping,
+    NotFound,
+    host_filesystem_id,
+)
 from ctxmgr.core.store.contract import Query
 from ctxmgr.sandboxes.start import start_sandbox
 from tests.components import ROOT, need
@@ -108,7 +117,7 @@ async def test_the_default_layout_works_in_a_home_folder(home: Path) -> None:
         read = await session.read(f"{directory}/project/file")
 
         assert read.content == "text"
-        with pytest.raises(Denied):
+        with pytest.raises((Denied, NotFound)):
             await session.read(f"{directory}/.local/share/ctxmgr/ctxmgr.db")
 
 
