@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ctxmgr.core.client.client import Client
     from ctxmgr.core.client.live_session import LiveSession
     from ctxmgr.core.client.reconcile import Reconciliation
+    from ctxmgr.core.client.runtime import FileAccess
+    from ctxmgr.core.client.tool_calls import FileOutcome, FileResult, IndexedToolCall
     from ctxmgr.core.client.tools import DEFINITIONS, Definition, ToolResult, Tools
     from ctxmgr.core.context.assembly import Block, Context, Contribution, Section
     from ctxmgr.core.context.contributors import Contributor
@@ -78,7 +80,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.objects.answers import text_part, toolcall_part
     from ctxmgr.core.objects.chat import AssistantMeta, Chat, Turn
     from ctxmgr.core.objects.codec import KINDS, from_document, to_document
-    from ctxmgr.core.objects.file import File
+    from ctxmgr.core.objects.file import File, FileState
     from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
     from ctxmgr.core.objects.sources import FilesystemSource
     from ctxmgr.core.objects.toolcall import ToolCall
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
         FoundPage,
         HistoryEntry,
         HistoryPage,
+        IdForm,
         Kind,
         Match,
         Order,
@@ -136,6 +139,7 @@ if TYPE_CHECKING:
         Unavailable,
         WindowExceeded,
     )
+    from ctxmgr.messages.answers import ToolCallIds
     from ctxmgr.sandboxes.bubblewrap import Bubblewrap
     from ctxmgr.sandboxes.docker import Docker
     from ctxmgr.sandboxes.host import Host
@@ -189,10 +193,14 @@ __all__ = [
     "ExtraMissing",
     "FieldType",
     "File",
+    "FileAccess",
     "FileDeleted",
     "FileDiscovered",
     "FileEvent",
     "FileIndexed",
+    "FileOutcome",
+    "FileResult",
+    "FileState",
     "FileUpdated",
     "FilesystemSource",
     "FoundPage",
@@ -202,7 +210,9 @@ __all__ = [
     "HistoryEntry",
     "HistoryPage",
     "Host",
+    "IdForm",
     "Incorrect",
+    "IndexedToolCall",
     "Kind",
     "Ledger",
     "Level",
@@ -248,6 +258,7 @@ __all__ = [
     "TokenCounter",
     "ToolCall",
     "ToolCallCreated",
+    "ToolCallIds",
     "ToolResult",
     "ToolUse",
     "Tools",
@@ -282,6 +293,10 @@ _HOME: Final = {
     "Client": "ctxmgr.core.client.client",
     "LiveSession": "ctxmgr.core.client.live_session",
     "Reconciliation": "ctxmgr.core.client.reconcile",
+    "FileAccess": "ctxmgr.core.client.runtime",
+    "FileOutcome": "ctxmgr.core.client.tool_calls",
+    "FileResult": "ctxmgr.core.client.tool_calls",
+    "IndexedToolCall": "ctxmgr.core.client.tool_calls",
     "DEFINITIONS": "ctxmgr.core.client.tools",
     "Definition": "ctxmgr.core.client.tools",
     "ToolResult": "ctxmgr.core.client.tools",
@@ -341,6 +356,7 @@ _HOME: Final = {
     "from_document": "ctxmgr.core.objects.codec",
     "to_document": "ctxmgr.core.objects.codec",
     "File": "ctxmgr.core.objects.file",
+    "FileState": "ctxmgr.core.objects.file",
     "SessionRecord": "ctxmgr.core.objects.session_record",
     "SystemPrompt": "ctxmgr.core.objects.session_record",
     "FilesystemSource": "ctxmgr.core.objects.sources",
@@ -368,6 +384,7 @@ _HOME: Final = {
     "HistoryEntry": "ctxmgr.core.store.contract",
     "HistoryPage": "ctxmgr.core.store.contract",
     "INSTANT_MAX": "ctxmgr.core.store.contract",
+    "IdForm": "ctxmgr.core.store.contract",
     "KEY_LENGTH_MAX": "ctxmgr.core.store.contract",
     "Kind": "ctxmgr.core.store.contract",
     "Match": "ctxmgr.core.store.contract",
@@ -403,6 +420,7 @@ _HOME: Final = {
     "OutcomeUnknown": "ctxmgr.errors",
     "Unavailable": "ctxmgr.errors",
     "WindowExceeded": "ctxmgr.errors",
+    "ToolCallIds": "ctxmgr.messages.answers",
     "Bubblewrap": "ctxmgr.sandboxes.bubblewrap",
     "Docker": "ctxmgr.sandboxes.docker",
     "Host": "ctxmgr.sandboxes.host",

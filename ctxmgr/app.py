@@ -8,11 +8,12 @@ that only the store in use is loaded, and ``--help`` is fast.
 """
 
 import asyncio
+import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -27,10 +28,12 @@ from ctxmgr.core.sandbox import Sandbox
 from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
+from ctxmgr.core.store.urls import redact_url
 from ctxmgr.errors import Incorrect
 
 if TYPE_CHECKING:
     from ctxmgr.core.client.client import Client
+    from ctxmgr.core.files.own_files import OwnFiles
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
 
@@ -59,8 +62,9 @@ async def open_store(
     """Open the store of a URL, such as ``sqlite:///agent.db`` or ``xtdb+http://127.0.0.1:3000``.
 
     Without a URL, the store of the settings is opened. ``kinds`` declares the fields that ``find``
-    can query. ``token`` and ``ca_file`` are for XTDB servers. The caller closes the store, best
-    with ``async with await open_store(…) as store``. An invalid URL is ``Incorrect``.
+    can query; the rules of ctxmgr's own kinds always apply. ``token`` and ``ca_file`` are for XTDB
+    servers. The caller closes the store, best with ``async with await open_store(…) as store``. An
+    invalid URL is ``Incorrect``.
     """
     refuse_windows()
     if url is None:
@@ -101,6 +105,9 @@ async def connect(
     - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
     - ``secrets`` says how secrets in files and tool outputs are treated.
     - ``tracking=False`` reads files only when the agent does and when a session is resumed.
+
+    The store's own files, ``search`` and ``fingerprints`` are never read for an agent. If a sandbox
+    or ``mounts`` would show them to it, this is ``Incorrect``.
     """
     refuse_windows()
     async with AsyncExitStack() as closing:
@@ -183,7 +190,7 @@ def _mounts(mounts: tuple[Mapping[str, Any], ...], filesystem_id: str | None) ->
 
     if not mounts and filesystem_id is None:
         return Mounts.of_host(host_filesystem_id())
-    mappings = read_mappings(mounts, host_id=host_filesystem_id())
+    mappings = read_mappings(mounts, host_id=host_filesystem_id)
     # Without a name, two sandboxes cannot be known to be the same: each gets a new id.
     own_id = filesystem_id or container_filesystem_id(uuid.uuid4().hex)
     return Mounts.of_sandbox(mappings, own_id=own_id)
@@ -193,6 +200,39 @@ def _directory(mounts: Mounts) -> str:
     if not mounts.sandboxed:
         return str(Path.cwd())
     return mounts.mappings[0].agent_prefix if mounts.mappings else "/"
+
+
+async def _own_files(store: Store, *, search: Path | None, fingerprints: Path | None) -> "OwnFiles":
+    from ctxmgr.core.files.own_files import OwnFiles
+
+    database = (await store.status()).details.get("file")
+    files = [Path(database)] if isinstance(database, str) else []
+    files += [file for file in (search, fingerprints) if file is not None]
+    return await asyncio.to_thread(OwnFiles, [file.absolute() for file in files])
+
+
+def _keep_out_of_reach(own: "OwnFiles", mounts: Mounts, *, sandbox: Sandbox | None) -> None:
+    """Raise ``Incorrect`` if an agent behind these mounts could read or change our own files.
+
+    Sandboxes hide ctxmgr's folders. A harness that runs its own tools has to do that itself.
+    """
+    from ctxmgr.core.files.own_files import host_paths, steps_of
+    from ctxmgr.settings import data_dir
+
+    if not mounts.sandboxed:
+        return  # the agent's paths are the host's: it has every right of its user
+    files = [file for file in own.files if sandbox is not None or not own.lie_in_folders(file)]
+    for path in [*files, *(own.folders if sandbox is not None else ())]:
+        for step in steps_of(str(path)):
+            folder, name = os.path.split(step)
+            for place in host_paths(folder):
+                seen = mounts.agent_path_of(f"{place.rstrip('/')}/{name}")
+                if seen is not None:
+                    raise Incorrect(
+                        f"{str(path)!r:.200} belongs to ctxmgr, and the agent could read and change"
+                        f" it at {seen!r:.200}: put it into a folder that is not mounted, such as"
+                        f" {str(data_dir())!r:.200}"
+                    )
 
 
 async def _client(
@@ -220,7 +260,10 @@ async def _client(
     from ctxmgr.core.tracking.indexing import Indexing
     from ctxmgr.messages.forms import FORMS
 
-    files = HostFiles(mounts)
+    own = await _own_files(store, search=search, fingerprints=fingerprints)
+    files = HostFiles(mounts, own=own)
+    closing.callback(files.close)
+    _keep_out_of_reach(own, files.mounts, sandbox=sandbox)
     known = Fingerprints(fingerprints)
     known.load()
     indexing = Indexing(store, files, fingerprints=known, kept=masker.stored)
@@ -270,6 +313,16 @@ async def _open_loaded(
     )
 
 
+def _with_own_kinds(kinds: Mapping[str, Kind]) -> dict[str, Kind]:
+    """Add ctxmgr's own kinds, so that nobody writes its objects without their rules."""
+    own = {
+        name: replace(kind, indexed={**kinds[name].indexed, **kind.indexed})
+        for name, kind in KINDS.items()
+        if name in kinds
+    }
+    return {**KINDS, **kinds, **own}
+
+
 async def _open(
     url: str,
     *,
@@ -278,6 +331,7 @@ async def _open(
     ca_file: Path | None,
     create: bool = True,
 ) -> Store:
+    kinds = _with_own_kinds(kinds)
     if _scheme(url) == "sqlite":
         from ctxmgr.stores.sqlite.store import SqliteStore
 
@@ -290,12 +344,13 @@ async def _open(
 def _scheme(url: str) -> str:
     try:
         scheme = urlsplit(url).scheme
-    except ValueError as error:
-        raise Incorrect(f"invalid URL {url!r} ({error}); {_known()}") from error
+    except ValueError:
+        # The cause may quote a password.
+        raise Incorrect(f"invalid URL {redact_url(url)!r:.200}; {_known()}") from None
     if "://" not in url or not scheme:
-        raise Incorrect(f"{url!r} is not a store URL; {_known()}")
+        raise Incorrect(f"{redact_url(url)!r:.200} is not a store URL; {_known()}")
     if scheme not in URL_EXAMPLES:
-        raise Incorrect(f"unknown kind of store {scheme!r}; {_known()}")
+        raise Incorrect(f"unknown kind of store {scheme!r:.80}; {_known()}")
     return scheme
 
 

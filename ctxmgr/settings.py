@@ -4,25 +4,25 @@
     the first source that names a setting decides it; otherwise its default applies
 
 Importing has no effect: ``load_settings`` reads the environment, and no folder is created here.
+Each file is read once: the bytes whose hash a person confirmed are the ones that are used.
 """
 
 import os
+import stat
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tomllib import TOMLDecodeError
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from platformdirs import PlatformDirs
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import AfterValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
-    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
 from ctxmgr.errors import Denied, Incorrect, NotFound
@@ -33,6 +33,12 @@ ENVIRONMENT_PREFIX: Final = "CTXMGR_"
 DATABASE_FILE: Final = "ctxmgr.db"
 API_KEYS: Final = ("anthropic_api_key", "openai_api_key")
 """Settings that are also read from the environment variable without the ``CTXMGR_`` prefix."""
+
+URLS: Final = frozenset({"store", "base_url"})
+"""Settings that may contain credentials in a URL."""
+
+SETTINGS_BYTES_MAX: Final = 64 * 1024
+"""Bytes of a settings file: a few lines, and room for comments."""
 
 
 def data_dir() -> Path:
@@ -60,24 +66,37 @@ def default_store_url() -> str:
     return f"sqlite:///{data_dir() / DATABASE_FILE}"
 
 
+def _without_nul(value: Any) -> Any:
+    if "\0" in str(value):
+        raise ValueError("it contains NUL, which no path and no URL may")
+    return value
+
+
+_NoNul: Final = AfterValidator(_without_nul)
+
+
 class Settings(BaseSettings):
     """All settings. Unknown names in a file are rejected, so that a typo is noticed."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,  # the input may be a key
     )
 
-    store: str = Field(default_factory=default_store_url)
+    store: Annotated[str, _NoNul] = Field(default_factory=default_store_url)
     """The URL of the store."""
     token: SecretStr | None = None
     """Sent to an XTDB server as ``Authorization: Bearer …``."""
-    ca_file: Path | None = None
+    ca_file: Annotated[Path, _NoNul] | None = None
     """CA certificates to verify an XTDB server's TLS certificate, in place of the system's."""
-    model: str | None = None
+    model: Annotated[str, _NoNul] | None = None
     """The model of `ctxmgr run`, by its provider's name."""
     api: Literal["anthropic", "openai"] = "anthropic"
     """The API of the model's server."""
-    base_url: str | None = None
+    base_url: Annotated[str, _NoNul] | None = None
     """The address of that server; None: the provider's own."""
     anthropic_api_key: SecretStr | None = None
     """Also from ``ANTHROPIC_API_KEY``."""
@@ -94,14 +113,35 @@ class Settings(BaseSettings):
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],
+        settings_cls: type[BaseSettings],  # noqa: ARG003 (pydantic calls by name)
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (pydantic calls by name)
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        keys = InitSettingsSource(settings_cls, init_kwargs=_providers_keys())
-        return (init_settings, env_settings, keys, *(source for _, source in _files(settings_cls)))
+        """Take what ``load_settings`` has read, and read nothing again."""
+        return (init_settings,)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """A settings file as it was read, once."""
+
+    path: Path
+    content: bytes | None
+    """None: there is no such file."""
+    values: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file; ``Incorrect`` if it is no TOML, ``Denied`` if it cannot be read."""
+        content = _content(path)
+        if content is None:
+            return cls(path, None, {})
+        try:
+            return cls(path, content, tomllib.loads(content.decode()))
+        except (ValueError, RecursionError) as error:  # tomllib's own error is a ValueError
+            raise Incorrect(f"{path} is not valid TOML: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,44 +169,66 @@ class LoadedSettings:
 
 def load_settings(**flags: object) -> LoadedSettings:
     """Read the settings; flags take precedence. ``Incorrect`` names a bad one and its source."""
-    flag_values: dict[str, Any] = {
-        name: value for name, value in flags.items() if value is not None
-    }
-    untrusted = _untrusted_file()
-    layers = [("flag", flag_values), ("environment", EnvSettingsSource(Settings)())]
-    layers += [("environment", _providers_keys())]
-    layers += [(path, source()) for path, source in _files(Settings)]
+    here, own = (SettingsFile.read(path) for path in settings_files())
+    layers: list[tuple[str, Mapping[str, Any]]] = [
+        ("flag", {name: value for name, value in flags.items() if value is not None}),
+        ("environment", EnvSettingsSource(Settings)()),
+        ("environment", _providers_keys()),
+        (str(here.path), here.values),
+        (str(own.path), own.values),
+    ]
+    origins = {field: _origin(field, layers) for field in Settings.model_fields}
+    untrusted = None if here.path == own.path or _is_confirmed(here) else here.path
+    return LoadedSettings(_validated(layers), MappingProxyType(origins), untrusted)
+
+
+def trust_folder() -> tuple[Path, Mapping[str, Any]]:
+    """Confirm the settings file of the working directory; return it and what it sets."""
+    here = SettingsFile.read(settings_files()[0])
+    if here.content is None:
+        raise NotFound(f"there is no {here.path}")
+    _validated([(str(here.path), here.values)])
+    trust(state_dir(), here.path, here.content)
+    return here.path, here.values
+
+
+def _is_confirmed(file: SettingsFile) -> bool:
+    return file.content is not None and is_trusted(state_dir(), file.path, file.content)
+
+
+def _validated(layers: list[tuple[str, Mapping[str, Any]]]) -> Settings:
+    merged: dict[str, Any] = {}
+    for _, values in reversed(layers):
+        merged.update(values)
     try:
-        settings = Settings(**flag_values)
+        return Settings(**merged)
     except ValidationError as error:
         raise Incorrect(_first_fault(error, layers)) from error
-    origins = {field: _origin(field, layers) for field in Settings.model_fields}
-    return LoadedSettings(settings, MappingProxyType(origins), untrusted)
 
 
-def trust_folder() -> tuple[Path, dict[str, Any]]:
-    """Confirm the settings file of the working directory; return it and what it sets."""
-    here, _ = settings_files()
+def _content(path: Path) -> bytes | None:
+    """Return a file's bytes; None if there is no such file.
+
+    An agent may have put anything there: what is no regular file is not waited for.
+    """
     try:
-        content = here.read_bytes()
-    except FileNotFoundError:
-        raise NotFound(f"there is no {here}") from None
-    except OSError as error:
-        raise Denied(f"{here} cannot be read: {error.strerror}") from error
-    values = _file(Settings, here)()
-    trust(state_dir(), here, content)
-    return here, values
-
-
-def _untrusted_file() -> Path | None:
-    here, own = settings_files()
-    if here == own:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise Denied(f"{path} cannot be read: {error.strerror}") from error
     try:
-        content = here.read_bytes()
-    except OSError:  # absent, or reported when its settings are read
-        return here
-    return None if is_trusted(state_dir(), here, content) else here
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Incorrect(f"{path} is not a file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(SETTINGS_BYTES_MAX + 1)
+    except OSError as error:
+        raise Denied(f"{path} cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+    if len(content) > SETTINGS_BYTES_MAX:
+        raise Incorrect(f"{path} is larger than {SETTINGS_BYTES_MAX:,} bytes")
+    return content
 
 
 def _providers_keys() -> dict[str, Any]:
@@ -174,29 +236,16 @@ def _providers_keys() -> dict[str, Any]:
     return {name: os.environ[name.upper()] for name in API_KEYS if os.environ.get(name.upper())}
 
 
-def _files(settings: type[BaseSettings]) -> list[tuple[str, TomlConfigSettingsSource]]:
-    return [(str(path), _file(settings, path)) for path in settings_files()]
-
-
-def _file(settings: type[BaseSettings], path: Path) -> TomlConfigSettingsSource:
-    try:
-        return TomlConfigSettingsSource(settings, path)
-    except (TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Incorrect(f"{path} is not valid TOML: {error}") from error
-    except OSError as error:
-        raise Denied(f"{path} cannot be read: {error.strerror}") from error
-
-
-def _origin(field: str, layers: list[tuple[str, dict[str, Any]]]) -> str:
+def _origin(field: str, layers: list[tuple[str, Mapping[str, Any]]]) -> str:
     return next((origin for origin, values in layers if field in values), "default")
 
 
-def _first_fault(error: ValidationError, layers: list[tuple[str, dict[str, Any]]]) -> str:
+def _first_fault(error: ValidationError, layers: list[tuple[str, Mapping[str, Any]]]) -> str:
     fault = error.errors()[0]
     name = str(fault["loc"][0]) if fault["loc"] else "?"
     if fault["type"] == "extra_forbidden":
         names = ", ".join(sorted(Settings.model_fields))
-        return f"{_origin(name, layers)}: unknown setting {name!r} (one of: {names})"
+        return f"{_origin(name, layers)}: unknown setting {name!r:.80} (one of: {names})"
     return f"{_origin(name, layers)}: {name}: {fault['msg']}"
 
 

@@ -1,7 +1,8 @@
 """What a person has confirmed on this machine. Owns files in the state directory.
 
-    trusted/SHA256(path).json         a folder's ctxmgr.toml, with the hash of its content
-    runs/SHA256(store, session).json  where the commands of a session run, and what they may reach
+    trusted/SHA256(path).json             a folder's ctxmgr.toml, with the hash of its content
+    runs/SHA256(store, session).json      how a session runs: sandbox, workspace, network, address
+    folders/SHA256(store, session).json   the folder that a session works in
 
 A store, a bundle or a cloned folder can name a sandbox, a workspace or an address, but what it
 names is used only if a person gave it as a flag, now or in an earlier command on this machine. That
@@ -12,7 +13,7 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,15 +32,57 @@ class RunChoices:
     @classmethod
     def load(cls, state: Path, *, store: str, session: str) -> Self | None:
         """Return what this machine ran the session with; None if it never did."""
-        stored = _read(_run_file(state, store, session))
-        try:
-            return None if stored is None else cls(**stored)
-        except TypeError:  # written by another version: ask again
-            return None
+        stored = _read(_session_file(state, "runs", store, session))
+        if stored is None or stored.keys() != {field.name for field in fields(cls)}:
+            return None  # written by another version: ask again
+        return cls(**stored)
 
     def save(self, state: Path, *, store: str, session: str) -> None:
         """Remember the choices for the next run of the session."""
-        _write(_run_file(state, store, session), asdict(self))
+        _write(_session_file(state, "runs", store, session), asdict(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFolder:
+    """The folder of this machine that a session works in, whatever its store says."""
+
+    store: str
+    session: str
+    folder: str
+    """The path on this machine, without symbolic links."""
+    agent_prefix: str
+    """The path at which the agent sees it."""
+
+    @classmethod
+    def load(cls, state: Path, *, store: str, session: str) -> Self | None:
+        """Return the folder of a session; None if the session never worked on this machine."""
+        found = cls._of(_read(_session_file(state, "folders", store, session)))
+        return found if found is not None and found.session == session else None
+
+    @classmethod
+    def below(cls, state: Path, folder: Path, *, store: str) -> "list[Self]":
+        """Return what is known of the sessions that work in a folder or below it, by session."""
+        entries = (cls._of(_read(file)) for file in sorted((state / "folders").glob("*.json")))
+        inside = [
+            entry
+            for entry in entries
+            if entry is not None
+            and entry.store == store
+            and Path(entry.folder).is_relative_to(folder)
+        ]
+        return sorted(inside, key=lambda entry: entry.session)
+
+    def save(self, state: Path) -> None:
+        """Remember the folder, unless it is known already."""
+        if self != self.load(state, store=self.store, session=self.session):
+            _write(_session_file(state, "folders", self.store, self.session), asdict(self))
+
+    @classmethod
+    def _of(cls, stored: dict[str, Any] | None) -> Self | None:
+        names = {field.name for field in fields(cls)}
+        if stored is None or stored.keys() != names:
+            return None
+        return cls(**stored) if all(isinstance(stored[name], str) for name in names) else None
 
 
 def is_trusted(state: Path, file: Path, content: bytes) -> bool:
@@ -58,9 +101,9 @@ def _trust_file(state: Path, file: Path) -> Path:
     return state / "trusted" / f"{hashlib.sha256(os.fsencode(file)).hexdigest()}.json"
 
 
-def _run_file(state: Path, store: str, session: str) -> Path:
+def _session_file(state: Path, kind: str, store: str, session: str) -> Path:
     key = json.dumps([store, session]).encode()
-    return state / "runs" / f"{hashlib.sha256(key).hexdigest()}.json"
+    return state / kind / f"{hashlib.sha256(key).hexdigest()}.json"
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -68,7 +111,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         stored = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError:  # cut off by a crash: nothing was confirmed
+    except (ValueError, RecursionError):  # cut off by a crash: nothing was confirmed
         return None
     except OSError as error:
         raise Unavailable(f"{path} cannot be read: {error.strerror}") from error

@@ -59,7 +59,7 @@ async def run(folder: Path, *, resume: bool) -> None:
     log = EventLog(folder / "events.jsonl")
     async with connect(
         f"sqlite:///{folder}/agent.db",
-        directory=str(folder),
+        directory=str(folder / "project"),
         contributors=[Progress()],
         listeners=[log],
     ) as client:
@@ -77,7 +77,8 @@ async def run(folder: Path, *, resume: bool) -> None:
 
 
 async def main(folder: Path) -> None:
-    (folder / "notes.md").write_text("remember the milk\n", encoding="utf-8")
+    (folder / "project").mkdir()
+    (folder / "project" / "notes.md").write_text("remember the milk\n", encoding="utf-8")
     await run(folder, resume=False)
     await run(folder, resume=True)
     for line in (folder / "events.jsonl").read_text(encoding="utf-8").splitlines():

@@ -9,8 +9,8 @@ Commands run on this machine without isolation; examples/sandboxed_tools.py show
 """
 
 import asyncio
-import os
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from ctxmgr import Host, Tools, connect
@@ -51,11 +51,13 @@ async def ask(turn: int, prompt: dict[str, Any], tools: list[dict[str, Any]]) ->
     return {"content": REPLIES[turn - 1]}
 
 
-async def main(folder: str) -> None:
+async def main(folder: Path) -> None:
+    project = folder / "project"  # the store is not in the folder that the agent works in
+    project.mkdir()
     sandbox = await Host.start()
     try:
         store = f"sqlite:///{folder}/agent.db"
-        async with connect(store, sandbox=sandbox, directory=folder) as client:
+        async with connect(store, sandbox=sandbox, directory=str(project)) as client:
             session = await client.start("task-1", system_prompt="You are a careful programmer.")
             tools, user = Tools(session), TASK
             definitions = anthropic.tool_definitions(tools.definitions)
@@ -77,4 +79,4 @@ async def main(folder: str) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        asyncio.run(main(os.path.realpath(temporary)))
+        asyncio.run(main(Path(temporary).resolve()))

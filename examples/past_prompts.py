@@ -17,10 +17,12 @@ ANSWERS = ["8080.", "The file says so.", "It says nothing about a host."]
 
 
 async def main(folder: Path) -> None:
-    config = folder / "server.toml"
+    project = folder / "project"
+    project.mkdir()
+    config = project / "server.toml"
     config.write_text("port = 8080\n", encoding="utf-8")
 
-    async with connect(f"sqlite:///{folder}/agent.db", directory=str(folder)) as client:
+    async with connect(f"sqlite:///{folder}/agent.db", directory=str(project)) as client:
         session = await client.start("task-1", system_prompt="You are careful.")
         await session.read("server.toml")
         sent = []

@@ -4,8 +4,8 @@
     python examples/real_model.py "add a test for the parser" --folder ~/project
 
 ``--model`` selects another model, ``--base-url`` another server with Anthropic's Messages API.
-The session is stored in ``agent.db`` in the folder ``--state``, and its token counts are printed at
-the end.
+The session is stored in ctxmgr's data folder, or in ``agent.db`` in the folder ``--state``, which
+must not be in the project; its token counts are printed at the end.
 The sandbox is bubblewrap, or Docker if bubblewrap is not installed, with the project at /workspace
 and no network access.
 """
@@ -30,7 +30,8 @@ def show(event: object) -> None:
 
 
 async def main(arguments: argparse.Namespace) -> None:
-    store = f"sqlite:///{arguments.state}/agent.db"
+    # The default store is in ctxmgr's data folder, which sandboxes hide.
+    store = None if arguments.state is None else f"sqlite:///{arguments.state}/agent.db"
     key = os.environ.get("ANTHROPIC_API_KEY")
     sandbox, directory = await start_sandbox(None, folder=arguments.folder)
     try:
@@ -58,7 +59,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Run a model on a task in a sandbox.")
     parser.add_argument("task")
     parser.add_argument("--folder", type=Path, default=Path())
-    parser.add_argument("--state", type=Path, default=Path())
+    parser.add_argument("--state", type=Path, help="a folder outside --folder")
     parser.add_argument("--model", default="claude-sonnet-4-5")
     parser.add_argument("--base-url", default=BASE_URL)
     asyncio.run(main(parser.parse_args()))

@@ -5,7 +5,7 @@ have no access to the network, to home folders or to the environment of this pro
 
     python examples/sandboxed_tools.py
 
-Needs Linux and ``bwrap`` 0.6 or newer. ``start_sandbox(None, folder=...)`` uses Docker where
+Needs Linux and ``bwrap`` with ``--bind-fd``. ``start_sandbox(None, folder=...)`` uses Docker where
 bubblewrap is not installed; ``Bubblewrap.start`` is used here to show the settings.
 """
 

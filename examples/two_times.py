@@ -21,13 +21,15 @@ def now() -> int:
 
 
 async def main(folder: Path) -> None:
-    config = folder / "server.toml"
+    project = folder / "project"
+    project.mkdir()
+    config = project / "server.toml"
     config.write_text("port = 8080\n", encoding="utf-8")
     os.utime(config, (time.time() - 3600, time.time() - 3600))  # written an hour ago
 
     # Without tracking, a change is noticed only when the agent reads the file again.
     store = f"sqlite:///{folder}/agent.db"
-    async with connect(store, directory=str(folder), tracking=False) as client:
+    async with connect(store, directory=str(project), tracking=False) as client:
         session = await client.start("task-1", system_prompt="You are careful.")
         await session.render("Which port?")
         file = await session.read("server.toml")

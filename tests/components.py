@@ -58,6 +58,15 @@ def _bubblewrap_makes_walls() -> bool:
     return subprocess.run(trial, capture_output=True, check=False).returncode == 0
 
 
+@cache
+def _may_mount() -> bool:
+    """Tell whether this user may mount filesystems in a namespace of its own."""
+    trial = ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"]
+    if not shutil.which(trial[0]):
+        return False
+    return subprocess.run(trial, capture_output=True, check=False).returncode == 0
+
+
 def postgres_programs() -> Path | None:
     """The folder of PostgreSQL's server programs: Debian keeps them off PATH, by version."""
     on_path = shutil.which("initdb")
@@ -80,6 +89,7 @@ _COMPONENTS: Final[dict[str, tuple[Callable[[], bool], str]]] = {
     "node": (_program("node"), "install Node.js"),
     "chromium": (_program("chromium"), "install Chromium"),
     "bubblewrap": (_bubblewrap_makes_walls, "install it, and allow user namespaces"),
+    "mounting": (_may_mount, "run as root"),
     "docker": (_docker_answers, "install and start a Docker engine"),
     "postgres": (lambda: postgres_programs() is not None, "install PostgreSQL's server"),
     "shared-data": ((SHARED / "data").is_dir, "check out the shared data beside the repository"),

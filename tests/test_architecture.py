@@ -38,9 +38,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     # the core, lower rooms first
     "core.append_only": _rooms(""),
     "core.bounded_cache": _rooms(""),
-    "core.store": _rooms("errors"),
+    "core.store": _rooms("core.append_only errors"),
     "core.model": _rooms("core.store errors"),
-    "core.objects": _rooms("core.store errors"),
+    "core.objects": _rooms("core.store core.append_only errors"),
     "core.files": _rooms("core.store errors"),
     "core.sandbox": _rooms("core.files errors"),
     "core.discovery": _rooms("errors"),
@@ -63,8 +63,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     # technologies
     "stores.edn": _rooms("core.store errors"),
-    "stores.sqlite": _rooms("core.store core.objects errors"),
-    "stores.xtdb": _rooms("stores.edn core.store errors"),
+    "stores.sqlite": _rooms("core.store core.objects core.append_only errors"),
+    "stores.xtdb": _rooms("stores.edn core.store core.append_only errors"),
     "stores": _rooms("stores.sqlite core.store errors"),
     "sandboxes": _rooms("core.files core.sandbox errors"),
     "messages": _rooms("core.context core.objects core.store core.model errors"),
@@ -129,8 +129,12 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "surfaces.scopes": _rooms(
         "surfaces.views core.events core.objects core.sessions core.store errors"
     ),
+    "surfaces.local_state": _rooms(
+        "surfaces.scopes app settings trust stores.sqlite core.files core.store errors"
+    ),
     "surfaces.operations": _rooms(
         "surfaces.operation surfaces.views surfaces.scopes surfaces.encoding surfaces.access_tokens"
+        " surfaces.local_state"
         " __init__ app settings trust bench harness harness.demo integrations models recordings"
         " sandboxes"
         " stores.sqlite stores.xtdb core.client core.files core.history core.model core.objects"
@@ -144,8 +148,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "surfaces.mcp": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"
-        " surfaces.scopes surfaces.uvicorn_server surfaces.views __init__ app core.objects"
-        " core.secrets core.sessions"
+        " surfaces.scopes surfaces.local_state surfaces.uvicorn_server surfaces.views __init__ app"
+        " core.files core.objects core.secrets core.sessions"
         " core.store errors"
     ),
     "surfaces.catalogue": _rooms(

@@ -1,6 +1,7 @@
 """Immutable sequences for which appending costs only what is appended. Pure.
 
     AppendOnly   items; a longer sequence shares those of the shorter one
+    Fold         a value computed from items; existing items are not read again
     OrderedIds   ids without duplicates; shared likewise
     TextHash     the SHA-256 of a text; existing text is not hashed again
     Rope         a text and its hash; existing text is not joined again
@@ -10,38 +11,59 @@ copies it.
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count, islice
 from operator import eq
-from typing import Generic, Self, TypeVar, overload
+from typing import Any, AnyStr, Generic, Self, TypeVar, overload
 
 Item = TypeVar("Item")
+State = TypeVar("State")
+
+
+class _Trunk(Generic[Item]):
+    """What sequences that grew from one another share."""
+
+    __slots__ = ("folds", "items")
+
+    def __init__(self, items: list[Item]) -> None:
+        self.items = items
+        self.folds: dict[Fold[Any, Any], tuple[int, Any]] = {}
 
 
 class AppendOnly(Sequence[Item], Generic[Item]):
-    """Items in the order in which they were added."""
+    """Items in the order in which they were added. Items themselves must not change, either."""
 
-    __slots__ = ("_items", "_length")
+    __slots__ = ("_length", "_trunk")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         # Shared with longer sequences: items beyond ``_length`` are not part of this one.
-        self._items: list[Item] = list(items)
-        self._length = len(self._items)
+        self._trunk = _Trunk(list(items))
+        self._length = len(self._trunk.items)
+
+    @property
+    def folds(self) -> "dict[Fold[Any, Any], tuple[int, Any]]":
+        """For ``Fold``: how many items each has read of the longest sequence, and its state."""
+        return self._trunk.folds
 
     def add(self, items: Iterable[Item]) -> Self:
         """Return a sequence with these items and the new ones."""
-        is_longest = 0 < self._length == len(self._items)
+        trunk = self._trunk
+        is_longest = 0 < self._length == len(trunk.items)
         longer = object.__new__(type(self))
-        longer._items = self._items if is_longest else self._items[: self._length]
-        longer._items.extend(items)
-        longer._length = len(longer._items)
+        longer._trunk = trunk if is_longest else _Trunk(trunk.items[: self._length])
+        longer._trunk.items.extend(items)
+        longer._length = len(longer._trunk.items)
         return longer
+
+    def continues(self, shorter: Self) -> bool:
+        """Whether this is known, without comparing items, to begin with those of ``shorter``."""
+        return self._trunk is shorter._trunk and self._length >= shorter._length
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[Item]:
-        return islice(self._items, self._length)
+        return islice(self._trunk.items, self._length)
 
     @overload
     def __getitem__(self, index: int) -> Item: ...
@@ -49,21 +71,57 @@ class AppendOnly(Sequence[Item], Generic[Item]):
     def __getitem__(self, index: slice) -> Sequence[Item]: ...
     def __getitem__(self, index: int | slice) -> Item | Sequence[Item]:
         if isinstance(index, slice):
-            return self._items[: self._length][index]
+            start, stop, step = index.indices(self._length)
+            if step > 0:
+                return self._trunk.items[start:stop:step]
+            return self._trunk.items[: self._length][index]
         if not -self._length <= index < self._length:
             raise IndexError(index)
-        return self._items[index % self._length]
+        return self._trunk.items[index % self._length]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AppendOnly):
             return NotImplemented
-        return self._length == other._length and all(map(eq, self, other))
+        if self._length != other._length:
+            return False
+        return self._trunk is other._trunk or all(map(eq, self, other))
 
     def __hash__(self) -> int:
         return hash(tuple(self))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({list(self)!r})"
+
+
+class Fold(Generic[Item, State]):
+    """A value that is computed from the items of a sequence, one after the other.
+
+    The state after a sequence is kept with it, so that a longer one only adds its new items. A
+    state is a value, too: ``add`` returns another one, and leaves the first as it was.
+    """
+
+    __slots__ = ("_add", "_start")
+
+    def __init__(self, start: State, *, add: Callable[[State, Sequence[Item]], State]) -> None:
+        self._start = start
+        self._add = add
+
+    def of(self, items: AppendOnly[Item]) -> State:
+        """Return the state after these items."""
+        folds, length = items.folds, len(items)
+        read: int
+        state: State
+        read, state = folds.get(self, (0, self._start))
+        if read > length:  # a longer sequence was asked for first
+            return self._add(self._start, items[:])
+        if read < length:
+            state = self._add(state, items[read:])
+            folds[self] = (length, state)
+        return state
+
+    def keep(self, items: AppendOnly[Item], state: State) -> None:
+        """Keep the state after these items, which the caller has computed."""
+        items.folds[self] = (len(items), state)
 
 
 class OrderedIds(Collection[str]):
@@ -87,6 +145,11 @@ class OrderedIds(Collection[str]):
         longer._positions = self._positions if is_longest else dict(zip(self._ids, count()))
         longer._positions.update(zip(new, count(len(self._ids))))
         return longer
+
+    @property
+    def in_order(self) -> AppendOnly[str]:
+        """The same ids as a sequence."""
+        return self._ids
 
     def remove(self, ids: Collection[str]) -> Self:
         """Return these without those."""
@@ -153,7 +216,7 @@ class Rope:
     def append(self, piece: str) -> Self:
         """Return this text followed by a piece."""
         longer = object.__new__(type(self))
-        longer._parts = _merge(self._parts, piece)
+        longer._parts = merged_parts(self._parts, piece)
         longer._hash = self._hash.append(piece)
         return longer
 
@@ -184,11 +247,14 @@ class Rope:
         return f"{type(self).__name__}([{self.text!r:.80}])"
 
 
-def _merge(parts: tuple[str, ...], piece: str) -> tuple[str, ...]:
+def merged_parts(parts: tuple[AnyStr, ...], piece: AnyStr) -> tuple[AnyStr, ...]:
+    """Append a piece to a text or to bytes that are kept in parts, as in a ``Rope``."""
     if not piece:
         return parts
-    kept, size = len(parts), len(piece)
+    kept: int = len(parts)
+    size = len(piece)
     while kept and len(parts[kept - 1]) <= size:
         kept -= 1
         size += len(parts[kept])
-    return (*parts[:kept], "".join((*parts[kept:], piece)))
+    merged = piece[:0].join(parts[kept:] + (piece,))  # noqa: RUF005 (mypy cannot type the other)
+    return parts[:kept] + (merged,)  # noqa: RUF005

@@ -119,7 +119,9 @@ class Description:
 class Sandbox(Protocol):
     """Runs an agent's commands and reads files as the agent sees them.
 
-    Commands may run concurrently. A command ends with every process that it started.
+    Commands may run concurrently. A command ends with every process that it started. An isolating
+    sandbox hides the folders of ctxmgr that lie in its mounts, and its ``mounts`` say so: a client
+    is not opened on one that shows them.
     """
 
     @property

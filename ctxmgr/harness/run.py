@@ -68,16 +68,18 @@ class Assignment:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Self:
-        try:
-            return cls(
-                **{
-                    field.name: document[field.name]
-                    for field in fields(cls)
-                    if field.name in document or field.default is MISSING
-                }
-            )
-        except KeyError as error:
-            raise Corrupt(f"{document['xt/id']}: the field {error} is missing") from error
+        """Read a stored assignment; ``Corrupt`` if a field is missing or of another type."""
+        values = {}
+        for item in fields(cls):
+            if item.name not in document and item.default is not MISSING:
+                continue
+            if item.name not in document:
+                raise Corrupt(f"{document['xt/id']}: the field {item.name!r} is missing")
+            value = document[item.name]
+            if not _TYPES[item.type](value):
+                raise Corrupt(f"{document['xt/id']}: the field {item.name!r} is {value!r:.80}")
+            values[item.name] = value
+        return cls(**values)
 
     def to_document(self) -> dict[str, Any]:
         return {"xt/id": document_id(self.session), "type": KIND, **asdict(self)}
@@ -96,6 +98,15 @@ class Assignment:
         if _CALLS.isdisjoint(part["type"] for part in chat.turns[-1].assistant):
             raise Incorrect(f"session {self.session} has nothing left to do; give it a new task")
         return ""
+
+
+_TYPES: Final[dict[Any, Callable[[Any], bool]]] = {
+    str: lambda value: isinstance(value, str),
+    str | None: lambda value: value is None or isinstance(value, str),
+    bool: lambda value: isinstance(value, bool),
+    int: lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0,
+}
+"""Whether a stored value has the type of a field; whoever wrote the store may have put any."""
 
 
 def document_id(session_id: str) -> str:

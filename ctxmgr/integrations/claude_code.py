@@ -4,23 +4,27 @@
     PostToolUse    records the tool call, with the files it read, wrote or named
     PreCompact     stores the transcript as a version of its file before it is shortened
 
-Each hook runs in its own process, and several may run at the same time.
+Each hook runs in its own process, and several may run at the same time. Only files of the project,
+and the transcript, are read: an agent that may not read a file must not get it by naming it.
 """
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from ctxmgr import Client, Incorrect, LiveSession, NotFound, Section, Store, connect
-from ctxmgr.messages.answers import storable
+from ctxmgr.core.store.documents import storable
 
 EVENTS: Final = frozenset({"SessionStart", "PostToolUse", "PreCompact"})
 
 CONTEXT_CHARACTERS_MAX: Final = 8_000
 """Claude Code accepts 10,000 from a hook; the oldest lines are left out."""
+
+TRANSCRIPT_SUFFIX: Final = ".jsonl"
 
 OPENING: Final = "ctxmgr keeps what this session has seen; `ctxmgr get ID` shows it in full:\n"
 
@@ -45,15 +49,27 @@ class HookResult:
         return output
 
 
-async def handle_event(store: Store, event: Mapping[str, Any]) -> HookResult:
-    """Store one event; ``Incorrect`` if a field is missing. Unknown events change nothing."""
+async def handle_event(store: Store, event: Mapping[str, Any], *, project: Path) -> HookResult:
+    """Store one event; ``Incorrect`` if a field is missing. Unknown events change nothing.
+
+    ``project`` is the folder that the person gave to the agent; no other files are read.
+    """
     name, session_id = _text(event, "hook_event_name"), _text(event, "session_id")
     if name not in EVENTS:
         note = f"ctxmgr does not use the event {name:.80}; nothing was stored"
         return HookResult(event=name, session=session_id, note=note)
     context = ""
+    shown = [project]
+    if name == "PreCompact":
+        shown.append(_transcript(event))
     async with (
-        connect(store=store, directory=_text(event, "cwd"), tracking=False) as client,
+        connect(
+            store=store,
+            mounts=_mounts(shown),
+            directory=_text(event, "cwd"),
+            filesystem_id=f"claude-code:{session_id}",
+            tracking=False,
+        ) as client,
         _open_session(client, session_id) as session,
     ):
         match name:
@@ -68,7 +84,7 @@ async def handle_event(store: Store, event: Mapping[str, Any]) -> HookResult:
                     output=storable(_output(event.get("tool_response"))),
                 )
             case "PreCompact":
-                transcript = await session.read(_text(event, "transcript_path"))
+                transcript = await session.read(str(shown[-1]))
                 await session.deactivate(transcript.object_id)
     return HookResult(event=name, session=session_id, context=context)
 
@@ -84,6 +100,19 @@ async def _open_session(client: Client, session_id: str) -> AsyncIterator[LiveSe
             session = await client.resume(session_id, eager=False)
     yield session
     await client.pause(session_id)
+
+
+def _transcript(event: Mapping[str, Any]) -> Path:
+    path = Path(_text(event, "transcript_path"))
+    if path.suffix != TRANSCRIPT_SUFFIX:
+        raise Incorrect(f"a transcript is a {TRANSCRIPT_SUFFIX} file, not {str(path)!r:.200}")
+    return path
+
+
+def _mounts(paths: Sequence[Path]) -> list[dict[str, str]]:
+    """Mount each path where the agent sees it, by name and without symbolic links."""
+    names = {str(name): str(path.resolve()) for path in paths for name in (path, path.resolve())}
+    return [{"agentPrefix": name, "canonicalPrefix": real} for name, real in names.items()]
 
 
 def _object_list(session: LiveSession) -> str:

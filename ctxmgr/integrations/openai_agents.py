@@ -23,9 +23,9 @@ from copy import deepcopy
 from typing import Any, Self, TypeAlias, cast
 
 from ctxmgr import Client, ExtraMissing, LiveSession, Match, NotFound, Put
-from ctxmgr.core.store.documents import Document
+from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.integrations.document_kinds import AGENTS_HISTORY
-from ctxmgr.messages.answers import ToolCallIds, read_call, storable
+from ctxmgr.messages.answers import ToolCallIds, read_call
 
 try:
     from agents import SessionSettings, TResponseInputItem

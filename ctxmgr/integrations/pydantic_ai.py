@@ -17,8 +17,8 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from ctxmgr import ExtraMissing, LiveSession
-from ctxmgr.core.store.documents import Document
-from ctxmgr.messages.answers import ToolCallIds, read_call, storable
+from ctxmgr.core.store.documents import Document, storable
+from ctxmgr.messages.answers import ToolCallIds, read_call
 
 try:
     from pydantic_ai import messages as ai

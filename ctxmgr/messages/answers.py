@@ -5,7 +5,6 @@ and ``{session}:{turn}:{id}`` otherwise (003-A20). The id it is sent back with m
 API and unique within the payload: the provider's id if it is both, a generated one otherwise.
 """
 
-import math
 import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from typing import Any, Final, TypeGuard
 from ctxmgr.core.context.lines import reference
 from ctxmgr.core.objects.answers import TEXT, TOOLCALL, AnswerCall, toolcall_part
 from ctxmgr.core.objects.chat import AssistantMeta
-from ctxmgr.core.store.documents import DEPTH_MAX, Document, check_value
+from ctxmgr.core.store.documents import Document, check_value
 from ctxmgr.errors import Incorrect
 
 NO_MESSAGE: Final = "[no message]"
@@ -35,8 +34,6 @@ SENT_ID_LENGTH_MAX: Final = 40
 _ARGS_DEPTH: Final = 5
 """Depth at which a stored chat nests the arguments of a call."""
 
-_DEPTH_CUT: Final = DEPTH_MAX + 16
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _VALID_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{SENT_ID_LENGTH_MAX}}}")
 _INVALID_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -166,27 +163,6 @@ def read_meta(
         stopReason=stop_reason if isinstance(stop_reason, str) else None,
         timestamp=timestamp,
     )
-
-
-def storable(value: Any, *, depth: int = 0) -> Any:
-    """Return a JSON value without lone surrogates and non-finite floats, which no document holds.
-
-    Values nested beyond any document's depth are cut off there; what remains is still too deep, and
-    is rejected or kept as text by the check that follows.
-    """
-    match value:
-        case str():
-            return _SURROGATE.sub("\ufffd", value)
-        case float() if not math.isfinite(value):
-            return None
-        case list() | dict() if depth > _DEPTH_CUT:
-            return None
-        case list():
-            return [storable(item, depth=depth + 1) for item in value]
-        case dict():
-            return {storable(key): storable(item, depth=depth + 1) for key, item in value.items()}
-        case _:
-            return value
 
 
 def _is_storable_object(args: object) -> TypeGuard[dict[str, Any]]:

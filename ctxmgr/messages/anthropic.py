@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from ctxmgr.core.context.assembly import Context, Section, ShownTurn
 from ctxmgr.core.model import ToolDescription
 from ctxmgr.core.objects.answers import AnswerCall, AnswerNative, AnswerText, native_part, text_part
-from ctxmgr.core.store.documents import Document
+from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.messages.answers import (
     NO_MESSAGE,
     Answer,
@@ -25,7 +25,6 @@ from ctxmgr.messages.answers import (
     read_call,
     read_meta,
     result_text,
-    storable,
     tool_name,
 )
 

@@ -18,7 +18,7 @@ from ctxmgr.core.context.assembly import Context, Section, ShownTurn
 from ctxmgr.core.model import ToolDescription
 from ctxmgr.core.objects.answers import AnswerCall, AnswerText, native_part, text_part
 from ctxmgr.core.store.canonical import canonical
-from ctxmgr.core.store.documents import Document
+from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.messages.answers import (
     NO_MESSAGE,
     Answer,
@@ -27,7 +27,6 @@ from ctxmgr.messages.answers import (
     read_call,
     read_meta,
     result_text,
-    storable,
     tool_name,
 )
 

@@ -21,6 +21,7 @@ import httpx
 from httpx_sse import EventSource, SSEError
 
 from ctxmgr.core.store.documents import Document
+from ctxmgr.core.store.urls import redact_url
 from ctxmgr.errors import AnswerLost, Incorrect, ModelUnavailable
 from ctxmgr.models.faults import Busy, status_error
 
@@ -69,6 +70,7 @@ class ModelTransport:
                 "the API key contains white space or other invalid characters; copy it again"
             )
         self.url = url
+        self._shown = redact_url(url)
         self._key = key
         self._silence_s = silence_s
         self._wait = wait
@@ -128,7 +130,7 @@ class ModelTransport:
             response.status_code,
             response.headers,
             error_body[:ERROR_BYTES_MAX],
-            url=self.url,
+            url=self._shown,
             key=self._key,
             now=datetime.now(UTC),
         )
@@ -138,9 +140,11 @@ class ModelTransport:
         try:
             yield
         except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
-            raise ModelUnavailable(f"{self.url} sent nothing for {self._silence_s:g} s") from error
+            raise ModelUnavailable(
+                f"{self._shown} sent nothing for {self._silence_s:g} s"
+            ) from error
         except httpx.TransportError as error:
-            raise Busy(f"{self.url} cannot be reached: {_reason(error)}") from error
+            raise Busy(f"{self._shown} cannot be reached: {_reason(error)}") from error
 
     @contextmanager
     def _errors_during_answer(self) -> Iterator[None]:
@@ -148,14 +152,14 @@ class ModelTransport:
             yield
         except SSEError as error:
             raise ModelUnavailable(
-                f"{self.url} did not answer with server-sent events; check the base URL"
+                f"{self._shown} did not answer with server-sent events; check the base URL"
             ) from error
         except httpx.TimeoutException as error:
             raise AnswerLost(
-                f"{self.url} sent nothing for {self._silence_s:g} s in the middle of an answer"
+                f"{self._shown} sent nothing for {self._silence_s:g} s in the middle of an answer"
             ) from error
         except httpx.HTTPError as error:
-            raise AnswerLost(f"the answer of {self.url} broke off: {_reason(error)}") from error
+            raise AnswerLost(f"the answer of {self._shown} broke off: {_reason(error)}") from error
 
 
 class _BoundedStream(httpx.AsyncByteStream):
@@ -178,7 +182,11 @@ class _BoundedStream(httpx.AsyncByteStream):
 
 
 def host_of(url: str) -> str | None:
-    return urlsplit(url).hostname
+    """Return the host of a URL; None if it has none, or is malformed."""
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 def _check_url(url: str) -> None:
@@ -188,7 +196,9 @@ def _check_url(url: str) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise Incorrect(f"invalid base URL {url!r:.200}: it must begin with https:// or http://")
+        raise Incorrect(
+            f"invalid base URL {redact_url(url)!r:.200}: it must begin with https:// or http://"
+        )
 
 
 def _reason(error: Exception) -> str:

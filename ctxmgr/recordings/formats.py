@@ -9,7 +9,8 @@ rest of such a file is not read.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -89,15 +90,16 @@ def read_recording(data: bytes, *, form: str | None = None) -> Recording:
     recorder.model = model if isinstance(model, str) else None
     recorder.recorded_id = recorded_id if isinstance(recorded_id, str) else None
     if "system" in envelope:
-        message_arrays.read({"role": "system", "content": envelope["system"]}, recorder)
-    try:
+        with _reporting("the system prompt", format_.name):
+            message_arrays.read({"role": "system", "content": envelope["system"]}, recorder)
+    with _reporting("the links between the entries", format_.name):
         wanted = format_.wanted(entries.values)
-    except (KeyError, TypeError) as error:
-        raise Incorrect(f"the entries are not linked as in {format_.name}: {error}") from error
     for n, (entry, position) in enumerate(zip(entries.values, entries.positions, strict=True)):
         if n in wanted:
-            _read_entry(format_, entry, position, recorder)
-    return recorder.finished(format_.name)
+            with _reporting(position, format_.name):
+                format_.read(entry, recorder)
+    with _reporting("the file", format_.name):
+        return recorder.finished(format_.name)
 
 
 def _find_format(entries: Sequence[Mapping[str, Any]], form: str | None) -> Format:
@@ -108,20 +110,38 @@ def _find_format(entries: Sequence[Mapping[str, Any]], form: str | None) -> Form
         return FORMATS[form]
     first = entries[:_DETECTION_ENTRIES]
     for format_ in FORMATS.values():
-        if format_.recognises(first):
+        if _recognises(format_, first):
             return format_
     raise Incorrect(f"the recording is in none of the known formats ({names})")
 
 
-def _read_entry(
-    format_: Format, entry: Mapping[str, Any], position: str, recorder: Recorder
-) -> None:
+def _recognises(format_: Format, entries: Sequence[Mapping[str, Any]]) -> bool:
     try:
-        format_.read(entry, recorder)
+        return format_.recognises(entries)
+    except _INVALID:  # such as a list where a format has a word
+        return False
+
+
+_INVALID: Final = (
+    LookupError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading a value raises that has another type or size than its format says."""
+
+
+@contextmanager
+def _reporting(position: str, name: str) -> Iterator[None]:
+    """Report what is invalid as ``Incorrect``, with its position in the file."""
+    try:
+        yield
     except KeyError as error:
-        raise Incorrect(f"{position}: the field {error} of {format_.name} is missing") from error
-    except (TypeError, AttributeError, ValueError, IndexError) as error:
-        raise Incorrect(f"{position}: invalid in {format_.name}: {error}") from error
+        raise Incorrect(f"{position}: the field {error} of {name} is missing") from error
+    except _INVALID as error:
+        raise Incorrect(f"{position}: invalid in {name}: {error!s:.200}") from error
     except Incorrect as error:
         raise Incorrect(f"{position}: {error}") from error
 
@@ -132,6 +152,8 @@ def _parse(text: str) -> _Entries:
         raise Incorrect("line 1: a recording is JSON or JSON lines, and begins with { or [")
     try:
         whole = json.loads(text)
+    except RecursionError as error:
+        raise Incorrect("line 1: the JSON is nested too deeply") from error
     except ValueError as error:
         if start == "[":
             raise Incorrect(f"line {getattr(error, 'lineno', 1)}: invalid JSON: {error}") from error
@@ -154,7 +176,7 @@ def _parse_lines(text: str) -> _Entries:
         position = f"line {number}"
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Incorrect(f"{position}: invalid JSON: {error}") from error
         values.append(_check_entry(value, position))
         positions.append(position)

@@ -12,8 +12,8 @@ from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.model import to_value
 from ctxmgr.core.objects.answers import text_part
 from ctxmgr.core.objects.chat import AssistantMeta
-from ctxmgr.core.store.documents import Document
-from ctxmgr.messages.answers import ToolCallIds, read_call, storable
+from ctxmgr.core.store.documents import Document, storable
+from ctxmgr.messages.answers import ToolCallIds, read_call
 from ctxmgr.recordings.recorder import RecordedCall, RecordedTurn, Recording
 
 NO_SYSTEM_PROMPT: Final = "[the system prompt was not recorded]"

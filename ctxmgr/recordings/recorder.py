@@ -5,7 +5,8 @@
                        in their order, with outputs; usage, model and time if they were recorded
 
 ``Recorder`` builds a recording from the entries of a file: an answer that is split over several
-entries becomes one turn, and results are matched to calls by id.
+entries becomes one turn, and results are matched to calls by id. Values of another type than the
+format has raise ``ValueError``, which the reader reports with its position.
 """
 
 import json
@@ -13,11 +14,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from ctxmgr.core.model import Usage
+from ctxmgr.core.model import Usage, to_value
 from ctxmgr.errors import Incorrect
 
 TURNS_MAX: Final = 100_000
 """Turns of one recording; weeks of work have a few thousand."""
+
+INSTANT_MAX: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+TOKENS_MAX: Final = 2**53 - 1
+"""The largest integer that every JSON parser reads exactly."""
 
 IMAGE: Final = "[image]"
 """Replaces an image."""
@@ -127,11 +134,11 @@ class Recorder:
 
     def system(self, text: str) -> None:
         """Add to the system prompt or, after the first answer, to the next user text."""
-        if text:
+        if _text(text, "text"):
             (self._user if self._turns else self._system).append(text)
 
     def user(self, text: str) -> None:
-        if text:
+        if _text(text, "text"):
             self._user.append(text)
             self._open = False
 
@@ -150,18 +157,18 @@ class Recorder:
             self._user.clear()
             self._open = True
         turn = self._turns[-1]
-        turn.model = model or turn.model or self.model
+        turn.model = _optional(model or turn.model or self.model, "model")
         turn.timestamp = turn.timestamp if timestamp is None else timestamp
 
     def text(self, text: str) -> None:
         """Add text to the last answer."""
-        if text:
-            self._turns[-1].parts.append(text)
+        if _text(text, "text"):
+            self._last.parts.append(text)
 
     def call(self, call_id: str, *, tool: str, args: Any) -> None:
         """Add a tool call to the last answer."""
-        call = _OpenCall(call_id, tool, args)
-        self._turns[-1].parts.append(call)
+        call = _OpenCall(_text(call_id, "id of a tool call"), _text(tool, "tool"), args)
+        self._last.parts.append(call)
         self._calls[call_id] = call
 
     def result(self, call_id: str, *, output: str, failed: bool = False) -> None:
@@ -171,14 +178,24 @@ class Recorder:
             raise Incorrect(
                 f"a result for the tool call {call_id!r:.80}, which does not precede it"
             )
+        _text(output, "output")
         call.output = output if call.output is None else f"{call.output}\n{output}"
         call.failed = failed
         self._open = False
 
     def usage(self, usage: Usage) -> None:
         """Set the usage of the last answer, replacing an earlier report."""
+        counts = to_value(usage).values()
+        if any(type(count) is not int or not 0 <= count <= TOKENS_MAX for count in counts):
+            raise ValueError("a number of tokens is invalid")
         if self._turns:
             self._turns[-1].usage = usage
+
+    @property
+    def _last(self) -> _OpenTurn:
+        if not self._turns:
+            raise ValueError("a part of an answer before the first answer")
+        return self._turns[-1]
 
     @property
     def is_open(self) -> bool:
@@ -197,7 +214,7 @@ class Recorder:
             raise Incorrect("the recording contains no answer of a model")
         return Recording(
             format=name,
-            recorded_id=self.recorded_id,
+            recorded_id=_optional(self.recorded_id, "session id"),
             system_prompt="\n\n".join(self._system),
             turns=tuple(turn.finished() for turn in self._turns),
             unanswered="\n\n".join(self._user),
@@ -225,7 +242,7 @@ def parse_args(arguments: object) -> object:
         return arguments
     try:
         return json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
 
 
@@ -234,8 +251,22 @@ def milliseconds(value: object) -> int | None:
     if isinstance(value, str):
         moment = datetime.fromisoformat(value)
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return round(aware.timestamp() * 1_000)
-    return int(value) if isinstance(value, int | float) else None
+        value = aware.timestamp() * 1_000
+    if not isinstance(value, int | float):
+        return None
+    if not 0 <= value <= INSTANT_MAX:  # also false if it is not a number
+        raise ValueError(f"the time {value!r:.40} is out of range")
+    return round(value)
+
+
+def _text(value: str, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be text, not {value!r:.80}")  # noqa: TRY004 (a value in a file)
+    return value
+
+
+def _optional(value: str | None, name: str) -> str | None:
+    return None if value is None else _text(value, name)
 
 
 def _block_text(block: object) -> str:

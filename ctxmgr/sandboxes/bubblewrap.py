@@ -7,7 +7,8 @@
 
 Each command gets its own namespaces, built from one profile in tens of milliseconds. The mounts and
 ``/tmp`` persist between commands; ``/tmp`` is a folder of the host that ``close`` removes. The rest
-is read-only.
+is read-only. The host's folders are opened when the sandbox starts and bound by descriptor for
+every command, so a link that replaces one of them changes nothing.
 
 Memory and processes are limited for the whole sandbox if the client can create a control group.
 Otherwise memory is limited per process and processes per command, unless the client is root, whose
@@ -15,17 +16,17 @@ processes the kernel does not count. ``describe`` reports which applies.
 
 Environment variables are set by bwrap, not for bwrap: the command's ``LD_PRELOAD`` must not load
 anything outside the sandbox. The options are passed in a file, because every user of the host can
-read the command line, and the agent could read the host's paths there.
+read the command line, and the agent could read the host's paths there. A system call filter keeps
+commands from the client's keyring, and from creating files that others would run with its rights.
 """
 
 import asyncio
 import os
+import platform
 import re
-import shutil
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -35,11 +36,17 @@ from ctxmgr.core.files.mounts import MountMapping, Mounts
 from ctxmgr.core.sandbox import Bind, CommandResult, Description, Held, Limits
 from ctxmgr.errors import Incorrect, Unavailable
 from ctxmgr.sandboxes.cgroups import ControlGroup, make_group
-from ctxmgr.sandboxes.isolated import IsolatedSandbox, check_binds
+from ctxmgr.sandboxes.held_mounts import HeldMount, HeldMounts, HiddenFolder, check_binds
+from ctxmgr.sandboxes.isolated import IsolatedSandbox
 from ctxmgr.sandboxes.processes import kill, run_program
+from ctxmgr.sandboxes.scratch_folder import ScratchFolder
+from ctxmgr.sandboxes.system_call_filter import filter_program
 
 OPTIONAL: Final = frozenset({"--disable-userns"})
 """Options that are left out if the installed bubblewrap does not have them."""
+
+BIND_BY_DESCRIPTOR: Final = "--ro-bind-fd"
+"""Without it a sandbox is not started: a folder named by its path could be replaced by a link."""
 
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "HOME": "/tmp",  # noqa: S108 (the sandbox's own)
@@ -54,6 +61,9 @@ CD_AND_RUN: Final = 'cd -- "$1" || exit 126; shift; exec "$@"'
 
 NETWORK_FILES: Final = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
 """Files for name resolution, mounted if the network is allowed."""
+
+KEY_LISTS: Final = ("/proc/keys", "/proc/key-users")
+"""Files that list the keys of the client's user."""
 
 PROGRAM: Final = "bwrap"
 TRIAL_SECONDS: Final = 30
@@ -72,12 +82,27 @@ class BubblewrapProfile:
     """The configuration that all commands of a sandbox share."""
 
     profile: tuple[tuple[str, ...], ...]
-    binds: tuple[Bind, ...]
-    """Outer mounts first."""
-    scratch: str
-    """A folder of the host with the sandbox's ``tmp``, ``passwd`` and ``group``."""
+    held: HeldMounts
+    scratch: int
+    """The open folder of the host that is the sandbox's ``/tmp``."""
     network: bool
     limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandFiles:
+    """The open files of one command that bubblewrap reads and writes."""
+
+    status: int
+    """It writes its report here."""
+    options: int
+    passwd: int
+    group: int
+    system_calls: int
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return (self.status, self.options, self.passwd, self.group, self.system_calls)
 
 
 def parse_profile(text: str, *, supported: str) -> tuple[tuple[str, ...], ...]:
@@ -106,32 +131,38 @@ def profile_mappings(
         yield MountMapping(agent_prefix=paths[1], canonical_prefix=paths[0], filesystem_id=host_id)
 
 
-def options(config: BubblewrapProfile, *, env: Mapping[str, str], status_fd: int) -> list[str]:
+def options(config: BubblewrapProfile, *, env: Mapping[str, str], files: CommandFiles) -> list[str]:
     """Return bubblewrap's options for a command."""
     variables = {**ENVIRONMENT, **env}
     if config.network:
         network = [word for file in NETWORK_FILES for word in ("--ro-bind-try", file, file)]
     else:
         network = ["--unshare-net"]
-    binds = [
-        (
-            "--bind" if bind.writable else "--ro-bind",
-            bind.mapping.canonical_prefix,
-            bind.mapping.agent_prefix,
-        )
-        for bind in config.binds
-    ]
+    hidden = [folder.target for folder in config.held.hidden]
     return [
-        *("--json-status-fd", str(status_fd)),
+        *("--json-status-fd", str(files.status), "--seccomp", str(files.system_calls)),
         *(word for option in config.profile for word in option),
-        *("--bind", f"{config.scratch}/tmp", "/tmp"),  # noqa: S108 (the sandbox's own)
-        *("--ro-bind", f"{config.scratch}/passwd", "/etc/passwd"),
-        *("--ro-bind", f"{config.scratch}/group", "/etc/group"),
+        *(
+            word
+            for file in KEY_LISTS
+            if Path(file).exists()
+            for word in ("--ro-bind", "/dev/null", file)
+        ),
+        *("--bind-fd", str(config.scratch), "/tmp"),  # noqa: S108 (the sandbox's own)
+        *("--perms", "0644", "--ro-bind-data", str(files.passwd), "/etc/passwd"),
+        *("--perms", "0644", "--ro-bind-data", str(files.group), "/etc/group"),
         *network,
-        *(word for bind in binds for word in bind),
-        *("--remount-ro", "/", "--clearenv"),
+        *(word for step in config.held.steps for word in _mounting(step)),
+        *(word for path in ["/", *hidden] for word in ("--remount-ro", path)),
+        "--clearenv",
         *(word for name, value in variables.items() for word in ("--setenv", name, value)),
     ]
+
+
+def _mounting(step: HeldMount | HiddenFolder) -> tuple[str, ...]:
+    if isinstance(step, HiddenFolder):
+        return ("--perms", "0500", "--tmpfs", step.target)
+    return ("--bind-fd" if step.writable else "--ro-bind-fd", str(step.fd), step.target)
 
 
 def inner_line(limits: Limits, argv: Sequence[str], *, cwd: str) -> list[str]:
@@ -149,10 +180,16 @@ class Bubblewrap(IsolatedSandbox):
     """A sandbox of Linux namespaces, started by ``bwrap``. Create it with ``start``."""
 
     def __init__(
-        self, config: BubblewrapProfile, *, mounts: Mounts, group: ControlGroup | None
+        self,
+        config: BubblewrapProfile,
+        *,
+        mounts: Mounts,
+        scratch: ScratchFolder,
+        group: ControlGroup | None,
     ) -> None:
         super().__init__(mounts=mounts, limits=config.limits)
         self._config = config
+        self._scratch = scratch
         self._group = group
 
     @classmethod
@@ -170,7 +207,7 @@ class Bubblewrap(IsolatedSandbox):
         ``host_id`` is the id of the host's filesystem, by default ``host_filesystem_id()``;
         ``profile`` is a file of bwrap options, by default the one that is shipped.
         """
-        mounted = check_binds(binds)
+        binds = check_binds(binds)
         text = (profile or shipped_profile()).read_text(encoding="utf-8")
         bwrap_help = await run_program(
             (PROGRAM, "--help"),
@@ -179,13 +216,23 @@ class Bubblewrap(IsolatedSandbox):
             end=kill,
             env=_OUTER_ENVIRONMENT,
         )
-        parsed = parse_profile(text, supported=bwrap_help.text)
-        mounts = _mounts(parsed, mounted, host_id=host_id or host_filesystem_id())
-        limits = limits or Limits()
-        config = BubblewrapProfile(
-            profile=parsed, binds=mounted, scratch=_scratch(), network=network, limits=limits
-        )
-        sandbox = cls(config, mounts=mounts, group=make_group(limits))
+        if BIND_BY_DESCRIPTOR not in bwrap_help.text:
+            raise Unavailable(
+                f"this bubblewrap lacks {BIND_BY_DESCRIPTOR}: install version 0.10, or an older "
+                "one with the fix of CVE-2024-42472"
+            )
+        parsed, limits = parse_profile(text, supported=bwrap_help.text), limits or Limits()
+        with ExitStack() as undo:
+            scratch = ScratchFolder()
+            undo.callback(scratch.remove)
+            held = await asyncio.to_thread(HeldMounts.open, binds, hidden=[scratch.path])
+            undo.callback(held.close)
+            config = BubblewrapProfile(
+                profile=parsed, held=held, scratch=scratch.fd, network=network, limits=limits
+            )
+            mounts = _mounts(parsed, binds, held, host_id=host_id or host_filesystem_id())
+            sandbox = cls(config, mounts=mounts, scratch=scratch, group=make_group(limits))
+            undo.pop_all()
         try:
             await sandbox.run(("true",), cwd="/", timeout_s=TRIAL_SECONDS)
         except BaseException:
@@ -207,7 +254,8 @@ class Bubblewrap(IsolatedSandbox):
         await self._running.end_all()
         if self._group is not None:
             await asyncio.to_thread(self._group.remove)
-        await asyncio.to_thread(_remove, self._config.scratch)
+        await asyncio.to_thread(self._scratch.remove)
+        self._config.held.close()
 
     async def _execute(
         self,
@@ -219,11 +267,13 @@ class Bubblewrap(IsolatedSandbox):
         stdin: bytes | None,
         env: Mapping[str, str],
     ) -> CommandResult:
-        with _open_files() as (status_read, status_write, options_file):
-            words = options(self._config, env=env, status_fd=status_write)
-            os.pwrite(options_file, b"".join(os.fsencode(word) + b"\0" for word in words), 0)
+        self._config.held.check()
+        with command_files(user=os.geteuid(), group=os.getegid()) as (status_read, files):
+            words = options(self._config, env=env, files=files)
+            os.pwrite(files.options, b"".join(os.fsencode(word) + b"\0" for word in words), 0)
             inner = inner_line(self._config.limits, argv, cwd=cwd)
-            line = [PROGRAM, "--args", str(options_file), "--", *inner]
+            line = [PROGRAM, "--args", str(files.options), "--", *inner]
+            held = (mount.fd for mount in self._config.held.mounts)
             ran = await self._running.run(
                 run_program(
                     self._group.joined(line) if self._group else line,
@@ -232,7 +282,8 @@ class Bubblewrap(IsolatedSandbox):
                     end=kill,
                     stdin=stdin,
                     env=_OUTER_ENVIRONMENT,
-                    pass_fds=(status_write, options_file),
+                    cwd="/",
+                    pass_fds=(*files.fds, self._config.scratch, *held),
                 )
             )
             status = b""
@@ -254,22 +305,36 @@ def shipped_profile() -> Path:
 
 
 @contextmanager
-def _open_files() -> Iterator[tuple[int, int, int]]:
-    """Open both ends of the pipe for bubblewrap's status, and the file for its options."""
-    status_read, status_write = os.pipe()
-    try:
+def command_files(*, user: int, group: int) -> Iterator[tuple[int, CommandFiles]]:
+    """Open the end of the status pipe to read from, and the files for bubblewrap."""
+    with ExitStack() as closing:
+
+        def opened(fd: int) -> int:
+            closing.callback(os.close, fd)
+            return fd
+
+        def holding(name: str, data: bytes) -> int:
+            fd = opened(os.memfd_create(name))
+            os.pwrite(fd, data, 0)
+            return fd
+
+        status_read, status_write = map(opened, os.pipe())
         os.set_blocking(status_read, False)
-        options_file = os.memfd_create("options")
-        try:
-            yield status_read, status_write, options_file
-        finally:
-            os.close(options_file)
-    finally:
-        os.close(status_read)
-        os.close(status_write)
+        yield (
+            status_read,
+            CommandFiles(
+                status=status_write,
+                options=holding("options", b""),
+                passwd=holding("passwd", f"agent:x:{user}:{group}:agent:/tmp:/bin/sh\n".encode()),
+                group=holding("group", f"agent:x:{group}:\n".encode()),
+                system_calls=holding("system calls", filter_program(platform.machine())),
+            ),
+        )
 
 
-def _mounts(profile: Sequence[Sequence[str]], binds: Sequence[Bind], *, host_id: str) -> Mounts:
+def _mounts(
+    profile: Sequence[Sequence[str]], binds: Sequence[Bind], held: HeldMounts, *, host_id: str
+) -> Mounts:
     taken = frozenset(bind.mapping.agent_prefix for bind in binds)
     system = [
         mapping
@@ -277,23 +342,5 @@ def _mounts(profile: Sequence[Sequence[str]], binds: Sequence[Bind], *, host_id:
         if Path(mapping.canonical_prefix).exists()
     ]
     own_id = container_filesystem_id(f"bubblewrap:{uuid.uuid4().hex}")
-    return Mounts.of_sandbox([*(bind.mapping for bind in binds), *system], own_id=own_id)
-
-
-def _scratch() -> str:
-    folder = Path(tempfile.mkdtemp(prefix="ctxmgr-sandbox-"))
-    (folder / "tmp").mkdir(mode=0o700)
-    user, group = os.geteuid(), os.getegid()
-    (folder / "passwd").write_text(f"agent:x:{user}:{group}:agent:/tmp:/bin/sh\n", encoding="ascii")
-    (folder / "group").write_text(f"agent:x:{group}:\n", encoding="ascii")
-    return str(folder)
-
-
-def _remove(folder: str) -> None:
-    # The agent may have removed its own permissions on folders.
-    for root, names, _ in os.walk(folder):
-        for name in names:
-            path = Path(root, name)
-            if not path.is_symlink():
-                path.chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=not Path(folder).exists())
+    mappings = [*(bind.mapping for bind in binds), *system, *held.hiding_mappings(own_id)]
+    return Mounts.of_sandbox(mappings, own_id=own_id)

@@ -10,6 +10,9 @@ together, and the container's own filesystem lasts until ``close``.
 No image is pulled: it must exist and contain ``bash``, ``grep``, ``xargs`` and the GNU core
 utilities. ``sandbox/Dockerfile`` builds one.
 
+ctxmgr's own folders are hidden by an empty tmpfs if they lie in a mount. The engine mounts folders
+by their paths, once, when the container starts.
+
 A command is marked with an environment variable, and all processes with the mark are killed when it
 ends. A process that clears its environment and detaches itself lives until the container ends.
 """
@@ -26,7 +29,8 @@ from ctxmgr.core.files.filesystem_ids import container_filesystem_id
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.sandbox import Bind, CommandResult, Description, Held, Limits
 from ctxmgr.errors import Incorrect, Unavailable
-from ctxmgr.sandboxes.isolated import IsolatedSandbox, check_binds
+from ctxmgr.sandboxes.held_mounts import HeldMount, HeldMounts, HiddenFolder, check_binds
+from ctxmgr.sandboxes.isolated import IsolatedSandbox
 from ctxmgr.sandboxes.processes import kill, run_program
 
 PROGRAM: Final = "docker"
@@ -94,7 +98,7 @@ def run_line(
     *,
     name: str,
     image: str,
-    binds: Sequence[Bind],
+    steps: Sequence[HeldMount | HiddenFolder],
     limits: Limits,
     network: bool,
     user: str,
@@ -108,7 +112,7 @@ def run_line(
         *("--memory", str(limits.memory_bytes), "--memory-swap", str(limits.memory_bytes)),
         *("--pids-limit", str(limits.processes)),
         *("--ulimit", f"fsize={limits.file_bytes}", "--ulimit", "core=0"),
-        *(word for bind in binds for word in ("--mount", _mount(bind))),
+        *(word for step in steps for word in ("--mount", _mount(step))),
         *("--workdir", "/", "--entrypoint", "/bin/sh", image, "-c", FIRST),
     ]
 
@@ -138,13 +142,15 @@ def end_line(program: str, *, name: str, mark: str) -> list[str]:
     return [program, "exec", name, "bash", "-c", END, "bash", mark]
 
 
-def _mount(bind: Bind) -> str:
-    source, target = bind.mapping.canonical_prefix, bind.mapping.agent_prefix
-    for path in (source, target):
+def _mount(step: HeldMount | HiddenFolder) -> str:
+    for path in (step.source, step.target):
         if '"' in path or "\n" in path:
             raise Incorrect(f"Docker cannot mount {path!r:.200}")
-    fields = ["type=bind", f"source={source}", f"target={target}"]
-    fields += [] if bind.writable else ["readonly"]
+    if isinstance(step, HiddenFolder):
+        fields = ["type=tmpfs", f"target={step.target}", "tmpfs-mode=0500"]
+    else:
+        fields = ["type=bind", f"source={step.source}", f"target={step.target}"]
+        fields += [] if step.writable else ["readonly"]
     return ",".join(f'"{field}"' for field in fields)  # Docker parses the value as a CSV line
 
 
@@ -167,23 +173,26 @@ class Docker(IsolatedSandbox):
         image: str = IMAGE,
     ) -> Self:
         """Start a container; ``Unavailable`` if the engine or the image is missing."""
-        mounted = check_binds(binds)
+        binds = check_binds(binds)
+        held = await asyncio.to_thread(HeldMounts.open, binds)
         name, limits = f"ctxmgr-{uuid.uuid4().hex}", limits or Limits()
-        line = run_line(
-            PROGRAM,
-            name=name,
-            image=image,
-            binds=mounted,
-            limits=limits,
-            network=network,
-            user=f"{os.geteuid()}:{os.getegid()}",
-        )
         try:
+            line = run_line(
+                PROGRAM,
+                name=name,
+                image=image,
+                steps=held.steps,
+                limits=limits,
+                network=network,
+                user=f"{os.geteuid()}:{os.getegid()}",
+            )
             container = await asyncio.create_subprocess_exec(
                 *line, stdin=PIPE, stdout=PIPE, stderr=STDOUT, start_new_session=True
             )
         except OSError as error:
             raise Unavailable(f"{PROGRAM} cannot be started: {error}") from error
+        finally:
+            held.close()
         sandbox = cls(container, name=name, limits=limits, network=network)
         try:
             await sandbox._wait_until_ready()
@@ -191,7 +200,8 @@ class Docker(IsolatedSandbox):
         except BaseException:
             await sandbox.close()
             raise
-        sandbox._mounts = Mounts.of_sandbox((bind.mapping for bind in mounted), own_id=own_id)
+        mappings = [*(bind.mapping for bind in binds), *held.hiding_mappings(own_id)]
+        sandbox._mounts = Mounts.of_sandbox(mappings, own_id=own_id)
         return sandbox
 
     def describe(self) -> Description:

@@ -13,7 +13,6 @@ reveal nothing to the agent that it could not find out itself.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Final, Protocol
 
 from ctxmgr.core.files.host_files import (
@@ -34,7 +33,6 @@ from ctxmgr.core.files.outcomes import (
 )
 from ctxmgr.core.sandbox import (
     EXISTS_PATHS_MAX,
-    Bind,
     Command,
     CommandResult,
     Limits,
@@ -71,18 +69,6 @@ stat -Lc '%s %.9Y %.9Z %i' /dev/fd/3
 EXISTS: Final = (
     "xargs -0 sh -c 'for file; do if [ -f \"$file\" ]; then printf 1; else printf 0; fi; done' sh"
 )
-
-
-def check_binds(binds: Iterable[Bind]) -> tuple[Bind, ...]:
-    """Validate the binds; return them with outer mounts first, which would cover inner ones."""
-    ordered = tuple(sorted(binds, key=lambda bind: bind.mapping.agent_prefix.count("/")))
-    Mounts.of_sandbox((bind.mapping for bind in ordered), own_id="unassigned")
-    for bind in ordered:
-        if bind.mapping.agent_prefix == "/":
-            raise Incorrect("a mount at / would cover the sandbox")
-        if not Path(bind.mapping.canonical_prefix).exists():
-            raise Incorrect(f"cannot mount {bind.mapping.canonical_prefix!r:.200}: it is missing")
-    return ordered
 
 
 class Execute(Protocol):

@@ -120,13 +120,16 @@ async def run_program(
     end: End,
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
     pass_fds: Sequence[int] = (),
 ) -> CommandResult:
     """Run a program; raise ``Unavailable`` if it cannot be started.
 
-    Without ``env``, it gets this process's environment.
+    Without ``env``, it gets this process's environment; without ``cwd``, its working directory.
     """
-    process = await _start(argv, end=end, has_input=stdin is not None, env=env, pass_fds=pass_fds)
+    process = await _start(
+        argv, end=end, has_input=stdin is not None, env=env, cwd=cwd, pass_fds=pass_fds
+    )
     output = BoundedOutput(output_bytes)
     timed_out = False
     exchange = asyncio.ensure_future(_exchange(process, output, stdin))
@@ -170,6 +173,7 @@ async def _start(
     end: End,
     has_input: bool,
     env: Mapping[str, str] | None,
+    cwd: str | None,
     pass_fds: Sequence[int],
 ) -> Process:
     starting = asyncio.ensure_future(
@@ -179,6 +183,7 @@ async def _start(
             stdout=PIPE,
             stderr=STDOUT,
             env=env,
+            cwd=cwd,
             pass_fds=pass_fds,
             start_new_session=True,
         )

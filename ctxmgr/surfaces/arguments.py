@@ -34,11 +34,13 @@ def schema(parameter: Parameter) -> dict[str, Any]:
 
 def body_schema(operation: Operation) -> dict[str, Any]:
     """Describe the JSON object of all parameters."""
-    required = [parameter.public_name for parameter in operation.parameters if parameter.required]
+    required = [
+        parameter.public_name for parameter in operation.remote_parameters if parameter.required
+    ]
     return {
         "type": "object",
         "properties": {
-            parameter.public_name: schema(parameter) for parameter in operation.parameters
+            parameter.public_name: schema(parameter) for parameter in operation.remote_parameters
         },
         "additionalProperties": False,
         **({"required": required} if required else {}),
@@ -102,7 +104,7 @@ def _check_names(
     operation: Operation, names: Iterable[str], *, present: Container[str]
 ) -> dict[str, Parameter]:
     """Return the parameters by name; ``Incorrect`` if one is unknown or missing."""
-    parameters = {parameter.public_name: parameter for parameter in operation.parameters}
+    parameters = {parameter.public_name: parameter for parameter in operation.remote_parameters}
     for name in names:
         if name not in parameters:
             known = ", ".join(parameters) or "none"

@@ -92,21 +92,30 @@ async def mcp(
     session: Annotated[
         str | None, Param("Bind the server to this session; its tools then take no session.")
     ] = None,
+    all_: Annotated[bool, Param("Let the agent read every session of the store.")] = False,
     tools: Annotated[
         str | None, Param("The tools to offer, separated by commas; at most 8.", metavar="NAMES")
     ] = None,
     http: Annotated[bool, Param("Serve streamable HTTP on loopback, not stdio.")] = False,
     port: Annotated[int, Param("The port for HTTP; 0 takes a free one.")] = 0,
 ) -> None:
-    """Serve the store to agents over the Model Context Protocol.
+    """Serve a session, or the sessions of this directory, to agents over MCP.
 
-    By default over standard input and output, until the input ends. The tools are activate,
-    deactivate, pin, unpin, recall, show, as_of and status; objects are resources. Requires the
+    With --session the tools are activate, deactivate, pin, unpin, recall, show and as_of. Without
+    it, tools that read the sessions that `ctxmgr run` or `ctxmgr hook` ran in this directory, or
+    with --all every session. Uses standard input and output, until the input ends. Requires the
     extra ctxmgr[mcp].
     """
     from ctxmgr.surfaces.mcp.serve import serve_mcp
 
-    await serve_mcp(app, OPERATIONS, session=session, tools=tools, port=port if http else None)
+    await serve_mcp(
+        app,
+        OPERATIONS,
+        session=session,
+        everything=all_,
+        tools=tools,
+        port=port if http else None,
+    )
 
 
 OPERATIONS: Final = (

@@ -10,6 +10,8 @@ Exit codes are stable: scripts branch on them.
                                   130    interrupted, 143 terminated
 """
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -27,7 +29,7 @@ class ErrorAnswer:
     fault: str
     """A summary of what went wrong, printed before the message."""
     next: str
-    """What to do about it, printed after the message; empty if the message says it."""
+    """What to do about it, unless the message says it; empty if there is nothing general to say."""
 
 
 INTERNAL: Final = ErrorAnswer(70, "a bug in ctxmgr", "run it again with -v and report the output")
@@ -72,9 +74,31 @@ def answer(error: BaseException) -> ErrorAnswer:
     return ANSWERS[error.code] if isinstance(error, CtxmgrError) else INTERNAL
 
 
+def remedy(error: BaseException, other: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return what to do about an error; empty if its message says so already.
+
+    ``other`` are the remedies of a surface where they differ from the command line's.
+    """
+    code = error.code if isinstance(error, CtxmgrError) else "error"
+    if isinstance(error, CtxmgrError) and _SAYS_WHAT_TO_DO.search(str(error)):
+        return ""
+    return other.get(code, answer(error).next)
+
+
+_SAYS_WHAT_TO_DO: Final = re.compile(
+    r"""(?x) ` (?:ctxmgr|sessions|objects|--) | \(one\ of: | \bpip\ install\b
+      | \bmust\ (?:be|have|begin)\b
+      | [:;,]\ (?: (?:or|and|then|but|it)\ )?
+        (?: ask|begin|bind|call|check|choose|close|copy|correct|create|delete|export|give|install
+          | keep|leave|make|mount|name|open|pass|put|read|remove|rename|repeat|restore|retry|run|set
+          | shorten|start|stop|upgrade|use|wait|write ) \b"""
+)
+"""How our messages begin their second half: what is wrong, a colon or semicolon, what to do."""
+
+
 def line(error: BaseException) -> str:
-    """Describe an error in one line."""
-    reply = answer(error)
+    """Describe an error in one line, with one remedy."""
     message = str(error) if isinstance(error, CtxmgrError) else f"{type(error).__name__}: {error}"
-    remedy = f" ({reply.next})" if reply.next else ""
-    return f"ctxmgr: {reply.fault}: {' '.join(message.split())}{remedy}"
+    todo = remedy(error)
+    end = f" ({todo})" if todo else ""
+    return f"ctxmgr: {answer(error).fault}: {' '.join(message.split())}{end}"

@@ -56,6 +56,11 @@ class Operation:
         """The caller's parameters, in the order of the signature."""
         return _parameters(self.run)
 
+    @property
+    def remote_parameters(self) -> tuple["Parameter", ...]:
+        """The parameters that HTTP and MCP take: all but those of the command line alone."""
+        return tuple(parameter for parameter in self.parameters if not parameter.param.local)
+
 
 @dataclass(frozen=True, slots=True)
 class Param:
@@ -65,6 +70,8 @@ class Param:
     metavar: str | None = None
     instant: bool = False
     """An instant: UTC milliseconds, or ISO 8601."""
+    local: bool = False
+    """Only on the command line: it grants access to this machine, which no caller elsewhere may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

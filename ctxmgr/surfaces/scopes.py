@@ -79,7 +79,7 @@ def _is_own(object_id: str, session_id: str) -> bool:
         f"{FORK}:{session_id}",
     }
     number = object_id.removeprefix(f"{TURN}:{session_id}:")
-    return object_id in own or (number != object_id and number.isdecimal())
+    return object_id in own or (number != object_id and number.isascii() and number.isdecimal())
 
 
 _Confine: TypeAlias = Callable[[Store, Arguments, str], Awaitable[Arguments]]

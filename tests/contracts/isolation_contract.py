@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import pytest
 
 from ctxmgr.core.files.host_files import HostFiles
-from ctxmgr.core.files.outcomes import MissingFile, ReadFile
+from ctxmgr.core.files.outcomes import MissingFile, ReadFile, RefusedFile
 from ctxmgr.core.sandbox import Bind, Sandbox
 from ctxmgr.errors import Incorrect
 from tests.components import ROOT
@@ -41,6 +41,16 @@ class IsolationContract(SandboxContract):
     def workspace(self, tmp_path: Path) -> Path:
         folder = tmp_path / "workspace"
         folder.mkdir()
+        return folder
+
+    @pytest.fixture
+    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A home folder with the default layout."""
+        folder = tmp_path / "home"
+        folder.mkdir()
+        monkeypatch.setenv("HOME", str(folder))
+        for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+            monkeypatch.delenv(f"XDG_{kind}_HOME", raising=False)
         return folder
 
     @pytest.fixture
@@ -97,6 +107,113 @@ class IsolationContract(SandboxContract):
         ran = await shell(await start(binds), "cat /workspace/data/file")
 
         assert ran.text == "inner"
+
+    async def test_a_link_that_replaces_a_mounted_folder_is_not_followed(
+        self, start: Start, workspace: Path, tmp_path: Path
+    ) -> None:
+        """Otherwise the agent could mount any folder of the host, and write to it."""
+        (workspace / "data").mkdir()
+        victim = tmp_path / "victim"
+        victim.mkdir()
+        (victim / "secret").write_text("the host's secret", encoding="utf-8")
+        sandbox = await start([bind("/workspace", workspace), bind("/data", workspace / "data")])
+
+        await shell(sandbox, f"mv data old && ln -s {victim} data", cwd="/workspace")
+        ran = await shell(sandbox, "cat /data/secret; echo x >/data/made; ls /data")
+
+        assert "the host's secret" not in ran.text
+        assert ran.text.endswith("made\n")
+        assert sorted(path.name for path in victim.iterdir()) == ["secret"]
+        assert (workspace / "old" / "made").exists()
+
+    async def test_a_mount_through_a_link_that_an_agent_may_have_made_is_refused(
+        self, start: Start, workspace: Path, tmp_path: Path
+    ) -> None:
+        """An agent could leave the link for the next time that the same mounts are used."""
+        (workspace / "data").symlink_to(tmp_path)
+
+        with pytest.raises(Incorrect, match="a link in a folder that an agent can change"):
+            await start([bind("/workspace", workspace), bind("/data", workspace / "data")])
+
+    @pytest.mark.parametrize("folder", ["/", "/proc", "/proc/self"])
+    async def test_the_hosts_processes_are_not_mounted(self, start: Start, folder: str) -> None:
+        """A process's folder there leads to its environment and to its root."""
+        with pytest.raises(Incorrect, match="processes"):
+            await start([bind("/workspace", Path(folder))])
+
+    async def test_the_folders_of_ctxmgr_are_hidden_in_a_mount(
+        self, start: Start, home: Path
+    ) -> None:
+        """003-R151: a store there holds every session, and the state says what a person allowed."""
+        data = home / ".local" / "share" / "ctxmgr"
+        data.mkdir(parents=True)
+        (data / "ctxmgr.db").write_text("every session", encoding="utf-8")
+        (home / ".local" / "other").write_text("the agent's", encoding="utf-8")
+        sandbox = await start([bind("/workspace", home)])
+
+        ran = await shell(
+            sandbox,
+            "ls -A .local/share/ctxmgr .config/ctxmgr; cat .local/share/ctxmgr/*;"
+            "ln .local/share/ctxmgr/ctxmgr.db x; ln -s .local/share/ctxmgr y; ls y/;"
+            "cat .local/other",
+            cwd="/workspace",
+        )
+
+        assert "every session" not in ran.text
+        assert "ctxmgr.db\n" not in ran.text
+        assert ran.text.endswith("the agent's")
+        assert (data / "ctxmgr.db").read_text(encoding="utf-8") == "every session"
+        with HostFiles(sandbox.mounts) as files:
+            outcome = files.read("/workspace/.local/share/ctxmgr/ctxmgr.db")
+        assert isinstance(outcome, RefusedFile)
+
+    @pytest.mark.parametrize(
+        "attempt",
+        [
+            "mv .local away",
+            "mv .local/share away",
+            "mv .local/state/ctxmgr away",
+            "rm -rf .local",
+            "mkdir -p .config/ctxmgr && echo forged >.config/ctxmgr/ctxmgr.toml",
+            "mkdir -p .local/state/ctxmgr/runs && echo forged >.local/state/ctxmgr/runs/x.json",
+            "ln -sfn /workspace .local/state/ctxmgr",
+            "python3 -c 'import os; os.rename(\".local\", \"x\")' || perl -e 'rename .local, x'",
+        ],
+    )
+    async def test_an_agent_cannot_put_its_own_folder_in_their_place(
+        self, start: Start, home: Path, attempt: str
+    ) -> None:
+        """What it wrote there would be believed by the next command of the person."""
+        state = home / ".local" / "state" / "ctxmgr"
+        state.mkdir(parents=True)
+        (state / "kept").touch()
+        sandbox = await start([bind("/workspace", home)])
+
+        await shell(sandbox, attempt, cwd="/workspace")
+        ran = await shell(sandbox, "find / -name kept 2>/dev/null", cwd="/workspace")
+
+        assert ran.text == ""
+        assert [path.name for path in state.iterdir()] == ["kept"]
+        assert list((home / ".config" / "ctxmgr").iterdir()) == []
+
+    async def test_a_folder_of_ctxmgr_is_no_workspace(self, start: Start, home: Path) -> None:
+        """Nothing would be left if it were hidden."""
+        folder = home / ".local" / "share" / "ctxmgr" / "project"
+        folder.mkdir(parents=True)
+
+        for wrong in (folder, folder.parent):
+            with pytest.raises(Incorrect, match="a folder of ctxmgr itself"):
+                await start([bind("/workspace", wrong)])
+
+    async def test_a_linked_folder_of_ctxmgr_is_not_mounted(
+        self, start: Start, home: Path, tmp_path: Path
+    ) -> None:
+        """The link itself would be in the mount, and the agent could redirect it."""
+        (tmp_path / "elsewhere").mkdir()
+        (home / ".config").symlink_to(tmp_path / "elsewhere")
+
+        with pytest.raises(Incorrect, match="could redirect it"):
+            await start([bind("/workspace", home)])
 
     async def test_the_host_outside_the_mounts_is_inaccessible(
         self, sandbox: Sandbox, tmp_path: Path, workspace: Path

@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.store.contract import LATEST, AsOf, Commit, FieldType, Instant, Kind, Put, Store
 from ctxmgr.core.store.documents import Document
 
@@ -38,7 +39,7 @@ class Namespace:
     @property
     def kinds(self) -> dict[str, Kind]:
         """The kinds that a store must be opened with."""
-        return {self.kind.name: self.kind}
+        return {**KINDS, self.kind.name: self.kind}
 
     def id(self, name: str = "a") -> str:
         return f"{self.mark}:{name}"

@@ -2,6 +2,11 @@
 
 import pytest
 
+from ctxmgr.core.objects.chat import Chat
+from ctxmgr.core.objects.codec import to_document
+from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.session_record import SessionRecord
+from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.store.contract import AsOf, Delete, Match, Put, Query, Store
 from ctxmgr.errors import Conflict, Incorrect
 from tests.contracts.namespace import Namespace, day, last_sequence, put, title
@@ -164,12 +169,18 @@ class CommitsContract:
         self, store: Store, namespace: Namespace
     ) -> None:
         """Chats, sessions and records of layers are stored like files (003-R023)."""
-        for kind in ("file", "chat", "session", "turn", "memory"):
-            document = {"xt/id": namespace.id(kind), "type": kind, "content": None}
+        source = FilesystemSource(filesystem_id="host", path=f"/{namespace.mark}")
+        for document in (
+            to_document(File.stub(source)),
+            to_document(Chat(session_id=namespace.mark)),
+            to_document(SessionRecord(session_id=namespace.mark)),
+            {"xt/id": f"turn:{namespace.mark}:1", "type": "turn", "content": None},
+            {"xt/id": namespace.id("memory"), "type": "memory", "content": None},
+        ):
             await put(store, document)
             await put(store, {**document, "content": "second"})
 
-            entries = (await store.history(namespace.id(kind), corrections=True)).entries
+            entries = (await store.history(document["xt/id"], corrections=True)).entries
             assert [entry.document for entry in entries] == [
                 document,
                 {**document, "content": "second"},

@@ -23,6 +23,7 @@ from tests.contracts.store_history import HistoryContract
 from tests.contracts.store_invalid_arguments import InvalidArgumentsContract
 from tests.contracts.store_invalid_writes import InvalidWritesContract
 from tests.contracts.store_keys import KeysContract
+from tests.contracts.store_kinds import KindsContract
 from tests.contracts.store_matches import MatchesContract
 from tests.contracts.store_two_clients import ReopenedStoreContract, SharedStoreContract
 from tests.contracts.store_valid_time import ValidTimeContract
@@ -53,6 +54,7 @@ class StoreContract(
     ValuesContract,
     InvalidWritesContract,
     InvalidArgumentsContract,
+    KindsContract,
     ConcurrencyContract,
     ClosingContract,
 ):

@@ -212,3 +212,55 @@ class HistoryContract:
         """Every page is bounded, and an invalid limit is not replaced silently (003-R011)."""
         with pytest.raises(Incorrect, match="limit"):
             await store.history(namespace.id(), limit=limit)
+
+    async def test_the_last_versions_of_many_objects_are_one_request(
+        self, store: Store, namespace: Namespace
+    ) -> None:
+        """003-R115: a resume asks for the history of all its files at once, not of each."""
+        for name in "ab":
+            for number in (1, 2, 3):
+                note = namespace.note(name, title=f"{name}{number}")
+                await put(store, note, valid_from=day(number))
+        await put(store, namespace.note("a", title="planned"), valid_from=FUTURE)
+        ids = [namespace.id(name) for name in "bac"]
+
+        histories = await store.history_many(ids, limit=2)
+
+        assert {key: _titles(entries) for key, entries in histories.items()} == {
+            namespace.id("b"): ["b3", "b2"],
+            namespace.id("a"): ["a3", "a2"],
+        }
+        assert list(histories) == ids[:2]
+        for object_id, entries in histories.items():
+            page = await store.history(
+                object_id, as_of=AsOf(valid_time=day(3)), newest_first=True, limit=2
+            )
+            assert list(entries) == list(page.entries)
+
+    async def test_the_last_versions_of_many_objects_are_those_of_a_point(
+        self, store: Store, namespace: Namespace
+    ) -> None:
+        """What an object was like at a time depends on nothing that was stored later (003-R005)."""
+        first = await put(store, namespace.note("a", title="old"), valid_from=day(1))
+        await put(store, namespace.note("a", title="new"), valid_from=day(2))
+        await store.commit([Delete(namespace.id("a"), day(3))])
+        ids = [namespace.id("a")]
+
+        at_first = await store.history_many(ids, as_of=AsOf(sequence=first.sequence), limit=5)
+        at_day = await store.history_many(ids, as_of=AsOf(valid_time=day(2)), limit=5)
+        now = await store.history_many(ids, limit=5, without={"title"})
+
+        assert _titles(at_first[ids[0]]) == ["old"]
+        assert _titles(at_day[ids[0]]) == ["new", "old"]
+        assert [entry.deleted for entry in now[ids[0]]] == [True, False, False]
+        assert all("title" not in (entry.document or {}) for entry in now[ids[0]])
+
+    async def test_a_batch_of_histories_is_checked_like_any_batch(
+        self, store: Store, namespace: Namespace
+    ) -> None:
+        """A wrong id is an error, not an object without a history (PG-18)."""
+        assert await store.history_many([], limit=1) == {}
+        with pytest.raises(Incorrect):
+            await store.history_many([""], limit=1)
+        with pytest.raises(Incorrect):
+            await store.history_many([namespace.id()], limit=0)

@@ -24,6 +24,7 @@ from ctxmgr.core.store.contract import (
 )
 from ctxmgr.errors import Conflict, CtxmgrError
 from tests.contracts.namespace import Namespace, day, last_sequence, put, title
+from tests.contracts.store_kinds import check_a_race
 
 ANSWERED_WITHIN_S: Final = 60
 
@@ -169,6 +170,13 @@ class SharedStoreContract:
         version = await another_store.get(namespace.id())
         assert version is not None
         assert version.document["rank"] == 30
+
+    async def test_of_two_clients_with_different_calls_for_one_id_one_wins(
+        self, store: Store, another_store: Store, namespace: Namespace
+    ) -> None:
+        """003-R071, 003-A20: processes race as tasks do, and the loser is told."""
+        for number in range(3):
+            await check_a_race([store, another_store], namespace.id(str(number)))
 
     async def test_past_points_are_the_same_for_both_clients(
         self, store: Store, another_store: Store, namespace: Namespace

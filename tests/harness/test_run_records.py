@@ -68,3 +68,30 @@ def test_an_assignment_of_an_earlier_version_is_plain() -> None:
     del document["policy"]
 
     assert Assignment.from_document(document) == ASSIGNMENT
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("session", None),
+        ("task", 5),
+        ("turn", "1"),
+        ("turn", True),
+        ("turn", 0),
+        ("workspace", None),
+        ("workspace", ["/"]),
+        ("sandbox", 5),
+        ("sandbox", {"a": 1}),
+        ("network", "yes"),
+        ("network", 1),
+        ("model", None),
+        ("api", 1.5),
+        ("base_url", ["x"]),
+        ("started_here", None),
+        ("policy", 7),
+    ],
+)
+def test_an_assignment_of_wrong_types_is_corrupt(field: str, value: object) -> None:
+    """Whoever wrote the store may have put anything there; it is refused by name."""
+    with pytest.raises(Corrupt, match=f"run:run-1: the field '{field}' is "):
+        Assignment.from_document({**ASSIGNMENT.to_document(), field: value})

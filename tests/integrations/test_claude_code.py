@@ -134,8 +134,93 @@ def test_the_list_of_objects_stays_within_the_limit(hook: Hook, url: str, name: 
     assert "call_00" not in context
 
 
+@pytest.mark.parametrize("asked", ["Read", "Bash"])
+def test_a_file_outside_the_project_is_not_read(
+    hook: Hook, url: str, name: str, tmp_path: Path, asked: str
+) -> None:
+    """An agent that may not read a file must not get it by naming it (003-R111, D7)."""
+    project, private = tmp_path / "project", tmp_path / "id_rsa"
+    project.mkdir()
+    private.write_text("mine alone\n", encoding="utf-8")
+    (project / "link").symlink_to(private)
+    there = {"cwd": str(project), "tool_use_id": f"{name}-1"}
+    if asked == "Read":
+        paths = (str(private), f"{project}/../id_rsa", f"{project}/link")
+        for number, path in enumerate(paths):
+            call = {"tool_name": "Read", "tool_input": {"file_path": path}, "tool_response": "x"}
+            hook("PostToolUse", **{**there, **call, "tool_use_id": f"{name}-{number}"})
+    else:
+        command = f"find {tmp_path} -name id_rsa"
+        hook("PostToolUse", **ran(command, f"{private}\n{project}/link\n", **there))
+
+    sets = stored(url, f"session:{name}")
+    for object_id in sets["session_index"]:
+        activate = ["activate", name, object_id, "--store", url]
+        CliRunner().invoke(COMMANDS, activate)
+        assert "mine alone" not in json.dumps(stored(url, object_id))
+
+
+def test_the_project_stays_where_the_session_began(
+    hook: Hook, url: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent can change its directory; which folder is its project is not its to choose."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "private.txt").write_text("mine alone\n", encoding="utf-8")
+    (project / "notes.md").write_text("buy tea\n", encoding="utf-8")
+    hook("SessionStart", source="startup", cwd=str(project))
+
+    def read(path: Path, number: int) -> str:
+        call = {"tool_name": "Read", "tool_input": {"file_path": str(path)}, "tool_response": "x"}
+        hook("PostToolUse", cwd=str(tmp_path), tool_use_id=f"{name}-{number}", **call)
+        index = stored(url, f"session:{name}")["session_index"]
+        return json.dumps([stored(url, object_id) for object_id in index])
+
+    assert "mine alone" not in read(tmp_path / "private.txt", 1)
+    assert "buy tea" in read(project / "notes.md", 2)
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path))
+    assert "mine alone" in read(tmp_path / "private.txt", 3)
+
+
+def test_only_a_transcript_is_read_outside_the_project(
+    hook: Hook, url: str, name: str, tmp_path: Path
+) -> None:
+    """The event names it, and Claude Code keeps it in its own folder."""
+    project, kept = tmp_path / "project", tmp_path / "kept.jsonl"
+    project.mkdir()
+    kept.write_text('{"type":"user"}\n', encoding="utf-8")
+    (tmp_path / "id_rsa").write_text("mine alone\n", encoding="utf-8")
+
+    read = hook("PreCompact", cwd=str(project), transcript_path=str(kept))
+    refused = hook("PreCompact", cwd=str(project), transcript_path=str(tmp_path / "id_rsa"))
+
+    assert (read.exit_code, refused.exit_code) == (0, 1)
+    (object_id,) = stored(url, f"session:{name}")["session_index"]
+    assert "user" in stored(url, object_id)["content"]
+    assert ".jsonl" in refused.stderr
+
+
+@pytest.mark.parametrize("folder", ["", "relative", "/a\0b", "/a\ud800", 5, None])
+def test_a_folder_that_is_none_is_refused(hook: Hook, folder: object) -> None:
+    """Every failure has a reason, and none is a bug."""
+    done = hook("SessionStart", cwd=folder)
+
+    assert done.exit_code == 1
+    assert "ctxmgr: invalid request" in done.stderr
+
+
 @pytest.mark.parametrize(
-    "data", [b"", b"no json", b"[]", b"{}", b'{"hook_event_name": "SessionStart"}', b"\xff"]
+    "data",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"",
+        b"no json",
+        b"[]",
+        b"{}",
+        b'{"hook_event_name": "SessionStart"}',
+        b"\xff",
+    ],
 )
 def test_invalid_input_never_blocks_the_session(url: str, data: bytes) -> None:
     """Exit code 2 would stop Claude Code, so every failure exits with 1 and a reason."""

@@ -34,7 +34,7 @@ async def left_and_taken_up(
     (project / "src" / "main.py").write_text("print('two')\n", encoding="utf-8")
     (project / "src" / "extra.py").unlink()
     (data / "table.csv").write_text("another machine's\n", encoding="utf-8")
-    there = [mounted("/elsewhere", project), mounted("/data", data, filesystem="another")]
+    there = [mounted("/elsewhere", project), mounted("/others", data, filesystem="another")]
     taken = await ask("take_up", {"url": url, "session": sid, "mounts": there})
     return left, taken
 

@@ -1,7 +1,10 @@
 """The sandbox contract on bubblewrap; as a plain user, and without a control group, too."""
 
 import asyncio
+import ctypes
 import os
+import platform
+import re
 import socket
 import subprocess
 import tempfile
@@ -18,11 +21,13 @@ from ctxmgr.sandboxes import bubblewrap
 from ctxmgr.sandboxes.bubblewrap import (
     Bubblewrap,
     BubblewrapProfile,
+    command_files,
     inner_line,
     options,
     parse_profile,
     shipped_profile,
 )
+from ctxmgr.sandboxes.held_mounts import HeldMounts
 from tests.components import need
 from tests.contracts.isolation_contract import IsolationContract, Start
 from tests.contracts.sandbox_steps import LIMITS, bind, pids, shell, until, words
@@ -84,16 +89,21 @@ def test_an_unprivileged_user_is_isolated_too(
     unprivileged_profile: BubblewrapProfile, command: str, said: Sequence[str]
 ) -> None:
     """No rights are needed; and the kernel counts such a user's processes for each command."""
-    status = os.open(os.devnull, os.O_WRONLY)
     argv = ("bash", "-c", command)
     inner = inner_line(LIMITS, argv, cwd="/workspace")
-    line = ["bwrap", *options(unprivileged_profile, env={}, status_fd=status), "--", *inner]
+    held = [mount.fd for mount in unprivileged_profile.held.mounts]
+    user = AS_NOBODY.get("user", os.getuid())
+    with command_files(user=user, group=user) as (_, files):
+        line = ["bwrap", *options(unprivileged_profile, env={}, files=files), "--", *inner]
+        ran = subprocess.run(
+            line,
+            capture_output=True,
+            check=False,
+            timeout=20,
+            pass_fds=(*files.fds, unprivileged_profile.scratch, *held),
+            **AS_NOBODY,
+        )
 
-    ran = subprocess.run(
-        line, capture_output=True, check=False, timeout=20, pass_fds=(status,), **AS_NOBODY
-    )
-
-    os.close(status)
     output = (ran.stdout + ran.stderr).decode()
     assert all(each in output for each in said), output
 
@@ -142,6 +152,134 @@ async def test_a_closed_sandbox_leaves_no_folder(
     await sandbox.close()
 
     assert os.listdir(tmp_path) == []  # noqa: PTH208 (a path method would be taken for slow)
+
+
+async def test_a_path_longer_than_the_system_takes_is_removed(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise closing fails after the work is done, and the report of a run is lost."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    sandbox = await start([])
+    await shell(
+        sandbox,
+        "cd /tmp; for i in $(seq 60); do mkdir %s && cd %s || exit 1; done; touch end"
+        % (("d" * 100,) * 2),
+    )
+
+    await sandbox.close()
+    await sandbox.close()
+
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 (a path method would be taken for slow)
+
+
+async def test_the_clients_keyring_is_inaccessible(start: Start) -> None:
+    """A keyring holds credentials, and a process inherits the one of its parent."""
+    keys = ctypes.CDLL(None, use_errno=True)
+    numbers = {"x86_64": (248, 250), "aarch64": (217, 219)}
+    add_key, keyctl = numbers[platform.machine()]
+    session, read, search, list_ = -3, 11, 10, 11
+    key = keys.syscall(add_key, b"user", b"ctxmgr-probe", b"hunter2", 7, session)
+    assert key > 0
+    program = (
+        "import ctypes; c = ctypes.CDLL(None); b = ctypes.create_string_buffer(100);"
+        f"print(c.syscall({keyctl}, {read}, {key}, b, 100), b.value);"
+        f"print(c.syscall({keyctl}, {search}, {session}, b'user', b'ctxmgr-probe', 0));"
+        f"print(c.syscall({keyctl}, {list_}, {session}, b, 100));"
+        f"print(c.syscall({add_key}, b'user', b'mine', b'x', 1, {session}))"
+    )
+
+    ran = await shell(await start([]), f'python3 -c "{program}"; cat /proc/keys /proc/key-users')
+
+    assert ran.text.splitlines()[:4] == ["-1 b''", "-1", "-1", "-1"]
+    assert "ctxmgr-probe" not in ran.text
+    assert "user" not in ran.text.replace("key-users", "")
+
+
+async def test_no_process_inside_shows_the_clients_folder_or_variables(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder's name may be a customer's, and its contents are not mounted."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("SECRET_KEY", "hunter2")
+
+    ran = await shell(
+        await start([]), "cat /proc/*/environ | tr '\\0' '\\n'; readlink /proc/*/cwd /proc/1/fd/*"
+    )
+
+    assert str(tmp_path) not in ran.text
+    assert "hunter2" not in ran.text
+    assert set(re.findall(r"^PWD=.*$", ran.text, re.MULTILINE)) == {"PWD=/"}
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "chmod u+s made",
+        "chmod g+s made",
+        "chmod 4755 made",
+        "python3 -c 'import os; os.open(\"new\", os.O_CREAT | os.O_WRONLY, 0o4755)'",
+        "python3 -c 'import os; os.mknod(\"new\", 0o104755)'",
+        "python3 -c 'import os; os.fchmod(os.open(\"made\", 0), 0o6755)'",
+    ],
+)
+async def test_no_file_gets_the_rights_of_the_client(
+    start: Start, tmp_path: Path, attempt: str
+) -> None:
+    """Every user of the host could run it as the client, who may be root."""
+    (tmp_path / "made").touch()
+    sandbox = await start([bind("/workspace", tmp_path)])
+
+    ran = await shell(sandbox, f"{attempt}; chmod 640 made", cwd="/workspace")
+
+    assert "not permitted" in ran.text
+    modes = {entry.name: entry.stat().st_mode & 0o7777 for entry in os.scandir(tmp_path)}
+    assert modes == {"made": 0o640}
+
+
+async def test_a_workspace_that_contains_the_sandboxes_own_folder_hides_it(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent could replace it by a link, and would mount any folder of the host as its /tmp."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    sandbox = await start([bind("/workspace", tmp_path)])
+
+    ran = await shell(
+        sandbox,
+        "touch /tmp/kept; ls -A */; for it in ctxmgr-sandbox-*; do mv $it away;"
+        "rm -rf $it; ln -sfn /etc $it/tmp; done; true",
+        cwd="/workspace",
+    )
+    after = await shell(sandbox, "ls /tmp; ls -A /workspace")
+
+    assert "tmp\n" not in ran.text
+    assert after.text.split()[0] == "kept"
+    assert after.text.count("ctxmgr-sandbox-") == 1
+
+
+async def test_a_hidden_folder_that_was_moved_is_noticed(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its new place it is not hidden."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    sandbox = await start([bind("/workspace", tmp_path)])
+    (tmp_path / "ctxmgr").rename(tmp_path / "moved")
+
+    with pytest.raises(Unavailable, match="was moved or replaced"):
+        await shell(sandbox, "true")
+
+
+async def test_a_bubblewrap_that_binds_by_path_only_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Between two commands an agent could replace a folder by a link."""
+    old = tmp_path / "bwrap"
+    old.write_text("#!/bin/sh\necho --ro-bind SRC DEST\n", encoding="ascii")
+    old.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "PROGRAM", str(old))
+
+    with pytest.raises(Unavailable, match="CVE-2024-42472"):
+        await Bubblewrap.start([])
 
 
 async def test_a_mount_that_vanished_is_said(start: Start, tmp_path: Path) -> None:
@@ -196,12 +334,12 @@ def unprivileged_profile() -> Iterator[BubblewrapProfile]:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("tmp", "workspace"):
             Path(folder, name).mkdir()
-        user = AS_NOBODY.get("user", os.getuid())
-        Path(folder, "passwd").write_text(f"agent:x:{user}:0::/:/bin/sh\n", encoding="ascii")
-        Path(folder, "group").touch()
         for path in (Path(folder), *Path(folder).iterdir()):
-            os.chown(path, user, -1)
-        binds = (bind("/workspace", Path(folder, "workspace")),)
+            os.chown(path, AS_NOBODY.get("user", -1), -1)
+        held = HeldMounts.open([bind("/workspace", Path(folder, "workspace"))])
+        scratch = os.open(f"{folder}/tmp", os.O_PATH)
         yield BubblewrapProfile(
-            profile=profile, binds=binds, scratch=folder, network=False, limits=LIMITS
+            profile=profile, held=held, scratch=scratch, network=False, limits=LIMITS
         )
+        os.close(scratch)
+        held.close()

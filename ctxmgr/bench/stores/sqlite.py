@@ -14,6 +14,7 @@ from ctxmgr.bench.measure import alternate
 from ctxmgr.bench.report import Figure, Say, at_least, at_most
 from ctxmgr.bench.stores.saved_session import saved_turns
 from ctxmgr.core.objects.codec import KINDS
+from ctxmgr.core.objects.hashes import identity_hash
 from ctxmgr.core.store.contract import Put
 from ctxmgr.stores.sqlite.store import SqliteStore
 
@@ -209,6 +210,7 @@ def _small_documents(count: int) -> Iterator[dict[str, Any]]:
         yield {
             "xt/id": f"toolu_{number:024d}",
             "type": "toolcall",
+            "identity_hash": identity_hash("toolcall", object_id=f"toolu_{number:024d}"),
             "tool": "bash",
             "args": {"command": f"make test TARGET={number}"},
             "status": "ok",

@@ -22,6 +22,7 @@ from ctxmgr.bench.stores.histories import HISTORY_KIND, random_history
 from ctxmgr.bench.stores.saved_session import saved_turns
 from ctxmgr.bench.stores.xtdb_server import EDN, OwnXtdb, own_xtdb
 from ctxmgr.core.objects.codec import KINDS
+from ctxmgr.core.objects.hashes import identity_hash
 from ctxmgr.core.store.contract import Put
 from ctxmgr.stores.sqlite.store import SqliteStore
 from ctxmgr.stores.xtdb.reads import QUERIES_AT_ONCE
@@ -126,7 +127,7 @@ async def _submit(client: httpx.AsyncClient, body: bytes) -> None:
 
 async def _batch_get(bench: OwnXtdb, *, rounds: int) -> Figure:
     ids = [f"batch:{number}" for number in range(BATCH)]
-    documents = [{**_document(number), "xt/id": object_id} for number, object_id in enumerate(ids)]
+    documents = [_document(number, object_id) for number, object_id in enumerate(ids)]
     for start in range(0, BATCH, 1_000):
         await bench.store.commit([Put(document) for document in documents[start : start + 1_000]])
     bench.tap.clear()
@@ -165,7 +166,7 @@ async def _http_server(bench: OwnXtdb, *, seconds: int) -> Figure:
     against = "a handler in the same server that answers fixed bytes"
     if not shutil.which("wrk"):
         return reported(what, None, against=against, note="not measured: wrk is not installed")
-    await bench.store.commit([Put({**_document(0), "xt/id": "door"})])
+    await bench.store.commit([Put(_document(0, "door"))])
     entity = f"{bench.base}/_xtdb/entity?eid-edn=%22door%22"
     fixed = f"{bench.base}/ping"
     await _warm_up(entity, fixed)
@@ -240,10 +241,12 @@ def _folder_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _document(number: object) -> dict[str, Any]:
+def _document(number: object, object_id: str | None = None) -> dict[str, Any]:
+    object_id = object_id or f"toolu_{number}"
     return {
-        "xt/id": f"toolu_{number}",
+        "xt/id": object_id,
         "type": "toolcall",
+        "identity_hash": identity_hash("toolcall", object_id=object_id),
         "tool": "bash",
         "args": {"command": f"make test TARGET={number}"},
         "status": "ok",

@@ -103,7 +103,6 @@ async def _comparisons(store: Store, folder: Path, closing: AsyncExitStack) -> l
         _Compared(("recall",), {"query": "failed"}, search),
         _Compared(("show",), {"name": "call-1"}, lambda: store.get("call-1")),
         _Compared(("as_of",), {"name": "call-1", "valid_time": _LATER}, look_back),
-        _Compared(("status",), {}, store.status),
     ]
 
 

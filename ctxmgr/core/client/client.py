@@ -13,10 +13,12 @@ clients on one store are independent of each other, but share its objects.
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, Self
 
+from ctxmgr.core.client.leases import LeaseHeartbeat, SessionLease
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.client.reconcile import Reconciliation
 from ctxmgr.core.client.runtime import Runtime
@@ -27,11 +29,13 @@ from ctxmgr.core.events.events import ACTIVE, PAUSED, lifecycle_document
 from ctxmgr.core.events.listeners import ListenerFeed
 from ctxmgr.core.files.fingerprints import Fingerprints
 from ctxmgr.core.history.as_of import PastState, believed_at, prompt_as_of, state_as_of, true_at
+from ctxmgr.core.history.record_checks import check_record
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import StoredObject
 from ctxmgr.core.objects.envelope import check_session_id, turn_id
 from ctxmgr.core.objects.session_record import SystemPrompt
+from ctxmgr.core.sessions.bundle_files import naming, read_bundle_file, write_bundle_file
 from ctxmgr.core.sessions.bundle_io import export_session, import_session
 from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.lineage import fork_document, forked
@@ -63,6 +67,8 @@ class Client:
         self.tracking: Final = tracking
         """Follows the files of open sessions; None: they are not followed."""
         self._closing = AsyncExitStack()
+        self.leases: Final = LeaseHeartbeat()
+        """The leases of this client's open sessions; not for harnesses."""
 
     @property
     def store(self) -> Store:
@@ -80,6 +86,7 @@ class Client:
         await self._closing.enter_async_context(self._listeners)
         if self.tracking is not None:
             await self._closing.enter_async_context(self.tracking)
+        await self._closing.enter_async_context(self.leases)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -90,22 +97,42 @@ class Client:
     async def start(self, session_id: str, *, system_prompt: str) -> LiveSession:
         """Start a new session; ``Incorrect`` if the id is taken."""
         check_session_id(session_id)
+        lease = self._lease(session_id)
         state = await SessionState.create(
             self._runtime,
             Session(session_id=session_id),
             chat=Chat(session_id=session_id),
             prompt=SystemPrompt(session_id=session_id, content=system_prompt),
+            besides=[lease.put()],
+            created=lease.acquired,
         )
-        return await self._opened(state, None)
+        return await self._opened(state, None, lease)
 
     async def resume(
-        self, session_id: str, *, eager: bool = True, upgrade_stubs: bool = False
+        self,
+        session_id: str,
+        *,
+        eager: bool = True,
+        upgrade_stubs: bool = False,
+        relocate: Mapping[str, str] | None = None,
+        take_over: bool | None = None,
     ) -> LiveSession:
         """Continue a stored session in this client; ``NotFound`` if there is none.
 
         The session's sets stay as they were. Every file that this client can reach is compared with
         its source on disk; files that were only discovered stay unread unless ``upgrade_stubs`` is
         set.
+
+        A file whose folder is elsewhere now is relocated: another folder is mounted where the
+        agent saw the old one, or ``relocate`` names the old folder and the new one, both as paths
+        of their host. The file at the new place is shown instead, under its own id;
+        ``reconciliation(session_id).relocated`` has the pairs, and ``orphaned`` what stays out of
+        reach.
+
+        If another client has the session open, a warning is logged, ``also_open`` of the session
+        names it, and whichever ends its turn second gets ``Conflict``. With ``take_over=False``
+        that is ``Incorrect`` instead, and nothing changes; with ``take_over=True`` only the other
+        client is warned.
 
         With ``eager=False`` only active files are compared before this returns. The rest, including
         the session index, is read in the background: ``reconciliation`` shows the progress and can
@@ -114,14 +141,24 @@ class Client:
         """
         if session_id in self._open:
             raise Incorrect(f"session {session_id} is open in this client already")
+        lease = self._lease(session_id)
+        await lease.look()
+        if take_over is False:
+            await lease.require_free()
         state = await SessionState.load(self._runtime, session_id, whole=eager)
         track = self.tracking.follow if self.tracking is not None else None
-        reconciliation = Reconciliation(state, upgrade_stubs=upgrade_stubs, track=track)
+        reconciliation = Reconciliation(
+            state, upgrade_stubs=upgrade_stubs, track=track, relocate=relocate or {}
+        )
         await reconciliation.begin(eager=eager)
         last = await self._last_record(state)
-        live = await self._opened(state, last.activations if last else None)
+        live = await self._opened(state, last.activations if last else None, lease)
         self._reconciling[session_id] = reconciliation
-        state.note(await self._runtime.commit([Put(lifecycle_document(session_id, state=ACTIVE))]))
+        opened = await self._runtime.commit(
+            [Put(lifecycle_document(session_id, state=ACTIVE)), lease.put()]
+        )
+        state.note(opened)
+        lease.acquired(opened, warn=take_over is None)
         if not eager:
             reconciliation.continue_in_background()
         return live
@@ -148,23 +185,33 @@ class Client:
             self.store, session_id, turn=turn, new_session_id=new_session_id
         )
         origin = fork_document(new_session_id, parent=session_id, turn=turn)
+        lease = self._lease(new_session_id)
         state = await SessionState.create(
-            self._runtime, session, chat=chat, prompt=prompt, besides=[Put(origin)]
+            self._runtime,
+            session,
+            chat=chat,
+            prompt=prompt,
+            besides=[Put(origin), lease.put()],
+            created=lease.acquired,
         )
-        return await self._opened(state, None)
+        return await self._opened(state, None, lease)
 
-    async def export_session(self, session_id: str, *, path: Path) -> str:
+    async def export_session(self, session_id: str, *, path: str | Path) -> str:
         """Write a session with its complete history to a file; return the bundle's root hash."""
         data, root = await export_session(self.store, session_id)
-        await asyncio.to_thread(path.write_bytes, data)
+        await asyncio.to_thread(write_bundle_file, Path(path), data, replace=True)
         return root
 
-    async def import_session(self, path: Path) -> str:
+    async def import_session(self, path: str | Path) -> str:
         """Import the session of a bundle into this store; return its id, to be resumed.
 
-        A bundle that was altered raises ``BundleDamaged``, and nothing is written.
+        A bundle that was altered raises ``BundleDamaged``, and nothing is written. No other session
+        of the store changes.
         """
-        return await import_session(self.store, await asyncio.to_thread(path.read_bytes))
+        path = Path(path)
+        data = await asyncio.to_thread(read_bundle_file, path)
+        with naming(path):
+            return await import_session(self.store, data, check_record=check_record)
 
     async def prompt_as_of(self, session_id: str, *, turn: int) -> Context:
         """Rebuild the prompt of an earlier turn from its record.
@@ -210,10 +257,12 @@ class Client:
         reconciling = self._reconciling.pop(session_id, None)
         if reconciling is not None:
             await reconciling.stop()
-        await self._runtime.commit([Put(lifecycle_document(session_id, state=PAUSED))])
+        lease = self.leases.remove(session_id)
+        released = [lease.put_released()] if lease is not None and lease.is_ours else []
+        await self._runtime.commit([Put(lifecycle_document(session_id, state=PAUSED)), *released])
         self._open.pop(session_id).leave()
         if self.tracking is not None:
-            self.tracking.remove_session(session_id)
+            await self.tracking.remove_session(session_id)
 
     def reconciliation(self, session_id: str) -> Reconciliation:
         """Return the progress of comparing a resumed session's files with their sources."""
@@ -225,10 +274,16 @@ class Client:
         """Wait until every listener has handled all events so far, or has failed."""
         await self._listeners.heard()
 
-    async def _opened(self, state: SessionState, activations: Activations | None) -> LiveSession:
-        live = LiveSession(state, activations=activations)
+    def _lease(self, session_id: str) -> SessionLease:
+        return SessionLease(self.store, session_id, clock=self._runtime.clock)
+
+    async def _opened(
+        self, state: SessionState, activations: Activations | None, lease: SessionLease
+    ) -> LiveSession:
+        live = LiveSession(state, activations=activations, lease=lease)
         await live.restore()
         self._open[live.session_id] = live
+        self.leases.add(live.session_id, lease)
         if self.tracking is not None:
             self.tracking.add_session(state)
         return live

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ctxmgr.core.context.assembly import ShownTurn, Transcript
-from ctxmgr.core.objects.answers import TOOLCALL, CallRef, Status, contextcall_part
+from ctxmgr.core.objects.answers import EXPLAINED, TOOLCALL, CallRef, Status, contextcall_part
 from ctxmgr.core.objects.chat import Chat, Turn
 from ctxmgr.core.sessions.collapse import Activations, Window, collapsed
 from ctxmgr.core.sessions.sets import Session
@@ -46,14 +46,20 @@ class Conversation:
             self.turn_of[toolcall_id] = turn
 
     def with_outcome(self, part: Document) -> Document:
-        """Add the outcome of a context tool to its part of the answer."""
-        outcome = self.context_calls.get(part.get("toolcall_id", ""))
-        if outcome is None or part["type"] != TOOLCALL:
+        """Add the outcome of a context tool to its part of the answer.
+
+        A call without an object is marked, so that prompts give the reason if it failed.
+        """
+        if part.get("type") != TOOLCALL or part.get("toolcall_id") in self.pending:
             return part
+        outcome = self.context_calls.get(part.get("toolcall_id", ""))
+        if outcome is None:
+            return {**part, **EXPLAINED}
         status, output = outcome
-        return contextcall_part(
+        called = contextcall_part(
             part["call_id"], tool=part["tool"], args=part["args"], status=status, output=output
         )
+        return {**called, **EXPLAINED} if status == "fail" else called
 
     def collapse(
         self,

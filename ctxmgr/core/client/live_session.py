@@ -6,20 +6,30 @@
     read, activate, deactivate, pin, unpin
                        what the agent asks for
 
-Every method raises the errors of ``ctxmgr.errors``, and then nothing has changed. Concurrent calls
-are executed one after the other.
+Every method raises the errors of ``ctxmgr.errors``, and then the session has not changed, except
+that ``read`` and ``activate`` store what they learnt about a file. Concurrent calls are executed
+one after the other.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 from ctxmgr.core.client.conversation import Conversation, new_turns
+from ctxmgr.core.client.leases import SessionLease
 from ctxmgr.core.client.live_economy import LiveEconomy
 from ctxmgr.core.client.runtime import RecallSearch
 from ctxmgr.core.client.session_state import Draft, SessionState
-from ctxmgr.core.client.tool_calls import ToolCallEffects, plan_activation, require_text
+from ctxmgr.core.client.tool_calls import (
+    IndexedToolCall,
+    ToolCallEffects,
+    ToolCallPlan,
+    plan_activation,
+    stored_output,
+    why_not_text,
+)
 from ctxmgr.core.context.assembly import Context, Contribution
 from ctxmgr.core.context.contributors import contributions
 from ctxmgr.core.discovery.known_tools import Trace, absolute, trace_of
@@ -28,17 +38,18 @@ from ctxmgr.core.economy.records import EconomyRecord
 from ctxmgr.core.history.turn_records import SentPrompt, TurnRecorder
 from ctxmgr.core.objects.answers import Status, text_part
 from ctxmgr.core.objects.chat import AssistantMeta, Chat, Turn
-from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.codec import check_toolcall_id, from_document
 from ctxmgr.core.objects.envelope import check_text
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.session_record import SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sandbox import Sandbox
 from ctxmgr.core.sessions.collapse import Activations
+from ctxmgr.core.sessions.lease import LeaseHolder
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Match, Put
-from ctxmgr.core.store.documents import Document
-from ctxmgr.errors import Conflict, Incorrect
+from ctxmgr.core.store.documents import Document, storable
+from ctxmgr.errors import Conflict, Incorrect, NotFound
 
 Answer = str | Sequence[Mapping[str, Any]]
 """Plain text, or the parts of an answer (``core.objects.answers``)."""
@@ -47,12 +58,20 @@ Answer = str | Sequence[Mapping[str, Any]]
 class LiveSession:
     """An open session: renders prompts, records tool calls and stores turns.
 
-    Every method raises the errors of ``ctxmgr.errors``, and then nothing has changed. Concurrent
-    calls are executed one after the other.
+    Every method raises the errors of ``ctxmgr.errors``, and then the session has not changed,
+    except that ``read`` and ``activate`` store what they learnt about a file. Concurrent calls are
+    executed one after the other.
     """
 
-    def __init__(self, state: SessionState, *, activations: Activations | None = None) -> None:
+    def __init__(
+        self,
+        state: SessionState,
+        *,
+        activations: Activations | None = None,
+        lease: SessionLease | None = None,
+    ) -> None:
         self._state = state
+        self._lease = lease
         self._recorder = TurnRecorder(state.runtime.files.mounts)
         self._conversation = Conversation()
         self._activations = activations or Activations()
@@ -107,6 +126,11 @@ class LiveSession:
     def sent(self) -> Context | None:
         """The context of the last prompt rendered in this turn; None if there was none."""
         return None if self._sent is None else self._sent.context
+
+    @property
+    def also_open(self) -> LeaseHolder | None:
+        """Another client that has this session open, as far as is known; None if there is none."""
+        return None if self._lease is None else self._lease.also_open
 
     @property
     def sandbox(self) -> Sandbox | None:
@@ -168,6 +192,8 @@ class LiveSession:
                 turn=self.turn,
                 count=runtime.count,
             )
+        if self._lease is not None:
+            await self._lease.in_use()
         async with self._locked():
             await self._state.fill()
             if economy is None:
@@ -189,59 +215,83 @@ class LiveSession:
         status: Status = "ok",
         args_display: str | None = None,
         directory: str | None = None,
+        reads: Iterable[str | PurePath] | None = None,
+        writes: Iterable[str | PurePath] | None = None,
         faithful: bool = False,
         discover: bool = True,
-    ) -> ToolCall:
+    ) -> IndexedToolCall:
         """Store a tool call that the harness ran, and the files it concerns, in one transaction.
 
         Files that the call read or wrote are indexed, and files that its output names become known.
-        ``directory`` is where it ran, if not in the session's directory. ``faithful`` states that
-        the output is byte for byte the file that was read, which matters for files that only the
-        sandbox can read. With ``discover=False`` no files are looked for, as for a call that ran
-        elsewhere or long ago.
+        ``directory`` is where it ran, if not in the session's directory.
 
-        Recording the same call again changes nothing; another call with its id is ``Incorrect``.
+        Which files a call read and wrote follows from the names of common tools and arguments.
+        ``reads`` and ``writes`` say it for any other tool; if one is given, neither is derived.
+        Text that was read is shown in full. The returned call has the outcome for every path in
+        ``outcomes``; a path that cannot be indexed is not an error.
+
+        ``faithful`` states that the output is byte for byte the one file that was read, which
+        matters for files that only the sandbox can read. With ``discover=False`` nothing is derived
+        from tool, arguments and output, as for a call that ran elsewhere or long ago.
+
+        A call is not lost because of its form: paths in ``args`` are stored as text, tuples as
+        lists, lone surrogates as U+FFFD, and of an output that is too long for a document the
+        beginning and the end are stored, with a line between them that says so.
+
+        Recording the same call again changes nothing; another call with its id is ``Incorrect``, as
+        is an id that is reserved for ctxmgr's own documents, such as ``turn:…``.
         """
-        check_text("output", output)
+        check_toolcall_id(tool_call_id)
+        if not isinstance(output, str):
+            raise Incorrect(f"output must be a string, not {output!r:.80}")
         where = directory or self._state.runtime.directory
         async with self._changing():
-            trace = trace_of(tool, args, directory=where) if discover else Trace()
-            if status == "fail":
-                trace = trace.as_failed()
             runtime = self._state.runtime
+            stored_args = storable(dict(args))
+            display = None if args_display is None else storable(args_display)
             toolcall = ToolCall(
                 toolcall_id=tool_call_id,
-                tool=tool,
-                args=dict(args),
+                tool=storable(tool),
+                args=stored_args,
                 status=status,
                 chat_ref=self._state.chat.object_id,
-                content=runtime.masker.stored(output),
-                args_display=args_display,
+                content=stored_output(
+                    runtime.masker.stored(storable(output)), args=stored_args, args_display=display
+                ),
+                args_display=display,
             )
+            trace = trace_of(toolcall.tool, stored_args, directory=where) if discover else Trace()
+            if status == "fail":
+                trace = trace.as_failed()
+            if reads is not None or writes is not None:
+                trace = replace(
+                    trace,
+                    reads=_absolute_paths(reads or (), directory=where),
+                    writes=_absolute_paths(writes or (), directory=where),
+                )
+            if faithful and len(trace.reads) > 1:
+                raise Incorrect("a faithful output is one file; name only that one in reads")
             if tool_call_id in self._state.session.session_index:
-                return await self._recorded_before(toolcall)
-            effects, more = await ToolCallEffects.plan(
-                runtime, trace, output=output, faithful=faithful
-            )
-            if effects.file_ids:
-                toolcall = replace(toolcall, file_refs=tuple(effects.file_ids))
+                return IndexedToolCall.of(await self._recorded_before(toolcall), ())
+            plan = await ToolCallPlan.make(runtime, trace, output=output, faithful=faithful)
+            if plan.effects.file_ids:
+                toolcall = replace(toolcall, file_refs=tuple(plan.effects.file_ids))
 
             def change(session: Session, draft: Draft) -> Session:
-                session = draft.effects.add_to(session)
-                if trace.read is not None:
-                    session = draft.effects.show_in(session)
-                return session.created(tool_call_id)
+                return draft.effects.add_to(session).created(tool_call_id)
 
-            await self._state.save(change, draft=Draft(toolcall=toolcall, effects=effects))
+            draft = Draft(toolcall=toolcall, effects=plan.effects)
+            saved = [(await self._state.save(change, draft=draft)).effects]
             # Before the rest: the call is stored, even if storing further stubs fails.
             self._conversation.add_call(tool_call_id, turn=self.turn)
             if self._economy is not None:
-                self._economy.touched.update(effects.touched_ids)
-            for later in more:
-                await self._state.save(
+                self._economy.touched.update(plan.effects.touched_ids)
+            for later in plan.later:
+                draft = await self._state.save(
                     lambda session, draft: draft.effects.add_to(session), draft=Draft(effects=later)
                 )
-            return toolcall
+                saved.append(draft.effects)
+            return IndexedToolCall.of(toolcall, plan.file_outcomes(runtime, saved))
 
     async def _recorded_before(self, toolcall: ToolCall) -> ToolCall:
         """Return the stored call; ``Incorrect`` unless it is the same one."""
@@ -260,6 +310,9 @@ class LiveSession:
         user's message is the one that was rendered; ``user`` may only repeat it. Raises
         ``Conflict`` if another client ended this turn first; the session then holds that turn, and
         the prompt has to be rendered again.
+
+        If a call was cancelled, or its outcome is unknown, call again with the same answer: a turn
+        that was stored after all is not stored twice, and its number is returned.
         """
         async with self._changing():
             sent = self._sent or self._sent_prompt(self.context(user or ""), user=user or "")
@@ -289,32 +342,43 @@ class LiveSession:
                 await self._end(turn, self._sent_prompt(self.context(turn.user), user=turn.user))
             return len(new)
 
-    async def read(self, path: str) -> File:
-        """Read a file for the agent, store its version and show it in full."""
-        absolute_path = absolute(path, directory=self._state.runtime.directory)
-        if absolute_path is None:
-            raise Incorrect(f"{path!r:.200} is not absolute")
+    async def read(self, path: str | PurePath) -> File:
+        """Read a file for the agent, store its version and show it in full.
+
+        Raises ``NotFound``, ``Denied`` or ``Unavailable`` if it cannot be read, and ``Incorrect``
+        if it is not text. What was learnt about it is stored all the same: that it was deleted, is
+        too large, or is binary.
+        """
+        (absolute_path,) = _absolute_paths((path,), directory=self._state.runtime.directory)
         async with self._changing():
             planned = await self._state.runtime.plan_file(absolute_path)
-            file = require_text(absolute_path, planned)
+            error = why_not_text(absolute_path, planned)
             await self._state.save(
-                lambda session, draft: draft.effects.show_in(session),
-                draft=Draft(effects=ToolCallEffects(touched=planned)),
+                lambda session, draft: draft.effects.add_to(session),
+                draft=Draft(effects=ToolCallEffects.of_read(planned)),
             )
+            file = planned.outcomes[0].file
+            if error is not None or file is None:
+                raise error or NotFound(f"{absolute_path} was not read")
             return file
 
     async def activate(self, object_id: str) -> None:
         """Show an object in full; a file that was only discovered is read first.
 
-        This and the methods below also accept a handle of the economy layout, such as ``#17``.
+        If the file cannot be shown, the error says why. What was learnt about it is stored all the
+        same, and no set changes. This and the methods below also accept a handle of the economy
+        layout, such as ``#17``.
         """
         object_id = self._resolve(object_id)
         async with self._changing():
             self._state.session.activate(object_id)  # raises what is wrong with the id
+            effects, error = await plan_activation(self._state.runtime, object_id)
             await self._state.save(
-                lambda session, _: session.activate(object_id),
-                draft=Draft(effects=await plan_activation(self._state.runtime, object_id)),
+                lambda session, _: session if error else session.activate(object_id),
+                draft=Draft(effects=effects),
             )
+            if error is not None:
+                raise error
             self._activations = self._activations.activated(object_id, turn=self.turn)
             if self._economy is not None:
                 self._economy.request(object_id)
@@ -419,6 +483,8 @@ class LiveSession:
             await state.save(change, draft=draft)
         except Conflict:
             await self._reload()
+            if state.chat.has_turn(turn, number=number):
+                return number  # stored by an earlier call that did not learn of it
             raise
         self._adopt(sent.active)
         state.chat = chat
@@ -428,6 +494,8 @@ class LiveSession:
         if sent.economy is not None and self._economy is not None:
             self._economy.answered(turn)
         self._sent = None
+        if self._lease is not None:
+            self._lease.turn_ended()
         return number
 
     def _adopt(self, expected: Iterable[str]) -> None:
@@ -448,6 +516,18 @@ class LiveSession:
         self._recorder.forget()
         self._sent = None
         self._economy = None
+
+
+def _absolute_paths(paths: Iterable[str | PurePath], *, directory: str | None) -> tuple[str, ...]:
+    if isinstance(paths, str):
+        raise Incorrect(f"paths must be a list of paths, not the string {paths!r:.80}")
+    found = []
+    for path in paths:
+        absolute_path = absolute(str(path), directory=directory)
+        if absolute_path is None:
+            raise Incorrect(f"{str(path)!r:.200} is not absolute")
+        found.append(absolute_path)
+    return tuple(dict.fromkeys(found))
 
 
 def _parts(answer: Answer) -> tuple[Document, ...]:

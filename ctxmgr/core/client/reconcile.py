@@ -2,13 +2,17 @@
 
     1  sets          from the session's document                       ``sessions.storage``
     2  objects       of the whole index, in a few batches
-    3  sources       reachable: indexed again; unreachable: orphaned; gone: a version without text
+    3  sources       reachable: indexed again; unreachable: orphaned; gone: a version without text;
+                     too large: a version that is unread
     4  tool calls    have no source, and do not change
     5  cache         filled with what is stored
     6  trackers      follow what is reachable
 
 With ``eager=False`` the pool is read and active files are compared first; the rest, including the
-session index, follows in the background. Sets are never changed here.
+session index, follows in the background.
+
+A file that is out of reach because its folder is elsewhere now (``known_paths``) is relocated: the
+file at its new place is another object, which is shown instead. Sets do not change otherwise.
 """
 
 import asyncio
@@ -16,16 +20,21 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 from typing import Final
 
+from ctxmgr.core.client.known_paths import moved, named_folders, remounted
 from ctxmgr.core.client.session_state import SessionState
+from ctxmgr.core.files.mounts import FileLocation
 from ctxmgr.core.files.outcomes import MissingFile
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.store.contract import Version
 from ctxmgr.core.store.queries import batched
-from ctxmgr.core.tracking.index_plan import IndexResult
+from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexResult
 from ctxmgr.core.tracking.observation import Target
 
 READ_BATCH: Final = 500
@@ -40,6 +49,8 @@ READS_AHEAD: Final = 3
 LAZY_BATCH: Final = 200
 """Objects compared at once in the background, while the session is locked."""
 
+_NOWHERE: Final[Mapping[str, str]] = MappingProxyType({})
+
 _log = logging.getLogger(__name__)
 
 
@@ -52,9 +63,13 @@ class Reconciliation:
         *,
         upgrade_stubs: bool = False,
         track: Callable[[Iterable[File]], Awaitable[None]] | None = None,
+        relocate: Mapping[str, str] = _NOWHERE,
     ) -> None:
         self._state = state
         self._track = track
+        self._named = named_folders(relocate, state.runtime.files.mounts)
+        self._elsewhere: list[File] = []
+        """Files that may have another place now."""
         self._upgrade_stubs = upgrade_stubs
         self._task: asyncio.Task[None] | None = None
         self._compared: set[str] = set()
@@ -64,6 +79,10 @@ class Reconciliation:
         """The ids of files that had changed or been deleted."""
         self.orphaned: list[str] = []
         """The ids of files that this client cannot reach; they keep their last version."""
+        self.too_large: list[str] = []
+        """The ids of files that are too large to be read; they are unread."""
+        self.relocated: dict[str, str] = {}
+        """The ids of files that are elsewhere now, with those of the files that replace them."""
 
     @property
     def total(self) -> int | None:
@@ -83,13 +102,15 @@ class Reconciliation:
             async with aclosing(self._read(session.session_index)) as batches:
                 async for versions in batches:
                     await self._compare(await self._learn(versions))
-            self.seen = len(session.session_index)
+            await self._relocate_files()
+            self.seen = len(self._state.session.session_index)
             return
         first = dict.fromkeys([*session.metadata_pool, *self._state.chat.toolcall_refs])
         async with aclosing(self._read(first)) as batches:
             async for versions in batches:
                 files = await self._learn(versions)
                 await self._compare(file for file in files if file.object_id in session.active_set)
+        await self._relocate_files()
 
     def continue_in_background(self) -> None:
         """Compare the rest in the background."""
@@ -117,6 +138,9 @@ class Reconciliation:
                 versions = await self._state.runtime.store.get_many(batch)
                 await self._compare(await self._learn(versions))
             self.seen += len(batch)
+        async with self._state.lock:
+            await self._relocate_files()
+            self.seen = len(self._state.session.session_index)
 
     async def _read(self, ids: Iterable[str]) -> AsyncGenerator[Mapping[str, Version], None]:
         """Read many objects in batches, ahead of the caller."""
@@ -147,6 +171,17 @@ class Reconciliation:
 
     async def _compare(self, files: Iterable[File]) -> None:
         files = [file for file in files if file.object_id not in self._compared]
+        named = self._named
+        self._elsewhere += [
+            file
+            for file in files
+            if self._state.runtime.reached_at(file) is None or moved(_source(file), named)
+        ]
+        # A file that was moved would be taken for deleted.
+        await self._compare_here(file for file in files if not moved(_source(file), named))
+
+    async def _compare_here(self, files: Iterable[File]) -> None:
+        files = tuple(files)
         targets = [Target.of(file) for file in files]
         self._compared.update(target.object_id for target in targets)
         if self._track is not None:  # before comparing, so that no change in between is missed
@@ -157,8 +192,69 @@ class Reconciliation:
                 await self._state.learn_outcome(outcome)
                 if outcome.result is not IndexResult.UNCHANGED:
                     self.updated.append(outcome.object_id)
+                if outcome.is_too_large:
+                    self.too_large.append(outcome.object_id)
                 elif outcome.unread is not None and not isinstance(outcome.unread, MissingFile):
                     self.orphaned.append(outcome.object_id)
+
+    async def _relocate_files(self) -> None:
+        """Read files at their new places, and show what is there instead."""
+        state, files = self._state, self._elsewhere
+        if not files:
+            return
+        self._elsewhere = []
+        mounts = state.runtime.files.mounts
+        folders = (*self._named, *remounted(await state.known_paths(), mounts))
+        places: dict[str, Target] = {}
+        for file in files:
+            source = moved(_source(file), folders)
+            if source is not None:
+                places[file.object_id] = Target.of(replace(file, source=source))
+        found = await self._read_new(places.values())
+        pairs = {
+            old: target.object_id for old, target in places.items() if target.object_id in found
+        }
+        await self._compare_here(
+            file
+            for file in files
+            if file.object_id not in pairs and file.object_id not in self._compared
+        )
+        if pairs:
+            self.relocated |= pairs
+            self.orphaned = [file for file in self.orphaned if file not in pairs]
+            await state.relocate(pairs)
+            if self._track is not None:
+                await self._track([found[new] for new in pairs.values()])
+
+    async def _read_new(self, targets: Iterable[Target]) -> dict[str, File]:
+        """Index the files that exist, by id; one that was never read stays a stub."""
+        runtime, found = self._state.runtime, dict[str, File]()
+        stubs, known = [], []
+        for target in targets:
+            if target.is_stub and not self._upgrade_stubs:
+                location = FileLocation(
+                    filesystem_id=target.source.filesystem_id,
+                    path=target.source.path,
+                    on_host=True,
+                )
+                path = runtime.files.mounts.reached_at(location)
+                stubs += [] if path is None else [path]
+            else:
+                known.append(replace(target, object_hash=None, is_stub=False))
+        outcomes: list[IndexOutcome] = []
+        for planned in await runtime.indexing.plan_discovery(stubs):
+            outcomes += await runtime.indexing.apply(planned)
+        async for batch in runtime.indexing.reconcile(known):
+            outcomes += batch.outcomes
+        for outcome in outcomes:
+            if outcome.file is not None and outcome.unread is None:
+                found[outcome.object_id] = outcome.file
+        return found
+
+
+def _source(file: File) -> FilesystemSource:
+    assert isinstance(file.source, FilesystemSource), "the only source type there is"
+    return file.source
 
 
 def _growing_batches(ids: Iterable[str]) -> Iterable[list[str]]:

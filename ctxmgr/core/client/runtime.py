@@ -6,9 +6,11 @@ A commit whose reply was lost is sent again with its key, so that it is written 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
 from typing import Any, TypeAlias
 
+from ctxmgr.core.client.known_paths import OUT_OF_REACH
 from ctxmgr.core.context.assembly import Context
 from ctxmgr.core.context.contributors import Contributor
 from ctxmgr.core.context.tokens import TokenCounter
@@ -24,7 +26,8 @@ from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.commits import commit_once
 from ctxmgr.core.store.contract import Commit, Operation, Store, Version
 from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexPlan
-from ctxmgr.core.tracking.indexing import Indexing, state_of
+from ctxmgr.core.tracking.indexing import Indexing, states_of
+from ctxmgr.core.tracking.observation import EXISTING
 from ctxmgr.errors import CtxmgrError, Denied, NotFound, Unavailable
 
 Form: TypeAlias = Callable[[Context], Any]
@@ -35,6 +38,15 @@ RecallSearch: TypeAlias = Callable[[str, Session, int], Awaitable[str]]
 
 CommitObserver: TypeAlias = Callable[[Sequence[File]], Awaitable[None]]
 """Called after each transaction of a client, with the files whose content was read for it."""
+
+
+class FileAccess(StrEnum):
+    """What a tool call did with a file."""
+
+    READ = "read"
+    WRITTEN = "written"
+    NAMED = "named"
+    """Its output names the file."""
 
 
 @cache
@@ -78,10 +90,14 @@ class Runtime:
             await observer(read)
         return commit
 
-    async def plan_file(self, path: str, *, output: bytes | None = None) -> IndexPlan:
+    async def plan_file(
+        self, path: str, *, output: bytes | None = None, access: FileAccess | None = None
+    ) -> IndexPlan:
         """Plan the reading of a file: from the host if it is on a mount, else from the sandbox.
 
-        ``output`` is used for the sandbox's own files if there is no sandbox that can be asked.
+        If there is no sandbox that can be asked, ``output`` is the content of one of its own files.
+        Without it, ``access`` says what a tool is known to have done with the file: it exists if it
+        was read, and its stored content is outdated if it was written.
         """
         planned = await self.indexing.plan_read(path)
         unread = planned.outcomes[0].unread
@@ -89,30 +105,42 @@ class Runtime:
             return planned
         if self.sandbox is not None:
             read = await self.sandbox.read(path, bytes_max=FILE_BYTES_MAX)
-            if not isinstance(read, ReadFile):
-                return planned
-            output = read.data
-        return planned if output is None else await self.indexing.plan_read(path, output=output)
+            inside = read.data if isinstance(read, ReadFile) else read
+            return await self.indexing.plan_read(path, inside=inside)
+        if output is not None:
+            return await self.indexing.plan_read(path, inside=output)
+        if access is not None:
+            changed = access is FileAccess.WRITTEN
+            return await self.indexing.plan_read(path, inside=EXISTING, changed=changed)
+        return planned
 
-    def display_path(self, file: File) -> str:
-        """Return the path that the agent uses for the file."""
-        return display_path(file, self.files.mounts)
+    def reached_at(self, file: File) -> str | None:
+        """Return the path at which the agent reaches the file; None if it is out of reach."""
+        return self.files.mounts.reached_at(_location(file))
 
-    async def state_of(self, file: File, *, version: Version | None = None) -> FileState:
-        """Return what can be shown of a stored file."""
-        if file.is_stub or file.content is not None:
-            return file.state()
-        stored = version or await self.store.get(file.object_id)
-        return file.state() if stored is None else await state_of(self.store, stored)
+    async def states_of(self, versions: Iterable[Version]) -> dict[str, FileState]:
+        """Return what can be shown of stored files, by id; costs one request at most."""
+        return await states_of(self.store, versions)
 
 
 def display_path(file: File, mounts: Mounts) -> str:
-    """Return the path that an agent with these mounts uses for the file."""
+    """Return the path that an agent with these mounts uses for the file.
+
+    Of a file on the same filesystem as a mount, but on none of them, only the name is shown: its
+    path is the host's.
+    """
+    location = _location(file)
+    path = mounts.reached_at(location)
+    hosts = {mapping.filesystem_id for mapping in mounts.mappings if mounts.is_on_host(mapping)}
+    if path is None and mounts.sandboxed and location.filesystem_id in hosts:
+        return f"{OUT_OF_REACH}/{file.source.name}"
+    return mounts.reverse(location) if path is None else path
+
+
+def _location(file: File) -> FileLocation:
     source = file.source
     assert isinstance(source, FilesystemSource), "the only source type there is"
-    return mounts.reverse(
-        FileLocation(filesystem_id=source.filesystem_id, path=source.path, on_host=True)
-    )
+    return FileLocation(filesystem_id=source.filesystem_id, path=source.path, on_host=True)
 
 
 def refusal(path: str, outcome: IndexOutcome) -> CtxmgrError:

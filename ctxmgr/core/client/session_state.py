@@ -10,15 +10,16 @@ Only a turn is never merged: it answers a prompt that did not contain the other 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self, TypeAlias
 
+from ctxmgr.core.client.known_paths import KnownPaths
 from ctxmgr.core.client.object_cache import ObjectCache
 from ctxmgr.core.client.runtime import Runtime
 from ctxmgr.core.client.tool_calls import ToolCallEffects
 from ctxmgr.core.objects.chat import Chat
-from ctxmgr.core.objects.codec import from_document, to_document
+from ctxmgr.core.objects.codec import StoredObject, from_document, put_of, to_document
 from ctxmgr.core.objects.envelope import session_object_id
 from ctxmgr.core.objects.file import File, FileState
 from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
@@ -75,6 +76,7 @@ class SessionState:
         """Of the last known transaction."""
         self.tokens: dict[str, str | None] = {}
         """By object: the token that guards its next version."""
+        self._known: KnownPaths | None = None
 
     @classmethod
     async def create(
@@ -85,18 +87,19 @@ class SessionState:
         chat: Chat,
         prompt: SystemPrompt,
         besides: Iterable[Operation] = (),
+        created: Callable[[Commit], None] | None = None,
     ) -> Self:
         """Store a new session with its chat and system prompt, in one transaction."""
         state = cls(runtime, session=session, chat=chat, prompt=prompt)
-        objects = (prompt, chat, session.to_record())
+        objects: tuple[StoredObject, ...] = (prompt, chat, session.to_record())
         operations: list[Operation] = [Match(item.object_id, None) for item in objects]
         try:
-            commit = await runtime.commit(
-                [*operations, *(Put(to_document(item)) for item in objects), *besides]
-            )
+            commit = await runtime.commit([*operations, *map(put_of, objects), *besides])
         except Conflict as error:
             raise Incorrect(f"session {session.session_id} exists already; resume it") from error
         state.note(commit, *(item.object_id for item in objects))
+        if created is not None:
+            created(commit)
         return state
 
     @classmethod
@@ -133,7 +136,7 @@ class SessionState:
         """Return the operations that put the next version of one of the session's own objects."""
         token = self.tokens.get(version.object_id)
         guard: list[Operation] = [] if token is None else [Match(version.object_id, token)]
-        return [*guard, Put(to_document(version))]
+        return [*guard, put_of(version)]
 
     async def save(self, change: Change, *, draft: Draft = NOTHING) -> Draft:
         """Change the session, and store it with the draft in one transaction.
@@ -176,10 +179,9 @@ class SessionState:
 
     async def learn_outcome(self, outcome: IndexOutcome) -> None:
         """Refresh a file in the cache. Sets do not change: only the agent and its tools do that."""
-        if outcome.file is None or outcome.object_id not in self.session.session_index:
-            return
-        state = outcome.state or await self.runtime.state_of(outcome.file)
-        self._learn_file(outcome.file, state=state)
+        known = outcome.object_id in self.session.session_index
+        if known and outcome.file is not None and outcome.state is not None:
+            await self._learn_file(outcome.file, state=outcome.state)
 
     async def fill(self) -> None:
         """Read what the session shows and the cache lacks."""
@@ -194,7 +196,8 @@ class SessionState:
 
     async def learn_versions(self, versions: Iterable[Version]) -> list[File]:
         """Add stored content objects to the cache; return the files among them."""
-        files = []
+        files: list[File] = []
+        unclear: list[tuple[File, Version]] = []
         for number, version in enumerate(versions, 1):
             if number % LEARNED_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -203,11 +206,16 @@ class SessionState:
                 active = stored.object_id in self.session.active_set
                 self.cache.learn_call(stored, active=active)
             elif isinstance(stored, File):
-                state = await self.runtime.state_of(stored, version=version)
-                self._learn_file(stored, state=state)
                 files.append(stored)
+                if stored.needs_history:
+                    unclear.append((stored, version))
+                else:
+                    await self._learn_file(stored, state=stored.state())
             else:
                 raise Corrupt(f"{stored.object_id} is a {stored.kind}, not a content object")
+        states = await self.runtime.states_of(version for _, version in unclear)
+        for file, _ in unclear:
+            await self._learn_file(file, state=states[file.object_id])
         return files
 
     async def refresh(self) -> None:
@@ -218,10 +226,28 @@ class SessionState:
         self.cache.reorder()
         await self.fill()
 
-    def _learn_file(self, file: File, *, state: FileState) -> None:
+    async def known_paths(self) -> KnownPaths:
+        """Return what the last turn record says of the session's files."""
+        if self._known is None:
+            session_id, turn = self.session.session_id, self.chat.turn_count
+            self._known = await KnownPaths.read(self.runtime.store, session_id, turn=turn)
+        return self._known
+
+    async def relocate(self, pairs: Mapping[str, str]) -> None:
+        """Show other objects in place of some. The caller holds the lock."""
+        await self.make_whole()
+        await self.save(lambda session, _: session.relocate(pairs))
+        self.cache.reorder()
+        await self.fill()
+
+    async def _learn_file(self, file: File, *, state: FileState) -> None:
+        path = self.runtime.reached_at(file)
+        if path is None:
+            known = await self.known_paths()
+            path = known.path_of(file, mounts=self.runtime.files.mounts)
         self.cache.learn_file(
             file,
-            display_path=self.runtime.display_path(file),
+            display_path=path,
             state=state,
             active=file.object_id in self.session.active_set,
         )

@@ -24,9 +24,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ctxmgr.core.client import recall
 from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.client.tool_calls import IndexedToolCall
 from ctxmgr.core.discovery.known_tools import absolute
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX
 from ctxmgr.core.files.outcomes import ReadFile
+from ctxmgr.core.objects.codec import check_toolcall_id
 from ctxmgr.core.objects.envelope import check_short_text
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sandbox import Command, CommandResult, Sandbox
@@ -232,15 +234,19 @@ class Tools:
 
         A mistake of the agent's, such as an unknown tool or a missing file, is a result with
         ``ok=False``, whatever the model sent as name and arguments. An id that an earlier call of
-        the session has is not run again. Only failures that the agent cannot help are raised, such
-        as ``Unavailable``. If this is cancelled, the tool is terminated and the call is stored as
-        failed.
+        the session has is not run again, and neither is a reserved one. Only failures that the
+        agent cannot help are raised, such as ``Unavailable``. If this is cancelled, the tool is
+        terminated and the call is stored as failed.
         """
         fault = _fault(name, args)
         if fault is not None:  # what cannot be stored is stored as a description
             name, args = _INVALID, {"raw": ascii((name, args))[:RAW_CHARS_MAX]}
         if tool_call_id in self._session.sets.session_index:
             return ToolResult(ok=False, message=f"an earlier call has the id {tool_call_id}")
+        try:
+            check_toolcall_id(tool_call_id)
+        except Incorrect as error:
+            return ToolResult(ok=False, message=str(error))
         if name in CONTEXT_TOOLS:
             return await finish_despite_cancel(self._change(tool_call_id, name, args))
         try:
@@ -257,7 +263,7 @@ class Tools:
 
     async def _record(
         self, tool_call_id: str, *, name: str, args: Mapping[str, Any], ok: bool, message: str
-    ) -> ToolCall:
+    ) -> IndexedToolCall:
         whole = name == "read" and ok and not {"offset", "limit"} & set(args)
         return await self._session.record(
             tool_call_id,

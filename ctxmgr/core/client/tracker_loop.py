@@ -10,9 +10,10 @@ change.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Self
 
+from ctxmgr.core.append_only import OrderedIds
 from ctxmgr.core.client.runtime import CommitObserver
 from ctxmgr.core.client.session_state import SessionState
 from ctxmgr.core.files.mounts import Mounts
@@ -71,6 +72,11 @@ class TrackerLoop:
         """Why some files are not watched, in words for a person."""
         return self._trackers.notices
 
+    @property
+    def states(self) -> Mapping[str, TrackerState]:
+        """The state of every file that is followed, by id."""
+        return self._trackers.states
+
     def state(self, object_id: str) -> TrackerState:
         return self._trackers.state(object_id)
 
@@ -78,9 +84,17 @@ class TrackerLoop:
         """Refresh the cache of a session from now on."""
         self._sessions[state.session.session_id] = state
 
-    def remove_session(self, session_id: str) -> None:
-        """Stop refreshing the cache of a session."""
-        self._sessions.pop(session_id, None)
+    async def remove_session(self, session_id: str) -> None:
+        """Stop refreshing the cache of a session, and following what no other open one has."""
+        state = self._sessions.pop(session_id, None)
+        if state is None:
+            return
+        unused = {object_id for object_id in _known_ids(state) if object_id in self.states}
+        for other in list(self._sessions.values()):
+            if unused:
+                async with other.lock:  # it may just be adding one of these files
+                    unused.difference_update(_known_ids(other))
+        await self._trackers.detach(unused)
 
     async def follow(self, files: Iterable[File]) -> None:
         """Follow files from now on; stubs are not followed, since nothing of them is stored."""
@@ -105,7 +119,7 @@ class TrackerLoop:
                 self.troubles.append(error)
                 _log.warning("%d changed files were not stored: %s", len(object_ids), error)
                 await asyncio.sleep(RETRY_SECONDS)
-                await self._attach_again(object_ids)
+                self._trackers.report_again(object_ids)
             async with self._changed:
                 self._changed.notify_all()
 
@@ -113,7 +127,8 @@ class TrackerLoop:
         stored = await self._store.get_many(object_ids)
         targets = [Target.of(stored_file(version)) for version in stored.values()]
         written = False
-        async for batch in self._indexing.reconcile(targets):
+        # What is followed was read before: a stub among them had grown too large.
+        async for batch in self._indexing.reconcile(targets, upgrade_stubs=True):
             self._trackers.record_outcomes(batch.outcomes)
             self._trackers.record_unchanged(batch.proven)
             written = written or bool(batch.outcomes)
@@ -130,11 +145,8 @@ class TrackerLoop:
                     versions = await self._store.get_many(shown)
                     await state.learn_versions(versions.values())
 
-    async def _attach_again(self, object_ids: tuple[str, ...]) -> None:
-        """Attach the files again, which reports each of them as changed."""
-        try:
-            stored = await self._store.get_many(object_ids)
-        except CtxmgrError as error:
-            self.troubles.append(error)
-            return
-        await self._trackers.attach(Target.of(stored_file(version)) for version in stored.values())
+
+def _known_ids(state: SessionState) -> OrderedIds:
+    """Return the ids of a session's files; while its index is unread, of those that it shows."""
+    session = state.session
+    return session.session_index if session.is_whole else session.metadata_pool

@@ -37,8 +37,12 @@ from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.errors import Incorrect
 
-RENDERER: Final = "plain/1"
+RENDERER: Final = "plain/2"
 """Identifies the rendered bytes: any change of what a value renders to changes it."""
+
+RENDERERS: Final = ("plain/1", RENDERER)
+"""Whose prompts can be rebuilt. The first showed no reasons of failed calls, and the answers that
+it rendered do not ask for them."""
 
 
 class Section(StrEnum):

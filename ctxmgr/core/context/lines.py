@@ -6,11 +6,16 @@ r"""Every line of the plain form, byte for byte. Pure.
     user: {text}
     assistant: {text}
     toolcall_ref id={id} tool={tool} status={status}
+    toolcall_ref id={id} tool={tool} status=fail reason={reason}
     ACTIVE_CONTENT id={id}
     {content}
 
 Every piece ends with a newline, which is added if it is missing. In ids, names and paths,
 characters that could begin a line are escaped as ``\xNN``. Content and messages are not escaped.
+
+A call that has no object has no content either: a context tool, or a call that was not run. If it
+failed, its reference ends with the reason, or the agent would never learn it. Answers that were
+stored before reasons were shown stay as they are: a past prompt must be rebuilt byte for byte.
 """
 
 import re
@@ -26,6 +31,9 @@ MARKERS: Final = {
     FileState.NONTEXT: "[binary]",
 }
 """Shown instead of ``char_count`` and of the content."""
+
+REASON_CHARS_MAX: Final = 300
+"""Characters of a reason: an error with a long path. It may repeat an argument of any length."""
 
 # Control characters, and the two other characters at which Python and JavaScript end a line.
 _FORGING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -76,6 +84,16 @@ def reference(call: CallRef) -> str:
     return f"toolcall_ref id={object_id} tool={tool} status={call.status}"
 
 
+def call_line(call: AnswerCall) -> str:
+    """Return the reference to a call; if it failed and has no object, with the reason."""
+    if not call.explained or call.output is None or call.ref.status == "ok":
+        return f"{reference(call.ref)}\n"
+    reason = escaped(call.output)
+    if len(reason) > REASON_CHARS_MAX:
+        reason = f"{reason[: REASON_CHARS_MAX - 1]}…"
+    return f"{reference(call.ref)} reason={reason}\n"
+
+
 def active_heading(object_id: str) -> str:
     return f"ACTIVE_CONTENT id={escaped(object_id)}\n"
 
@@ -109,8 +127,8 @@ def _part(part: AnswerPart) -> str:
     match part:
         case AnswerText(text=text) if text:
             return ended(f"assistant: {text}")
-        case AnswerCall(ref=ref):
-            return reference(ref) + "\n"
+        case AnswerCall():
+            return call_line(part)
         case _:
             return ""
 

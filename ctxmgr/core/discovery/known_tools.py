@@ -1,6 +1,6 @@
 """What a tool call does, by the names of the tool and its arguments. Pure.
 
-    trace_of      the file that it read or wrote, or the command line for discovery
+    trace_of      the files that it read or wrote, or the command line for discovery
     output_kind   what its output is: a file, search results, a confirmation, a command's output
 
 Harnesses name tools and arguments differently; the common names are listed here. An unknown tool
@@ -23,8 +23,32 @@ WRITING: Final = frozenset(
 SHELLS: Final = frozenset({"bash", "shell", "exec", "run", "run_command"})
 LISTING: Final = frozenset({"ls", "grep", "find", "tree"})
 
+READING_ALSO: Final = frozenset({"open_file", "readfile"})
+WRITING_ALSO: Final = frozenset(
+    {"create_file", "notebookedit", "replace", "replace_in_file", "writefile", "write_to_file"}
+)
+SHELLS_ALSO: Final = frozenset(
+    {"execute_bash", "execute_command", "run_in_terminal", "run_shell_command"}
+    | {"run_terminal_cmd", "shell_command"}
+)
+LISTING_ALSO: Final = frozenset({"glob", "list_dir", "list_directory", "list_files"})
+"""Further names, of Claude Code, Codex, Gemini CLI, OpenHands, Cline, Cursor and Copilot. They say
+which files a call uses. The kind of an output depends only on the names above: it decides how
+outputs in existing sessions fold."""
+
+EDITORS: Final = frozenset({"str_replace_based_edit_tool", "str_replace_editor"})
+"""Anthropic's text editor, whose argument ``command`` says what it does."""
+
+PATCHING: Final = frozenset({"apply_patch"})
+"""Codex's tool, whose argument is a patch of several files."""
+
+PATCHED_MAX: Final = 100
+"""Files of one patch that are taken from it."""
+
 _PATHS: Final = ("path", "file_path", "filename", "file")
+_PATHS_ALSO: Final = (*_PATHS, "filePath", "notebook_path", "target_file")
 _COMMANDS: Final = ("command", "cmd")
+_PATCHES: Final = ("input", "patch")
 _UNPARSED: Final = "raw"
 """Arguments that are not a JSON object are recorded under this name. They determine the kind of the
 output, but no paths are taken from it."""
@@ -32,6 +56,7 @@ _DIRECTORIES: Final = ("cwd", "workdir", "directory")
 _READERS: Final = frozenset({"cat", "head", "tail", "sed", "nl", "less", "more", "awk", "bat"})
 _SEARCHERS: Final = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
 _SETTING_UP: Final = frozenset({"cd", "export", "source", "set", ".", "sudo", "time", "timeout"})
+_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
 _PARTS = re.compile(r"&&|\|\||;|\n")
 _WORD = re.compile(r"[^\s|<>&;]+")
 _IN_PLACE = re.compile(r"\bsed\s+(?:-\w+\s+)*(?:-\w*i|--in-place)|<<|>\s*[\w/.]")
@@ -41,8 +66,8 @@ _IN_PLACE = re.compile(r"\bsed\s+(?:-\w+\s+)*(?:-\w*i|--in-place)|<<|>\s*[\w/.]"
 class Trace:
     """The files that a tool call uses, as agent paths."""
 
-    read: str | None = None
-    written: str | None = None
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
     command: str | Sequence[str] | None = None
     """The command line whose output may contain paths."""
     directory: str | None = None
@@ -54,7 +79,7 @@ class Trace:
 
         It read and wrote nothing, but the output of a failed compiler contains paths.
         """
-        return replace(self, read=None, written=None, failed=True)
+        return replace(self, reads=(), writes=(), failed=True)
 
 
 class OutputKind(StrEnum):
@@ -77,15 +102,18 @@ class OutputKind(StrEnum):
 def trace_of(tool: str, args: Mapping[str, Any], *, directory: str | None) -> Trace:
     """Return which files a call uses. ``directory`` is the base of relative paths, if known."""
     name = tool.lower()
-    path = absolute(named_path(args), directory=directory)
-    if name in READING:
-        return Trace(read=path)
-    if name in WRITING:
-        return Trace(written=path)
+    path = absolute(_text(args, _PATHS_ALSO), directory=directory)
+    paths = () if path is None else (path,)
+    if name in READING | READING_ALSO or (name in EDITORS and args.get("command") == "view"):
+        return Trace(reads=paths)
+    if name in WRITING | WRITING_ALSO | EDITORS:
+        return Trace(writes=paths)
+    if name in PATCHING:
+        return Trace(writes=_patched(args, directory=directory))
     base = absolute(_text(args, _DIRECTORIES) or ".", directory=directory)
-    if name in SHELLS:
+    if name in SHELLS | SHELLS_ALSO:
         return Trace(command=_command(args), directory=base)
-    if name in LISTING and base is not None:
+    if name in LISTING | LISTING_ALSO and base is not None:
         return Trace(command=_equivalent_command(name, args), directory=base)
     return Trace()
 
@@ -121,6 +149,13 @@ def absolute(path: str | None, *, directory: str | None) -> str | None:
     return f"{(directory or '').rstrip('/')}/{path}"
 
 
+def _patched(args: Mapping[str, Any], *, directory: str | None) -> tuple[str, ...]:
+    """Return the files that a patch adds, changes, deletes or moves."""
+    names = dict.fromkeys(_PATCHED.findall(_text(args, _PATCHES) or ""))
+    paths = (absolute(name, directory=directory) for name in names)
+    return tuple(path for path in paths if path is not None)[:PATCHED_MAX]
+
+
 def _command(args: Mapping[str, Any]) -> str | Sequence[str] | None:
     command = next((args[name] for name in _COMMANDS if args.get(name)), None)
     if isinstance(command, list) and all(isinstance(word, str) for word in command):
@@ -133,7 +168,9 @@ def _equivalent_command(name: str, args: Mapping[str, Any]) -> list[str]:
     path = _text(args, _PATHS) or "."
     if name == "grep":
         return ["grep", "-rnI", "-e", str(args.get("pattern", "")), "--", path]
-    return ["ls", "-1Ap", "--", path] if name == "ls" else [name, path]
+    if name == "glob":  # prints absolute paths, wherever it searched
+        return ["find", "/"]
+    return [name, path] if name in {"find", "tree"} else ["ls", "-1Ap", "--", path]
 
 
 def _text(args: Mapping[str, Any], names: Sequence[str]) -> str | None:

@@ -34,6 +34,7 @@ from ctxmgr.core.events.events import (
     TurnFinished,
 )
 from ctxmgr.core.objects.envelope import CHAT, FILE, SESSION, chat_id
+from ctxmgr.core.objects.file import NO_BYTES_HASH
 from ctxmgr.core.objects.session_record import SETS
 from ctxmgr.core.store.contract import Instant, Transaction
 from ctxmgr.core.store.documents import ID, KIND, Document
@@ -151,12 +152,16 @@ def _difference(old: list[str], new: list[str]) -> tuple[tuple[str, ...], tuple[
 
 
 def _file_event(document: Document, before: Document | None) -> type[FileEvent]:
-    if document["file_hash"] is None:
-        return FileDiscovered
+    if document["file_hash"] is None:  # it had been read if it has grown too large since
+        was_read = before is not None and before["file_hash"] is not None
+        return FileUpdated if was_read else FileDiscovered
+    without_text = document["content"] is None
+    if without_text and document["file_hash"] == NO_BYTES_HASH:
+        return FileDeleted
     if before is None or before["file_hash"] is None:
         return FileIndexed
-    lost_text = document["content"] is None and before["content"] is not None
-    same_bytes = document["file_hash"] == before["file_hash"]  # a deletion keeps the last hash
+    lost_text = without_text and before["content"] is not None
+    same_bytes = document["file_hash"] == before["file_hash"]  # deleting a text keeps its hash
     return FileDeleted if lost_text and same_bytes else FileUpdated
 
 

@@ -38,7 +38,10 @@ def host_filesystem_id(*, files: Sequence[Path] = MACHINE_ID_FILES) -> str:
         machine = platform_uuid(_ioreg())
     if not machine:
         names = " or ".join(map(str, files))
-        raise Unavailable(f"there is no machine id in {names}: run systemd-machine-id-setup")
+        raise Unavailable(
+            f"there is no machine id in {names}: create one, as root, with "
+            f"`tr -d - </proc/sys/kernel/random/uuid >{files[0]}`"
+        )
     return _sha256(machine)
 
 

@@ -2,8 +2,9 @@
 
     agent path ─► walk through the mounts ─► a regular file ─► its bytes
 
-Nothing outside the mounts is read. Anything but a regular file is not opened for reading, and a
-file larger than ``FILE_BYTES_MAX`` is not read. Every method may block: call it in a thread.
+Nothing outside the mounts is read, and none of ctxmgr's own files. Anything but a regular file is
+not opened for reading, and a file larger than ``FILE_BYTES_MAX`` is not read. Every method may
+block: call it in a thread.
 
 Files on virtual filesystems are refused. The kernel generates them when they are read; they claim
 to be regular, of size 0, and describe the process that reads them: if the client read
@@ -29,6 +30,7 @@ from ctxmgr.core.files.outcomes import (
     Unreachable,
     Unread,
 )
+from ctxmgr.core.files.own_files import OwnFiles
 from ctxmgr.core.files.path_walk import Reached, Walk, WalkError
 from ctxmgr.core.store.documents import DOCUMENT_BYTES_MAX
 
@@ -76,8 +78,10 @@ assert FILE_BYTES_MAX * 6 <= DOCUMENT_BYTES_MAX
 class HostFiles:
     """The host's files that one sandboxed agent may see. Holds the mounts open until closed."""
 
-    def __init__(self, mounts: Mounts) -> None:
+    def __init__(self, mounts: Mounts, *, own: OwnFiles | None = None) -> None:
+        """``own`` are the files of ctxmgr itself; by default, those in its own folders."""
         self._roots = MountRoots(mounts)
+        self._own = own or OwnFiles()
         self._disk_devices: set[int] = set()
         """Devices that a mount's open folder is on and that are not virtual filesystems."""
 
@@ -150,7 +154,10 @@ class HostFiles:
             agent_path = reached.agent_path.decode()
         except UnicodeDecodeError:
             return RefusedFile(Refusal.NAME, "the file's name is not valid UTF-8")
-        return self.mounts.location_of(agent_path), agent_path
+        location = self.mounts.location_of(agent_path)
+        if self._own.contain(location.path, reached.status):
+            return RefusedFile(Refusal.OWN, "a file of ctxmgr itself, which no agent may see")
+        return location, agent_path
 
     def _read_reached(
         self, reached: Reached, identity: tuple[FileLocation, str], bytes_max: int

@@ -5,7 +5,7 @@
 ``filesystemId`` defaults to the host's, because a bind mount is a part of its filesystem.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -24,19 +24,26 @@ class MountSetting(BaseModel):
     filesystem_id: str | None = Field(alias="filesystemId", default=None)
     """None stands for the host's filesystem."""
 
-    def mapping(self, *, host_id: str) -> MountMapping:
+    def mapping(self, *, host_id: str | Callable[[], str]) -> MountMapping:
         """Return the mapping as a core value."""
+        filesystem_id = self.filesystem_id
+        if filesystem_id is None:
+            filesystem_id = host_id if isinstance(host_id, str) else host_id()
         return MountMapping(
             agent_prefix=self.agent_prefix,
             canonical_prefix=self.canonical_prefix,
-            filesystem_id=host_id if self.filesystem_id is None else self.filesystem_id,
+            filesystem_id=filesystem_id,
         )
 
 
 def read_mappings(
-    values: Iterable[Mapping[str, Any] | MountSetting], *, host_id: str
+    values: Iterable[Mapping[str, Any] | MountSetting], *, host_id: str | Callable[[], str]
 ) -> tuple[MountMapping, ...]:
-    """Validate mappings; raise ``Incorrect`` for the first that is invalid."""
+    """Validate mappings; raise ``Incorrect`` for the first that is invalid.
+
+    ``host_id`` is the id of the host's filesystem, or a function that is called only if a mapping
+    lacks one: a machine need not have an id if every mapping has.
+    """
     return tuple(_setting(value).mapping(host_id=host_id) for value in values)
 
 

@@ -42,6 +42,7 @@ class MountMapping:
         object.__setattr__(self, "canonical_prefix", canonical)
         if not self.filesystem_id:
             raise Incorrect(f"the mount at {self.agent_prefix!r:.200} needs a filesystemId")
+        _check_unicode("filesystemId", self.filesystem_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class Mounts:
             raise Incorrect(f"{len(self.mappings)} mounts; {MOUNTS_MAX} at most are allowed")
         if not self.default_filesystem_id:
             raise Incorrect("the default filesystem id of mounts is empty")
+        _check_unicode("the default filesystem id", self.default_filesystem_id)
         seen: set[str] = set()
         for mapping in self.mappings:
             if mapping.agent_prefix in seen:
@@ -103,6 +105,16 @@ class Mounts:
 
     def reverse(self, location: FileLocation) -> str:
         """Translate a location to the path at which the agent sees it."""
+        return self._on_mount(location) or location.path
+
+    def reached_at(self, location: FileLocation) -> str | None:
+        """Return the path at which the agent reaches a location; None if it is out of reach."""
+        path = self._on_mount(location)
+        if path is None and location.filesystem_id == self.default_filesystem_id:
+            path = location.path
+        return path if path is not None and self.location_of(path) == location else None
+
+    def _on_mount(self, location: FileLocation) -> str | None:
         containing = [
             mapping
             for mapping in self.mappings
@@ -113,7 +125,16 @@ class Mounts:
             path = _moved(location.path, mapping.canonical_prefix, mapping.agent_prefix)
             if self.mapping_of(path) == mapping:
                 return path
-        return location.path
+        return None
+
+    def agent_path_of(self, host_path: str) -> str | None:
+        """Return where the agent sees a path of the host, whatever id its filesystem has."""
+        for mapping in self.mappings:
+            if self.is_on_host(mapping) and _is_in(host_path, mapping.canonical_prefix):
+                path = _moved(host_path, mapping.canonical_prefix, mapping.agent_prefix)
+                if self.mapping_of(path) == mapping:
+                    return path
+        return None
 
     def mapping_of(self, path: str) -> MountMapping | None:
         """Return the mount that a normalised agent path is on, if any."""
@@ -151,7 +172,15 @@ def normalise(path: str) -> str:
     return "/" + "/".join(parts)
 
 
+def _check_unicode(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Incorrect(f"{name} {text!r:.200} contains a lone surrogate") from None
+
+
 def _prefix(name: str, path: str) -> str:
+    _check_unicode(name, path)
     if ".." in path.split("/"):
         raise Incorrect(f"{name} {path!r:.200} contains .., which is ambiguous with links")
     try:

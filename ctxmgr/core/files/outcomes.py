@@ -2,11 +2,14 @@
 
     SeenFile      it exists: its location and fingerprint
     └── ReadFile  and its bytes
-    MissingFile   deleted: it does not exist, and its mount is reachable
+    MissingFile   it does not exist, and its mount is reachable
     RefusedFile   it must not be read, and why
-    Unreachable   unknown: no permission, an I/O error, or the mount itself is missing
+    Unreachable   unknown: no permission, an I/O error, or its mount or volume is missing
 
-Only ``MissingFile`` means that a file was deleted; an unreachable file is orphaned.
+Only ``MissingFile`` can mean that a file was deleted; an unreachable file is orphaned. A file that
+was seen before was deleted if the folder that it is missing from has changed since: removing a name
+changes its folder. If the folder has not changed, nothing was removed from it, so it is not the
+folder that contained the file: a volume that was mounted there no longer is.
 """
 
 from dataclasses import dataclass, field
@@ -19,9 +22,16 @@ CLOCK_GRAIN_NS: Final = 2_000_000_000
 """The coarsest resolution of file times: FAT has two seconds."""
 
 
+TICK_NS: Final = 20_000_000
+"""How far the time of a change may lag behind the clock: Linux takes it from its last timer tick,
+which comes every ten milliseconds or more often."""
+
+
 class Refusal(StrEnum):
     """Why a file is not read."""
 
+    OWN = "own"
+    """It belongs to ctxmgr itself: its database, for example."""
     OUTSIDE = "outside"
     """It is in the sandbox's own filesystem and can only be read through the sandbox."""
     LOOP = "loop"
@@ -74,6 +84,17 @@ class ReadFile(SeenFile):
 @dataclass(frozen=True, slots=True)
 class MissingFile:
     reason: str
+    folder_changed_ns: int | None = None
+    """When the nearest folder that exists on its path was last changed; None if unknown."""
+
+    @property
+    def removed_until_ms(self) -> int | None:
+        """The last millisecond in which it can have been removed; None if unknown."""
+        changed_ns = self.folder_changed_ns
+        if changed_ns is None:
+            return None
+        whole_seconds = changed_ns % 1_000_000_000 == 0
+        return (changed_ns + (CLOCK_GRAIN_NS if whole_seconds else TICK_NS)) // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ DEPTH_MAX: Final = 256
 _NO_LINK: Final = OPEN_WITHOUT_READING | os.O_NOFOLLOW
 _NOT_NORMALISED: Final = re.compile(rb"/\.{0,2}(?:/|\Z)")
 """An empty part, ``.`` or ``..``."""
+_VOLUMES: Final = re.compile(r"/(?:(?:run/)?media(?:/[^/]+)?|mnt|Volumes)")
+"""Folders in which systems create a mount point with a volume, and remove it with the volume."""
 _NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
 _MAYBE_A_LINK: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
 
@@ -122,20 +124,6 @@ class Walk:
         if self._fd is None:
             return None
         return Reached(None, rest, self._fd, os.fstat(self._fd), self._path)
-
-
-def failed(error: OSError, *, root: int) -> Unread:
-    """Return the outcome that an error at a path stands for."""
-    reason = error.strerror or str(error)
-    if error.errno in _NOT_THERE:
-        if is_reachable(root):
-            return MissingFile(reason)
-        return Unreachable("the mount itself is missing")
-    if error.errno == errno.ENAMETOOLONG:
-        return RefusedFile(Refusal.NAME, reason)
-    if error.errno == errno.ELOOP:
-        return RefusedFile(Refusal.LOOP, reason)
-    return Unreachable(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +240,7 @@ class _Steps:
             return os.readlink(name, dir_fd=fd)
         except OSError as error:
             if error.errno == errno.EINVAL:
-                raise WalkError(MissingFile("a part of the path is not a folder")) from error
+                raise WalkError(self._missing("a part of the path is not a folder")) from error
             raise self._failed(error) from error
 
     def _follow(self, text: bytes) -> None:
@@ -265,9 +253,27 @@ class _Steps:
         self._pending.extend(text.split(b"/")[::-1])
 
     def _failed(self, error: OSError) -> WalkError:
-        root = self._folders[-1].root
-        assert root is not None, "files are opened only inside a mount"
-        return WalkError(failed(error, root=root))
+        reason = error.strerror or str(error)
+        if error.errno in _NOT_THERE:
+            return WalkError(self._missing(reason))
+        if error.errno == errno.ENAMETOOLONG:
+            return WalkError(RefusedFile(Refusal.NAME, reason))
+        if error.errno == errno.ELOOP:
+            return WalkError(RefusedFile(Refusal.LOOP, reason))
+        return WalkError(Unreachable(reason))
+
+    def _missing(self, reason: str) -> MissingFile | Unreachable:
+        """Return the outcome for a name that is not in the current folder."""
+        here = self._folders[-1]
+        assert here.root is not None, "files are opened only inside a mount"
+        assert here.fd is not None, "files are opened only inside a mount"
+        if not is_reachable(here.root):
+            return Unreachable("the mount itself is missing")
+        path = b"/" + b"/".join(self._names)
+        folder = self._roots.mounts.location_of(path.decode("utf-8", "surrogateescape")).path
+        if self._pending and _VOLUMES.fullmatch(folder) and not os.path.ismount(folder):
+            return Unreachable("the volume is not mounted")
+        return MissingFile(reason, os.fstat(here.fd).st_ctime_ns)
 
     def _outside(self, *names: bytes) -> RefusedFile:
         rest = [part for part in self._pending[::-1] if part]

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from ctxmgr.core.append_only import TextHash
 from ctxmgr.core.context.assembly import (
-    RENDERER,
+    RENDERERS,
     ActiveBlock,
     Context,
     Pool,
@@ -87,9 +87,10 @@ class PromptWalk:
 
     def join(self, record: TurnRecord) -> None:
         """Read the record of the next turn."""
-        renderer = RENDERER if record.policy is None else ECONOMY_RENDERER
-        if record.renderer != renderer:
-            raise Incorrect(f"{record.object_id} was rendered by {record.renderer}, not {renderer}")
+        renderers = RENDERERS if record.policy is None else (ECONOMY_RENDERER,)
+        if record.renderer not in renderers:
+            known = " or ".join(renderers)
+            raise Incorrect(f"{record.object_id} was rendered by {record.renderer}, not {known}")
         previous, self._record = self._record, record
         if record.snapshot == record.n:
             self._shown = {}

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, fields
 from operator import eq
 from typing import Any, Final, Self
 
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.context.assembly import RENDERER, Context, Contribution, Section
 from ctxmgr.core.economy.records import EconomyRecord
 from ctxmgr.core.economy.stream_turns import ECONOMY_RENDERER
@@ -220,10 +221,13 @@ def plan_shown(
     )
     ids = (version.object_id for version in shown)
     grown = all(map(eq, before, ids)) and len(before) <= len(shown)
-    is_long = n - snapshot >= RECORDS_PER_SNAPSHOT
-    if not before or not grown or is_long or 2 * len(changed) > len(shown):
-        return n, tuple(shown)
-    return snapshot, changed
+    chained = continues_chain(n, snapshot=snapshot, changed=len(changed), of=len(shown))
+    return (snapshot, changed) if before and grown and chained else (n, tuple(shown))
+
+
+def continues_chain(n: int, *, snapshot: int, changed: int, of: int) -> bool:
+    """Whether record ``n`` lists only what changed, if the record before it is the basis."""
+    return n - snapshot < RECORDS_PER_SNAPSHOT and 2 * changed <= of
 
 
 def _read(name: str, document: Document, reader: ShownReader) -> Any:
@@ -261,9 +265,28 @@ class SentPrompt:
     activations: Activations
     sequence: int | None
 
-    def shown(self) -> tuple[ShownVersion, ...]:
-        """Return every version that the prompt shows."""
-        return (ShownVersion.of(self.prompt), ShownVersion.of(self.chat), *self.pool)
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Every version that a prompt shows."""
+
+    head: tuple[ShownVersion, ...] = ()
+    """System prompt and chat."""
+    pool: Sequence[ShownVersion] = ()
+
+    def all(self) -> tuple[ShownVersion, ...]:
+        return (*self.head, *self.pool)
+
+    def since(self, before: Self) -> tuple[ShownVersion, ...] | None:
+        """Return what changed, if the pool is known to have only grown; None: it is not."""
+        pool, old = self.pool, before.pool
+        if not isinstance(pool, AppendOnly) or not isinstance(old, AppendOnly):
+            return None
+        if not pool.continues(old):
+            return None
+        pairs = zip(self.head, before.head, strict=True)
+        changed = (version for version, previous in pairs if version != previous)
+        return (*changed, *pool[len(old) :])
 
 
 class TurnRecorder:
@@ -278,15 +301,13 @@ class TurnRecorder:
             }
             for mapping in mounts.mappings
         )
-        self._before: Mapping[str, ShownVersion] = {}
+        self._before = _Shown()
         self._economy: EconomyRecord | None = None
         self._snapshot = 1
 
     def record(self, sent: SentPrompt, *, session_id: str, n: int) -> TurnRecord:
         """Return the record of turn ``n``."""
-        snapshot, listed = plan_shown(
-            sent.shown(), n=n, before=self._before, snapshot=self._snapshot
-        )
+        snapshot, listed = self._plan(_shown_by(sent), n=n)
         economy = sent.economy
         before = None if snapshot == n else self._economy
         return TurnRecord(
@@ -307,10 +328,24 @@ class TurnRecorder:
 
     def saved(self, record: TurnRecord, sent: SentPrompt) -> None:
         """Remember what the next record may leave out."""
-        self._before = {version.object_id: version for version in sent.shown()}
+        self._before = _shown_by(sent)
         self._economy = sent.economy
         self._snapshot = record.snapshot
 
     def forget(self) -> None:
         """Make the next record a full one."""
-        self._before, self._economy, self._snapshot = {}, None, 1
+        self._before, self._economy, self._snapshot = _Shown(), None, 1
+
+    def _plan(self, shown: _Shown, *, n: int) -> tuple[int, tuple[ShownVersion, ...]]:
+        """Do what ``plan_shown`` does, without comparing versions that are known to be the same."""
+        changed = shown.since(self._before)
+        if changed is not None and continues_chain(
+            n, snapshot=self._snapshot, changed=len(changed), of=len(shown.head) + len(shown.pool)
+        ):
+            return self._snapshot, changed
+        before = {version.object_id: version for version in self._before.all()}
+        return plan_shown(shown.all(), n=n, before=before, snapshot=self._snapshot)
+
+
+def _shown_by(sent: SentPrompt) -> _Shown:
+    return _Shown((ShownVersion.of(sent.prompt), ShownVersion.of(sent.chat)), sent.pool)

@@ -7,7 +7,9 @@
     native        {"type": "native", "api": …, "block": {…}}
 
 A ``toolcall`` refers to its object, which holds the output; ``call_id`` is the provider's id. A
-``contextcall`` (activate, deactivate, pin, unpin) has no object, so the part holds its output. A
+``contextcall`` (activate, deactivate, pin, unpin) has no object, so the part holds its output. With
+``"explained": true``, prompts in the form of text give the reason of a call that failed without an
+object; parts of earlier versions do not have it. A
 ``native`` block, such as signed thinking, is kept unchanged and sent back only to its API. Parts of
 other types are kept and never shown.
 """
@@ -25,6 +27,9 @@ TEXT: Final = "text"
 TOOLCALL: Final = "toolcall"
 CONTEXTCALL: Final = "contextcall"
 NATIVE: Final = "native"
+
+EXPLAINED: Final[Mapping[str, bool]] = {"explained": True}
+"""Marks a part whose call may have failed without an object."""
 
 Status: TypeAlias = Literal["ok", "fail"]
 
@@ -60,6 +65,8 @@ class AnswerCall:
     args: Mapping[str, Any]
     output: str | None = None
     """Set if there is no object to hold it, or if a policy shows outputs inside the answer."""
+    explained: bool = False
+    """Whether the text of a prompt gives the reason if it failed and has no object."""
     handle: str = ""
     """The short name that a policy gives it; empty: none."""
 
@@ -146,13 +153,22 @@ def _read_part(
             yield AnswerCall(ref=ref, call_id=part["call_id"], args=part["args"])
         case "toolcall":
             ref = CallRef(object_id=part["toolcall_id"], tool=part["tool"], status="fail")
-            yield AnswerCall(ref=ref, call_id=part["call_id"], args=part["args"], output=NOT_RUN)
+            yield _without_object(part, ref, output=NOT_RUN)
         case "contextcall":
             ref = CallRef(object_id=part["call_id"], tool=part["tool"], status=part["status"])
-            output = part["output"]
-            yield AnswerCall(ref=ref, call_id=part["call_id"], args=part["args"], output=output)
+            yield _without_object(part, ref, output=part["output"])
         case "native":
             yield AnswerNative(api=part["api"], block=part["block"])
+
+
+def _without_object(part: Mapping[str, Any], ref: CallRef, *, output: str) -> AnswerCall:
+    return AnswerCall(
+        ref=ref,
+        call_id=part["call_id"],
+        args=part["args"],
+        output=output,
+        explained=part.get("explained") is True,
+    )
 
 
 def _require_call(object_id: str, calls: Mapping[str, CallRef]) -> CallRef:

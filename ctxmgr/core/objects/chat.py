@@ -4,7 +4,7 @@
     └─ Turn    one model call: the new user message, the answer, and the tool calls it made
 
 A chat refers to tool calls by id and does not hold their output. Every version hashes all turns, so
-a turn keeps its canonical bytes, and a new version only joins and hashes them.
+a version shares the canonical bytes of its turns with the next one, which only hashes them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
+from ctxmgr.core.append_only import AppendOnly, OrderedIds
 from ctxmgr.core.objects.envelope import (
     CHAT,
     Sealed,
@@ -24,8 +25,8 @@ from ctxmgr.core.objects.envelope import (
     seal_unsourced,
     session_object_id,
 )
-from ctxmgr.core.objects.hashes import sha256
-from ctxmgr.core.store.canonical import canonical
+from ctxmgr.core.objects.hashes import grown_metadata_hash
+from ctxmgr.core.store.canonical import CANONICAL_ITEMS, CanonicalItems, canonical
 from ctxmgr.core.store.documents import Document, check_value
 from ctxmgr.errors import Incorrect
 
@@ -109,12 +110,19 @@ class Chat(Sealed):
 
     session_id: str
     turns: tuple[Turn, ...] = field(default=(), repr=False)
+    _values: AppendOnly[Document] = field(init=False, repr=False, compare=False)
+    """The stored form of the turns."""
+    _toolcalls: OrderedIds = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_session_id(self.session_id)
         assert isinstance(self.turns, tuple)
-        metadata = self._metadata_hash()
-        seal_unsourced(self, chat_id(self.session_id), content=None, metadata=metadata)
+        values = AppendOnly(turn.value for turn in self.turns)
+        if self.turns:
+            joined = b",".join([turn.canonical for turn in self.turns])
+            CANONICAL_ITEMS.keep(values, CanonicalItems((joined,)))
+        calls = OrderedIds(chain.from_iterable(turn.toolcall_ids for turn in self.turns))
+        self._seal(values, calls)
 
     @property
     def session_ref(self) -> str:
@@ -127,28 +135,48 @@ class Chat(Sealed):
     @property
     def toolcall_refs(self) -> tuple[str, ...]:
         """The ids of all tool calls of all turns, in order."""
-        return tuple(dict.fromkeys(chain.from_iterable(turn.toolcall_ids for turn in self.turns)))
+        return tuple(self._toolcalls)
 
     def append(self, turn: Turn) -> Self:
-        """Return the next version, with one more turn."""
-        return type(self)(session_id=self.session_id, turns=(*self.turns, turn))
+        """Return the next version, with one more turn. Costs the turn, and hashing them all."""
+        longer = object.__new__(type(self))
+        object.__setattr__(longer, "session_id", self.session_id)
+        object.__setattr__(longer, "turns", (*self.turns, turn))
+        longer._seal(self._values.add((turn.value,)), self._toolcalls.add(turn.toolcall_ids))
+        return longer
+
+    def has_turn(self, turn: Turn, *, number: int) -> bool:
+        """Whether turn ``number``, from 1, has the messages and tool calls of ``turn``.
+
+        How the answer was made is not compared: a harness that ends a turn again may state another
+        time.
+        """
+        if not 1 <= number <= self.turn_count:
+            return False
+        stored = self.turns[number - 1]
+        return (stored.user, stored.assistant, stored.toolcall_ids) == (
+            turn.user,
+            turn.assistant,
+            turn.toolcall_ids,
+        )
 
     def metadata(self) -> Document:
-        return {**self._small_fields(), "turns": [turn.value for turn in self.turns]}
-
-    def _small_fields(self) -> Document:
         return {
             "session_ref": self.session_ref,
-            "toolcall_refs": list(self.toolcall_refs),
+            "toolcall_refs": self._toolcalls.in_order[:],
             "turn_count": self.turn_count,
+            "turns": self._values[:],
         }
 
-    def _metadata_hash(self) -> str:
-        """Return ``metadata_hash(self.metadata())``, joining the canonical bytes of the turns."""
-        # ``turns`` sorts after the other keys.
-        small = canonical(self._small_fields()).removesuffix(b"}")
-        turns = b",".join([turn.canonical for turn in self.turns])
-        return sha256(small, b',"turns":[', turns, b"]}")
+    def grown(self) -> Mapping[str, AppendOnly[Any]]:
+        return {"toolcall_refs": self._toolcalls.in_order, "turns": self._values}
+
+    def _seal(self, values: AppendOnly[Document], toolcalls: OrderedIds) -> None:
+        object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_toolcalls", toolcalls)
+        small = {"session_ref": self.session_ref, "turn_count": self.turn_count}
+        metadata = grown_metadata_hash(small, grown=self.grown())
+        seal_unsourced(self, chat_id(self.session_id), content=None, metadata=metadata)
 
 
 def read_turns(values: object) -> tuple[Turn, ...]:

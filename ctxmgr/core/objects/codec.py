@@ -28,7 +28,6 @@ from ctxmgr.core.objects.envelope import (
 )
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.hashes import (
-    ENVELOPE,
     content_hash,
     identity_hash,
     metadata_hash,
@@ -37,26 +36,76 @@ from ctxmgr.core.objects.hashes import (
 from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
 from ctxmgr.core.objects.sources import parse_source
 from ctxmgr.core.objects.toolcall import ToolCall
-from ctxmgr.core.store.contract import FieldType, Kind
+from ctxmgr.core.store.contract import FieldType, IdForm, Kind, Put
 from ctxmgr.core.store.documents import ID, KIND, Document, check_object_id
+from ctxmgr.core.store.transactions import check_id_form
 from ctxmgr.errors import Corrupt, HashMismatch, Incorrect
 
 StoredObject: TypeAlias = File | ToolCall | Chat | SystemPrompt | SessionRecord
 
+
+def check_envelope(document: Document) -> None:
+    """Raise ``Incorrect`` unless the envelope of an object is the one that its id determines.
+
+    Since the id fixes type, source and identity_hash, they are the same in every version.
+    """
+    object_id, kind, source = document[ID], document[KIND], document.get("source")
+    if kind == FILE:
+        if not isinstance(source, dict):
+            raise Incorrect(f"{object_id}: source must be a map, not {source!r:.80}")
+        identity = identity_hash(kind, source=source)
+        if identity != object_id:
+            raise Incorrect(
+                f"{object_id}: the id of a {kind} is the hash of its type and source, here "
+                f"{identity}; the source of an object cannot change"
+            )
+    else:
+        if source is not None:
+            raise Incorrect(f"{object_id}: a {kind} has no source, not {source!r:.80}")
+        identity = identity_hash(kind, object_id=object_id)
+    if document.get("identity_hash") != identity:
+        raise Incorrect(
+            f"{object_id}: identity_hash is {document.get('identity_hash')!r:.80}, but must be "
+            f"{identity}, the hash of its type and {'source' if kind == FILE else 'id'}"
+        )
+
+
 _DECLARED: Final = (
-    Kind(FILE, {"file_hash": FieldType.TEXT, "char_count": FieldType.INTEGER}),
-    Kind(TOOLCALL, {"tool": FieldType.TEXT, "status": FieldType.TEXT, "chat_ref": FieldType.TEXT}),
-    Kind(CHAT, {"session_ref": FieldType.TEXT, "turn_count": FieldType.INTEGER}),
-    Kind(SYSTEM_PROMPT),
-    Kind(SESSION, {"session_id": FieldType.TEXT}),
-    Kind(TURN, {"session": FieldType.TEXT, "n": FieldType.INTEGER}),
-    Kind("lifecycle", {"session": FieldType.TEXT, "state": FieldType.TEXT}),
-    Kind("fork", {"session": FieldType.TEXT, "parent": FieldType.TEXT}),
+    Kind(
+        FILE,
+        {"file_hash": FieldType.TEXT, "char_count": FieldType.INTEGER},
+        ids=IdForm.HASHED,
+        check=check_envelope,
+    ),
+    Kind(
+        TOOLCALL,
+        {"tool": FieldType.TEXT, "status": FieldType.TEXT, "chat_ref": FieldType.TEXT},
+        check=check_envelope,
+        single_version=True,
+    ),
+    Kind(
+        CHAT,
+        {"session_ref": FieldType.TEXT, "turn_count": FieldType.INTEGER},
+        ids=IdForm.NAMED,
+        check=check_envelope,
+    ),
+    Kind(SYSTEM_PROMPT, ids=IdForm.NAMED, check=check_envelope),
+    Kind(SESSION, {"session_id": FieldType.TEXT}, ids=IdForm.NAMED, check=check_envelope),
+    Kind(TURN, {"session": FieldType.TEXT, "n": FieldType.INTEGER}, ids=IdForm.NAMED),
+    Kind("lifecycle", {"session": FieldType.TEXT, "state": FieldType.TEXT}, ids=IdForm.NAMED),
+    Kind("fork", {"session": FieldType.TEXT, "parent": FieldType.TEXT}, ids=IdForm.NAMED),
+    Kind("run", ids=IdForm.NAMED),
 )
 
 KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _DECLARED}
 """The kinds of the core and the fields that ``find`` can query. ``file_type`` is not among them,
 because an extension can have any length."""
+
+
+def check_toolcall_id(object_id: str) -> None:
+    """Raise ``Incorrect`` if this id is malformed, or reserved for another type."""
+    check_object_id(object_id)
+    check_id_form(object_id, TOOLCALL, KINDS)
 
 
 def to_document(version: StoredObject) -> Document:
@@ -75,6 +124,11 @@ def to_document(version: StoredObject) -> Document:
     if isinstance(version, File):
         document["file_hash"] = version.file_hash
     return document
+
+
+def put_of(version: StoredObject) -> Put:
+    """Return the operation that stores a version."""
+    return Put(to_document(version), grown=version.grown())
 
 
 def from_document(document: Document) -> StoredObject:
@@ -110,16 +164,6 @@ def verify_document(document: Document, *, metadata: str | None = None) -> None:
     for name, value in computed.items():
         if document.get(name) != value:
             raise HashMismatch(str(document.get(ID)), name, document.get(name), value)
-
-
-def check_same_envelope(old: Document, new: Document) -> None:
-    """Raise ``Incorrect`` if a write would change a field that is fixed for the object."""
-    for name in ENVELOPE:
-        if old.get(name) != new.get(name):
-            raise Incorrect(
-                f"{old.get(ID)}: {name} cannot change from {old.get(name)!r:.200} "
-                f"to {new.get(name)!r:.200}"
-            )
 
 
 def _computed_hashes(document: Document, metadata: str) -> Document:

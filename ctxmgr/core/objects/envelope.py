@@ -7,10 +7,12 @@
 A version is sealed when it is built: its hashes are computed once and are part of the value.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Final
 
+from ctxmgr.core.append_only import AppendOnly, Fold
 from ctxmgr.core.objects.hashes import content_hash, identity_hash, metadata_hash, object_hash
 from ctxmgr.core.objects.sources import Source
 from ctxmgr.core.store.documents import Document, check_object_id, check_value
@@ -73,6 +75,10 @@ class Sealed:
         """Return the type-specific fields as they are stored, absent ones left out."""
         raise NotImplementedError
 
+    def grown(self) -> Mapping[str, AppendOnly[Any]]:
+        """Return those of these fields that are lists which grow from version to version."""
+        return {}
+
 
 def seal_sourced(
     version: Sealed, *, source: Source, file_hash: str | None, content: str | None, metadata: str
@@ -130,6 +136,11 @@ def check_ids(name: str, ids: object) -> None:
         raise Incorrect(f"{name} contains an id twice")
 
 
+def check_grown_ids(ids: AppendOnly[str]) -> None:
+    """Raise ``Incorrect`` unless these are object ids; each id is checked once."""
+    _CHECKED_IDS.of(ids)
+
+
 def read_list(name: str, value: object) -> tuple[Any, ...]:
     """Read a stored list; ``Incorrect`` if it is not a list."""
     if not isinstance(value, list):
@@ -144,6 +155,14 @@ def copy_nested(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: copy_nested(item) for key, item in value.items()}
     return value
+
+
+def _check_new_ids(_: None, ids: Sequence[str]) -> None:
+    for object_id in ids:
+        check_object_id(object_id)
+
+
+_CHECKED_IDS: Final[Fold[str, None]] = Fold(None, add=_check_new_ids)
 
 
 def _seal_hashes(version: Sealed, *, file: str | None, content: str | None, metadata: str) -> None:

@@ -16,7 +16,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ctxmgr.core.store.canonical import canonical
+from ctxmgr.core.append_only import AppendOnly
+from ctxmgr.core.store.canonical import canonical, canonical_items
 from ctxmgr.core.store.documents import ID, KIND
 from ctxmgr.errors import Incorrect
 
@@ -62,6 +63,24 @@ def content_hash(content: str | None) -> str | None:
 def metadata_hash(fields: Mapping[str, Any]) -> str:
     """Hash the type-specific fields. A whole document has the same hash as these fields alone."""
     return sha256(canonical({name: fields[name] for name in fields if name not in NOT_METADATA}))
+
+
+def grown_metadata_hash(fields: Mapping[str, Any], *, grown: Mapping[str, AppendOnly[Any]]) -> str:
+    """Return the ``metadata_hash`` of ``fields`` and ``grown``, encoding only new items of these.
+
+    The bytes are hashed anew each time: a key that sorts before the list may have changed.
+    """
+    assert all(map(str.isascii, (*fields, *grown))), "sorted by code point is canonical"
+    parts: list[bytes] = []
+    begun = b"{"
+    for name in sorted((*fields, *grown)):
+        begun += canonical(name) + b":"
+        if name in grown:
+            parts += (begun + b"[", *canonical_items(grown[name]).parts)
+            begun = b"],"
+        else:
+            begun += canonical(fields[name]) + b","
+    return sha256(*parts, begun.removesuffix(b",") + b"}")
 
 
 def file_metadata_hash(*, file_type: str, char_count: int) -> str:

@@ -4,34 +4,49 @@
             {"sequence": …, "writes": [{"id", "valid_from", "hash", "fields"}, …]}
             …
 
-Every line after the first is a transaction, in the order of their commits. ``hash`` is the SHA-256
-of the whole document in canonical JSON. ``fields`` are those that differ from the previous version
-of the object, so that a chat takes no more space than its text:
+Every line after the first is a transaction, in the order of their commits, and holds each object
+once. ``hash`` is the SHA-256 of the whole document in canonical JSON. ``fields`` are those that
+differ from the previous version of the object, so that a chat takes no more space than its text:
 
     {"=": value}    set
     {"+": items}    a list that grew at its end
     null            removed
 
 Everything is verified: a bundle with one altered byte is ``BundleDamaged``. A file that is not a
-bundle at all is ``Incorrect``.
+bundle at all is ``Incorrect``. Versions of the five types are verified by their own hashes, which
+cover every field; ``hash`` would be a second hash over the same bytes. Lines are read one at a time
+and counted against a ``BundleBudget``.
 
 ``VersionBytes`` keeps the canonical bytes of each field, and extends those of a list, so that a
 chat of a thousand versions is encoded once.
 """
 
+import hashlib
+import io
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final, Self, TypeAlias
 
 import orjson
 
 from ctxmgr.core.objects.codec import verify_document
+from ctxmgr.core.objects.envelope import OBJECT_KINDS, check_session_id
 from ctxmgr.core.objects.hashes import NOT_METADATA, sha256
+from ctxmgr.core.sessions.bundle_limits import BundleBudget, count_values
 from ctxmgr.core.store.canonical import canonical
-from ctxmgr.core.store.contract import Instant
-from ctxmgr.core.store.documents import ID, KIND, Document, check_document
+from ctxmgr.core.store.contract import INSTANT_MAX, Instant
+from ctxmgr.core.store.documents import (
+    ID,
+    KIND,
+    Document,
+    check_document,
+    check_size,
+    check_transaction_size,
+)
 from ctxmgr.errors import BundleDamaged, CtxmgrError, Incorrect, NewerFormat
 
 GROWN, SET = "+", "="
@@ -46,6 +61,11 @@ class VersionBytes:
         self._values: dict[str, bytes] = {}
         self._lists: dict[str, bytearray] = {}
         """Without the closing bracket."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of all values."""
+        return sum(map(len, self._values.values())) + sum(map(len, self._lists.values()))
 
     def change(self, fields: Document) -> None:
         """Advance to the next version."""
@@ -138,10 +158,17 @@ def _compact(value: Any) -> bytes:
 
 BUNDLE_FORMAT: Final = 1
 
+SEQUENCE_MAX: Final = 2**63 - 1
+"""Sequences are 64-bit integers in every store."""
+
 NO_BUNDLE: Final = "not a bundle: pass a file that `ctxmgr export` has written"
 
-Read: TypeAlias = Callable[[Any, "_Before"], "BundledWrite"]
-"""Unpacks a write, given the newest version of each object before it."""
+Lines: TypeAlias = Callable[[], Iterator[bytes]]
+"""Reads the unpacked lines of a bundle, from the first; each ends with a newline."""
+
+Verify: TypeAlias = Callable[[Document, Document, Callable[[], str]], None]
+"""Verifies a version: its document, the new values of changed fields, where a list that grew has
+only its new items, and what returns its ``metadata_hash``. Raises one of our errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +178,7 @@ class BundledWrite:
     document: Document = field(repr=False)
     valid_from: Instant
     hash: str | None = None
-    """Of the document, verified; None if it does not come from a bundle."""
+    """Identifies the version, as ``version_hash`` does; None if it does not come from a bundle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,79 +263,164 @@ class Bundle:
 
     session_id: str
     root: str
-    _lines: bytes = field(repr=False)
+    _lines: Lines = field(repr=False)
+    _budget: BundleBudget = field(repr=False)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Bundle":
+    def from_lines(cls, lines: Lines, *, budget: BundleBudget) -> Self:
         """Read a bundle; ``BundleDamaged`` if its root hash does not match."""
-        first, _, lines = data.partition(b"\n")
-        heading = _heading(first)
+        reading = lines()
+        heading = _heading(next(reading, b""), budget)
         if heading["ctxmgr_bundle"] > BUNDLE_FORMAT:
             raise NewerFormat("the bundle", heading["ctxmgr_bundle"], BUNDLE_FORMAT)
-        if heading.get("root") != sha256(lines):
+        hashed = hashlib.sha256()
+        for line in reading:
+            hashed.update(line)
+        if heading.get("root") != hashed.hexdigest():
             raise BundleDamaged("the root hash of the bundle does not match its lines")
-        return cls(str(heading.get("session")), heading["root"], lines)
+        try:
+            check_session_id(heading.get("session"))
+        except Incorrect as error:
+            raise BundleDamaged(f"the bundle does not name its session: {error}") from error
+        return cls(heading["session"], heading["root"], lines, budget)
 
-    def transactions(self) -> Iterator[BundledTransaction]:
-        """Yield the transactions in order; every document is verified."""
-        return self._read(_checked_write)
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read an unpacked bundle."""
+        return cls.from_lines(lambda: iter(io.BytesIO(data)), budget=BundleBudget(len(data)))
+
+    def transactions(self, verify: Verify | None = None) -> Iterator[BundledTransaction]:
+        """Yield the transactions in order; every document is verified, by default its hashes."""
+        return self._read(_CheckedVersions(verify or _verify_hashes, budget=self._budget))
 
     def transactions_again(self) -> Iterator[BundledTransaction]:
         """Yield the transactions without verifying them again, which takes most of the time."""
-        return self._read(_write)
+        return self._read(_Versions())
 
-    def _read(self, read: Read) -> Iterator[BundledTransaction]:
-        before = _Before()
-        for line in self._lines.splitlines():
-            value = _object(line)
+    def _read(self, versions: "_Versions") -> Iterator[BundledTransaction]:
+        last = -1
+        for number, line in enumerate(self._lines()):
+            if number == 0:
+                continue
+            value = _object(line, self._budget)
             try:
-                writes = tuple(read(write, before) for write in value["writes"])
-                yield BundledTransaction(sequence=value["sequence"], writes=writes)
+                sequence, writes = value["sequence"], value["writes"]
+                if type(sequence) is not int or not last < sequence <= SEQUENCE_MAX:
+                    raise BundleDamaged(f"{sequence!r:.80} does not follow transaction {last}")
+                ids = [packed["id"] for packed in writes]
+                if len(set(ids)) < len(ids):
+                    raise BundleDamaged(f"transaction {sequence} writes an object twice")
+                read = tuple(map(versions.read, writes))
+                with _damaged(f"transaction {sequence}"):
+                    check_transaction_size(sum(map(versions.size, ids)))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise BundleDamaged(
-                    f"a line of the bundle is not a transaction: {error!r}"
+                    f"a line of the bundle is not a transaction: {error!r:.200}"
                 ) from error
+            last = sequence
+            yield BundledTransaction(sequence=sequence, writes=read)
 
 
-class _Before:
-    """The newest version of each object that has been unpacked."""
+class _Versions:
+    """Unpacks the versions of objects, and keeps the newest of each."""
 
     def __init__(self) -> None:
-        self.documents: dict[str, Document] = {}
-        self.bytes: defaultdict[str, VersionBytes] = defaultdict(VersionBytes)
+        self._documents: dict[str, Document] = {}
+
+    def read(self, packed: Any) -> BundledWrite:
+        object_id = packed["id"]
+        document = changed(self._documents.get(object_id, {}), packed["fields"])
+        self._documents[object_id] = document
+        hashed = document["object_hash"] if document[KIND] in OBJECT_KINDS else packed["hash"]
+        return BundledWrite(document=document, valid_from=packed["valid_from"], hash=hashed)
+
+    def size(self, _object_id: str) -> int:
+        """Return the bytes of an object's newest version, as far as they are counted."""
+        return 0
 
 
-def _checked_write(packed: Any, before: _Before) -> BundledWrite:
-    if not all(map(is_change, packed["fields"].values())):
-        raise BundleDamaged(f"{packed['id']!r:.80}: the change of a field cannot be read")
-    write = _write(packed, before)
-    document, object_id = write.document, packed["id"]
-    written = before.bytes[object_id]
+class _CheckedVersions(_Versions):
+    """Verifies each version as it is unpacked."""
+
+    def __init__(self, verify: Verify, *, budget: BundleBudget) -> None:
+        super().__init__()
+        self._verify = verify
+        self._budget = budget
+        self._bytes: defaultdict[str, VersionBytes] = defaultdict(VersionBytes)
+        self._values: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        """Object → field → the values in it."""
+
+    def read(self, packed: Any) -> BundledWrite:
+        object_id, fields, valid_from = packed["id"], packed["fields"], packed["valid_from"]
+        if not all(map(is_change, fields.values())):
+            raise BundleDamaged(f"{object_id!r:.80}: the change of a field cannot be read")
+        if type(valid_from) is not int or not 0 <= valid_from <= INSTANT_MAX:
+            raise BundleDamaged(
+                f"{object_id!r:.80}: {valid_from!r:.80} is not a time in UTC milliseconds"
+            )
+        new = {
+            name: change.get(SET, change.get(GROWN))
+            for name, change in fields.items()
+            if change is not None
+        }
+        before = self._documents.get(object_id, {})
+        with _damaged(object_id):
+            # What has not changed was checked with the version before.
+            check_document({**new, ID: new.get(ID, before.get(ID)), KIND: _kind(before, new)})
+        write, written = super().read(packed), self._bytes[object_id]
+        written.change(fields)
+        size = written.size
+        self._budget.add_version(hashed_bytes=size, values=self._added(object_id, fields, new))
+        with _damaged(object_id):
+            check_size(object_id, size)
+            if write.document.get(ID) != object_id:
+                raise BundleDamaged(f"its document has the id {write.document.get(ID)!r:.80}")
+            if write.document[KIND] not in OBJECT_KINDS and written.hash() != packed["hash"]:
+                raise BundleDamaged("the document does not match its hash")
+            self._verify(write.document, new, partial(written.hash, without=NOT_METADATA))
+        return write
+
+    def size(self, object_id: str) -> int:
+        return self._bytes[object_id].size
+
+    def _added(self, object_id: str, fields: Document, new: Document) -> int:
+        """Return how many more values the object's newest version has than the one before."""
+        counts, added = self._values[object_id], 0
+        for name, change in fields.items():
+            count = count_values(new[name]) if name in new else 0
+            before = counts.get(name, 0)
+            counts[name] = before + count if change is not None and GROWN in change else count
+            added += counts[name] - before
+        return added
+
+
+@contextmanager
+def _damaged(where: object) -> Iterator[None]:
+    """Raise our errors as ``BundleDamaged``, with the place."""
     try:
-        check_document(_new_in(document, packed["fields"]))
-        written.change(packed["fields"])
-        if document.get(ID) != object_id or written.hash() != packed["hash"]:
-            raise BundleDamaged("the document does not match its hash")
-        verify_document(document, metadata=written.hash(without=NOT_METADATA))
+        yield
     except CtxmgrError as error:
-        raise BundleDamaged(f"{object_id!r:.80}: {error}") from error
-    return write
+        raise BundleDamaged(f"{where!r:.80}: {error}") from error
 
 
-def _write(packed: Any, before: _Before) -> BundledWrite:
-    object_id = packed["id"]
-    document = changed(before.documents.get(object_id, {}), packed["fields"])
-    before.documents[object_id] = document
-    return BundledWrite(
-        document=document, valid_from=int(packed["valid_from"]), hash=packed["hash"]
-    )
+def version_hash(document: Document) -> str:
+    """Return what identifies a version among those of its object."""
+    if document.get(KIND) in OBJECT_KINDS:
+        return str(document.get("object_hash"))
+    return sha256(canonical(document))
 
 
-def _new_in(document: Document, fields: Document) -> Document:
-    """Return the fields of a version that have not been checked with the previous version."""
-    changes = {name: change for name, change in fields.items() if change is not None}
-    new = {name: change.get(SET, change.get(GROWN)) for name, change in changes.items()}
-    return {**new, ID: document.get(ID), KIND: document.get(KIND)}
+def _verify_hashes(document: Document, _: Document, metadata: Callable[[], str]) -> None:
+    if document[KIND] in OBJECT_KINDS:
+        verify_document(document, metadata=metadata())
+
+
+def _kind(before: Document, new: Document) -> Any:
+    """Return the kind of a version, which never changes."""
+    kind = new.get(KIND, before.get(KIND))
+    if before and kind != before[KIND]:
+        raise BundleDamaged(f"it changes its type from {before[KIND]} to {kind!r:.80}")
+    return kind
 
 
 def _line(value: Document) -> bytes:
@@ -317,17 +429,18 @@ def _line(value: Document) -> bytes:
     return text.encode() + b"\n"
 
 
-def _heading(line: bytes) -> dict[str, Any]:
+def _heading(line: bytes, budget: BundleBudget) -> dict[str, Any]:
     try:
-        heading = _object(line)
+        heading = _object(line, budget)
     except BundleDamaged as error:
         raise Incorrect(f"{NO_BUNDLE} (its first line is not that of a bundle)") from error
-    if not isinstance(heading.get("ctxmgr_bundle"), int):
+    if type(heading.get("ctxmgr_bundle")) is not int:
         raise Incorrect(f"{NO_BUNDLE} (its first line is not that of a bundle)")
     return heading
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _object(line: bytes, budget: BundleBudget) -> dict[str, Any]:
+    budget.check_line(line)
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:

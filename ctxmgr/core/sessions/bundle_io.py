@@ -9,12 +9,14 @@ change: a session of that name with another past is refused, and a file that oth
 keeps its versions.
 """
 
+import asyncio
 import gzip
 import io
 import time
 import zlib
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from typing import Final, Self
 
@@ -22,6 +24,7 @@ from ctxmgr.core.events.events import LIFECYCLE
 from ctxmgr.core.objects.envelope import (
     CHAT,
     FILE,
+    INFRASTRUCTURE_KINDS,
     SESSION,
     SYSTEM_PROMPT,
     TOOLCALL,
@@ -31,21 +34,34 @@ from ctxmgr.core.objects.envelope import (
     system_prompt_id,
     turn_id,
 )
+from ctxmgr.core.objects.session_record import SETS
 from ctxmgr.core.sessions.bundle import (
     NO_BUNDLE,
     Bundle,
     BundledWrite,
     BundleWriter,
-    VersionHashes,
     Versions,
+    version_hash,
 )
+from ctxmgr.core.sessions.bundle_checks import CheckRecord, ObjectChecks
+from ctxmgr.core.sessions.bundle_limits import LINE_BYTES_MAX, BundleBudget
+from ctxmgr.core.sessions.lease import LEASE
 from ctxmgr.core.sessions.lineage import ANCESTORS_MAX, FORK, lineage
-from ctxmgr.core.store.contract import Instant, Put, Query, Store
+from ctxmgr.core.store.contract import INSTANT_MAX, AsOf, Instant, Put, Query, Store
 from ctxmgr.core.store.documents import ID, KIND, Document
+from ctxmgr.core.store.queries import batched
 from ctxmgr.errors import BundleDamaged, Incorrect, NotFound
 
-BUNDLE_BYTES_MAX: Final = 1024**3
-"""Of an unpacked bundle: it is read into memory, and a small file could unpack to any size."""
+_RESERVED: Final = tuple(
+    f"{kind}:" for kind in (*sorted(INFRASTRUCTURE_KINDS), TURN, LIFECYCLE, FORK, LEASE, "run")
+)
+"""Beginnings of the ids of a session's own documents; ``run`` is that of ``ctxmgr run``."""
+
+_LONG_FIELDS: Final = ("content", "turns", "shown", "policy", *SETS)
+"""Fields that are not needed to learn whether an object is stored."""
+
+IDS_AT_ONCE: Final = 500
+"""Objects looked up at once."""
 
 _GZIP: Final = b"\x1f\x8b"
 """The first bytes of every gzip file."""
@@ -68,24 +84,55 @@ async def export_session(store: Store, session_id: str) -> tuple[bytes, str]:
                 done.add(object_id)
                 await _pack(store, packing, object_id)
     data, root = packing.to_bytes(session_id)
-    return gzip.compress(data, mtime=0), root
+    return await asyncio.to_thread(_packed, data), root
 
 
-async def import_session(store: Store, data: bytes) -> str:
-    """Store what a bundle holds, and return the session's id.
+async def import_session(store: Store, data: bytes, *, check_record: CheckRecord) -> str:
+    """Check a bundle, store what it holds, and return the session's id."""
+    checked = await check_bundle(data, check_record=check_record)
+    return await import_checked(store, checked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedBundle:
+    """A bundle that holds what ``export_session`` writes, and nothing else."""
+
+    bundle: Bundle
+    contents: "BundleContents" = field(repr=False)
+    sessions: Mapping[str, int] = field(repr=False)
+    """The session and those it was forked from, with the number of turns that are needed."""
+
+
+async def check_bundle(data: bytes, *, check_record: CheckRecord) -> CheckedBundle:
+    """Check a bundle without a store.
 
     Only what ``export_session`` writes is accepted: the documents of the session and of the
-    sessions it was forked from, and the objects in their indexes. Nothing else that the store holds
-    changes: a session, a tool call or a file version that is there already keeps its place.
-
-    Everything is checked before the first write. ``Incorrect`` if it is not a bundle or contradicts
-    what the store holds, ``BundleDamaged`` if it is not as it was exported.
+    sessions it was forked from, and the objects in their indexes, each with every field as a
+    client stores it. ``check_record`` checks turn records. ``Incorrect`` if it is not a bundle or
+    costs too much, ``BundleDamaged`` if it is not as it was exported.
     """
-    bundle = Bundle.from_bytes(_unpacked(data))
-    contents = _Contents.of(bundle)
+    return await asyncio.to_thread(_check_bundle, data, check_record)
+
+
+def _check_bundle(data: bytes, check_record: CheckRecord) -> CheckedBundle:
+    budget = BundleBudget(len(data))
+    bundle = Bundle.from_lines(partial(_unpacked_lines, data, budget), budget=budget)
+    contents = BundleContents.of(bundle, check_record=check_record)
     sessions = contents.sessions(bundle.session_id)
     contents.check_belongs_to(sessions)
-    there = {object_id: await _hashes(store, object_id) for object_id in contents.hashes}
+    return CheckedBundle(bundle=bundle, contents=contents, sessions=sessions)
+
+
+async def import_checked(store: Store, checked: CheckedBundle) -> str:
+    """Store what a bundle holds, and return the session's id.
+
+    Nothing else that the store holds changes: a session, a tool call or a file version that is
+    there already keeps its place. ``Incorrect`` before the first write if the bundle contradicts
+    what the store holds.
+    """
+    bundle, contents, sessions = checked.bundle, checked.contents, checked.sessions
+    there = await _stored_hashes(store, contents.hashes)
+    await _check_lineage(store, contents, sessions, there)
     kept = _kept_as_they_are(contents, sessions, there)
     slots = await _slots_of_known_files(store, contents, sessions, there)
     # An empty store has no time of its own yet; a machine's clock may be behind its store.
@@ -102,7 +149,7 @@ async def import_session(store: Store, data: bytes) -> str:
 
 
 @dataclass(slots=True)
-class _Contents:
+class BundleContents:
     """What a bundle holds, each document verified."""
 
     hashes: dict[str, set[str | None]] = field(default_factory=dict)
@@ -111,28 +158,45 @@ class _Contents:
     """The last version of each object."""
 
     @classmethod
-    def of(cls, bundle: Bundle) -> Self:
+    def of(cls, bundle: Bundle, *, check_record: CheckRecord) -> Self:
         contents = cls()
-        for transaction in bundle.transactions():
+        checks: dict[str, ObjectChecks] = {}
+
+        def verify(document: Document, changes: Document, metadata: Callable[[], str]) -> None:
+            object_id, kind = document[ID], document[KIND]
+            if object_id not in checks:
+                checks[object_id] = ObjectChecks(kind, check_record=check_record)
+            elif kind == TOOLCALL:
+                raise BundleDamaged("a tool call has one version")
+            checks[object_id].check(document, changes, metadata=metadata)
+
+        for transaction in bundle.transactions(verify):
             for write in transaction.writes:
                 object_id = write.document[ID]
                 contents.hashes.setdefault(object_id, set()).add(write.hash)
-                before = contents.newest.setdefault(object_id, write.document)
-                if before[KIND] != write.document[KIND]:
-                    raise BundleDamaged(f"{object_id!r:.80} changes its type")
                 contents.newest[object_id] = write.document
         return contents
 
     def sessions(self, session_id: str) -> dict[str, int]:
-        """Return the session and those it was forked from, with the number of turns needed."""
-        found = {session_id: self._require(chat_id(session_id), CHAT)["turn_count"]}
+        """Return the session and those it was forked from, with the number of turns needed.
+
+        A fork has the turns of its parent up to the fork: whoever names a session as the parent
+        must have what it said.
+        """
+        chat = self._require(chat_id(session_id), CHAT)
+        found = {session_id: chat["turn_count"]}
         while (fork := self.newest.get(f"{FORK}:{session_id}")) is not None:
-            parent, turn = fork.get("parent"), fork.get("turn")
-            if fork[KIND] != FORK or not isinstance(parent, str) or not isinstance(turn, int):
-                raise BundleDamaged(f"{fork[ID]!r:.80} is not the record of a fork")
+            parent, turn = fork["parent"], fork["turn"]
             if parent in found or len(found) >= ANCESTORS_MAX:
                 raise BundleDamaged(f"session {parent!r:.80} is its own ancestor")
-            session_id, found[parent] = parent, turn
+            parents_chat = self._require(chat_id(parent), CHAT)
+            if len(parents_chat["turns"]) < turn or (
+                parents_chat["turns"][:turn] != chat["turns"][:turn]
+            ):
+                raise BundleDamaged(
+                    f"session {session_id!r:.80} does not begin with the turns of {parent!r:.80}"
+                )
+            session_id, chat, found[parent] = parent, parents_chat, turn
         return found
 
     def check_belongs_to(self, sessions: Collection[str]) -> None:
@@ -150,7 +214,9 @@ class _Contents:
             if object_id in kinds:
                 belongs = kind == kinds[object_id]
             elif kind == TOOLCALL:
-                belongs = object_id in index and document["chat_ref"] in chats
+                # Such an id would be taken for a document of some session.
+                named = object_id.startswith(_RESERVED)
+                belongs = object_id in index and document["chat_ref"] in chats and not named
             else:
                 belongs = object_id in index and kind == FILE
             if not belongs:
@@ -179,7 +245,7 @@ def _own_kinds(session_id: str, *, turns: int) -> dict[str, str]:
 
 
 def _kept_as_they_are(
-    contents: _Contents, sessions: Mapping[str, int], there: Mapping[str, set[str]]
+    contents: BundleContents, sessions: Mapping[str, int], there: Mapping[str, set[str]]
 ) -> set[str]:
     """Return the ids that are not written, because the store has its own; refuse another past."""
     kept: set[str] = set()
@@ -205,9 +271,34 @@ def _kept_as_they_are(
     return kept
 
 
+async def _check_lineage(
+    store: Store,
+    contents: BundleContents,
+    sessions: Mapping[str, int],
+    there: Mapping[str, set[str]],
+) -> None:
+    """Refuse a bundle that tells of a session of this store less than a fork of it needs.
+
+    Whoever may read a fork may read the turns it began with. So a bundle that names a session of
+    this store as a parent must hold each of these turns.
+    """
+    begins_at = 0
+    for session_id, turns in reversed(list(sessions.items())):
+        fork = f"{FORK}:{session_id}"
+        is_parent = next(iter(sessions)) != session_id
+        if is_parent and there[session_object_id(session_id)]:
+            needed = [turn_id(session_id, number=n) for n in range(begins_at + 1, turns + 1)]
+            missing = [object_id for object_id in needed if object_id not in contents.hashes]
+            if missing:
+                raise Incorrect(f"the bundle lacks {missing[0]!r:.80} of a session in this store")
+            if fork not in contents.hashes and await store.get(fork) is not None:
+                raise Incorrect(f"this store has another {session_id!r:.80}, which is a fork")
+        begins_at = turns
+
+
 async def _slots_of_known_files(
     store: Store,
-    contents: _Contents,
+    contents: BundleContents,
     sessions: Collection[str],
     there: Mapping[str, set[str]],
 ) -> dict[str, Instant]:
@@ -230,7 +321,8 @@ async def _slots_of_known_files(
     slots = {}
     for object_id in known:
         first = (await store.history(object_id, documents=False, limit=1)).entries[0]
-        slots[object_id] = first.valid_time - 1
+        # Nothing is before 1970: what is known of that very millisecond is given up.
+        slots[object_id] = max(first.valid_time - 1, 0)
     return slots
 
 
@@ -298,19 +390,43 @@ async def _history(store: Store, object_id: str) -> AsyncIterator[tuple[int, Bun
             return
 
 
+async def _stored_hashes(store: Store, object_ids: Iterable[str]) -> dict[str, set[str]]:
+    """Return the hashes of the versions that the store has of each object."""
+    hashes: dict[str, set[str]] = {}
+    for batch in batched(object_ids, IDS_AT_ONCE):
+        # As of the last instant: a version may lie in the future of this machine's clock.
+        end = AsOf(valid_time=INSTANT_MAX)
+        known = await store.get_many(batch, as_of=end, without=_LONG_FIELDS)
+        for object_id in batch:
+            hashes[object_id] = await _hashes(store, object_id) if object_id in known else set()
+    return hashes
+
+
 async def _hashes(store: Store, object_id: str) -> set[str]:
-    hashes = VersionHashes()
-    return {hashes.next(write.document)[0] async for _, write in _history(store, object_id)}
+    return {version_hash(write.document) async for _, write in _history(store, object_id)}
 
 
-def _unpacked(data: bytes) -> bytes:
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            unpacked = file.read(BUNDLE_BYTES_MAX + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        if not data.startswith(_GZIP):
-            raise Incorrect(f"{NO_BUNDLE} (it is not a gzip file)") from error
-        raise BundleDamaged(f"the bundle cannot be unpacked: {error}") from error
-    if len(unpacked) > BUNDLE_BYTES_MAX:
-        raise Incorrect(f"the bundle unpacks to more than {BUNDLE_BYTES_MAX:,} bytes")
-    return unpacked
+def _packed(data: bytes) -> bytes:
+    """Compress a bundle, unless it would then unpack to more than an import accepts."""
+    packed = gzip.compress(data, mtime=0)
+    if len(data) > BundleBudget(len(packed)).unpacked_max:
+        return gzip.compress(data, compresslevel=0, mtime=0)
+    return packed
+
+
+def _unpacked_lines(data: bytes, budget: BundleBudget) -> Iterator[bytes]:
+    """Unpack line by line, so that no more than a line is in memory."""
+    unpacked = 0
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        while True:
+            try:
+                line = file.readline(LINE_BYTES_MAX + 1)
+            except (OSError, EOFError, zlib.error) as error:
+                if not data.startswith(_GZIP):
+                    raise Incorrect(f"{NO_BUNDLE} (it is not a gzip file)") from error
+                raise BundleDamaged(f"the bundle cannot be unpacked: {error}") from error
+            if not line:
+                return
+            unpacked += len(line)
+            budget.check_unpacked(unpacked)
+            yield line

@@ -11,12 +11,12 @@ All four keep the order of arrival, and contain only content objects. ``session_
 Every operation returns a new Session, which the client saves.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NoReturn, Self
 
-from ctxmgr.core.append_only import OrderedIds
+from ctxmgr.core.append_only import AppendOnly, OrderedIds
 from ctxmgr.core.objects.envelope import (
     CHAT,
     SESSION,
@@ -31,7 +31,8 @@ from ctxmgr.core.store.documents import check_object_id
 from ctxmgr.errors import Incorrect, NotContent, NotFound, Unavailable
 
 DEMOTION_ENABLED: Final = False
-"""No operation removes an object from the pool (003-A09), though the state model allows one."""
+"""No operation removes an object from the pool (003-A09), though the state model allows one. Only
+the new place of a file takes that of the old one (``relocate``)."""
 
 
 class Level(StrEnum):
@@ -92,13 +93,7 @@ class Session:
         return self._with(session_index=UnreadIds(self.metadata_pool))
 
     def to_record(self) -> SessionRecord:
-        return SessionRecord(
-            session_id=self.session_id,
-            session_index=tuple(self.session_index),
-            metadata_pool=tuple(self.metadata_pool),
-            active_set=tuple(self.active_set),
-            pinned_set=tuple(self.pinned_set),
-        )
+        return SessionRecord.of(self.session_id, sets={name: getattr(self, name) for name in SETS})
 
     def level(self, object_id: str) -> Level | None:
         """Return how much of an object is shown; None if the session does not know it."""
@@ -161,6 +156,19 @@ class Session:
             metadata_pool=self.metadata_pool.add(pinned), pinned_set=self.pinned_set.add(pinned)
         )
 
+    def relocate(self, pairs: Mapping[str, str]) -> Self:
+        """Show other objects in place of some, which stay in the index: old id → new id.
+
+        Each takes the old one's place in every set, at its end. An object that the session knows
+        already keeps what it has.
+        """
+        sets = {"session_index": self.session_index.add(pairs.values())}
+        for name in SETS[1:]:
+            ids = getattr(self, name)
+            old = [object_id for object_id in ids if object_id in pairs]
+            sets[name] = ids.remove(frozenset(old)).add(pairs[object_id] for object_id in old)
+        return self._with(**sets)
+
     def unpin(self, object_id: str) -> Self:
         self._require_known(object_id)
         return self._with(pinned_set=self.pinned_set.remove((object_id,)))
@@ -210,6 +218,10 @@ class UnreadIds(OrderedIds):
     """
 
     __slots__ = ()
+
+    @property
+    def in_order(self) -> AppendOnly[str]:
+        return self._refuse()
 
     def __contains__(self, object_id: object) -> bool:
         return super().__contains__(object_id) or self._refuse()

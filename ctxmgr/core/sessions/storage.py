@@ -24,12 +24,12 @@ from weakref import WeakKeyDictionary
 
 from ctxmgr.core.bounded_cache import BoundedCache
 from ctxmgr.core.objects.chat import Chat
-from ctxmgr.core.objects.codec import from_document, to_document
+from ctxmgr.core.objects.codec import from_document, put_of
 from ctxmgr.core.objects.envelope import chat_id, read_list, session_object_id, system_prompt_id
 from ctxmgr.core.objects.session_record import SETS, SessionRecord, SystemPrompt
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.commits import commit_once
-from ctxmgr.core.store.contract import LATEST, AsOf, Match, Put, Store, Version
+from ctxmgr.core.store.contract import LATEST, AsOf, Match, Store, Version
 from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
 
@@ -180,9 +180,7 @@ async def save_sets(
             return read.session, changed
         record = changed.to_record()
         try:
-            commit = await commit_once(
-                store, [Match(object_id, read.token), Put(to_document(record))]
-            )
+            commit = await commit_once(store, [Match(object_id, read.token), put_of(record)])
         except Conflict:
             current = await stored_sets(store, object_id)
             if current is None:

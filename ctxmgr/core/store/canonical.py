@@ -11,12 +11,14 @@ orjson is the fast path, used only where its output is provably the same: keys a
 are non-integral and between 1e-4 and 1e15. Everything else is written, or refused, here.
 """
 
+import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import orjson
 
+from ctxmgr.core.append_only import AppendOnly, Fold, merged_parts
 from ctxmgr.core.store.documents import DEPTH_MAX
 from ctxmgr.errors import Incorrect
 
@@ -56,6 +58,44 @@ def canonical(value: object) -> bytes:
     parts: list[bytes] = []
     _write(value, parts.append, 0)
     return b"".join(parts)
+
+
+class CanonicalItems:
+    """The canonical bytes of a list without its brackets, in a few parts."""
+
+    __slots__ = ("_hash", "parts")
+
+    def __init__(self, parts: tuple[bytes, ...] = ()) -> None:
+        self.parts = parts
+        self._hash: hashlib._Hash | None = None
+
+    def add(self, items: Sequence[Any]) -> "CanonicalItems":
+        """Return the bytes of a list with more items."""
+        piece = b",".join(map(canonical, items))
+        if self.parts:
+            piece = b"," + piece
+        longer = CanonicalItems(merged_parts(self.parts, piece))
+        if self._hash is not None:
+            longer._hash = self._hash.copy()
+            longer._hash.update(piece)
+        return longer
+
+    def digest(self) -> str:
+        """Return their SHA-256, computed on demand and then continued by longer lists."""
+        if self._hash is None:
+            hashed = hashlib.sha256()
+            for part in self.parts:
+                hashed.update(part)
+            self._hash = hashed
+        return self._hash.hexdigest()
+
+
+CANONICAL_ITEMS: Final[Fold[Any, CanonicalItems]] = Fold(CanonicalItems(), add=CanonicalItems.add)
+
+
+def canonical_items(items: AppendOnly[Any]) -> CanonicalItems:
+    """Return the canonical bytes of a list that grows; only new items are encoded."""
+    return CANONICAL_ITEMS.of(items)
 
 
 def _is_plain(value: object) -> bool:

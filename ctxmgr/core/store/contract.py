@@ -20,11 +20,12 @@ Instants are UTC milliseconds. Two transactions may share an instant but never a
 alone says which came first. Sequences may have gaps.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Protocol, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias
 
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.store.documents import Document
 
 Instant: TypeAlias = int
@@ -56,12 +57,29 @@ class FieldType(StrEnum):
     """Can be compared for equality, not ordered."""
 
 
+class IdForm(StrEnum):
+    """Which ids the documents of a kind have."""
+
+    FREE = "free"
+    """Any id that no declared kind reserves."""
+    NAMED = "named"
+    """``KIND:…``: reserved for the kind."""
+    HASHED = "hashed"
+    """A SHA-256 in lower-case hex: reserved for kinds of this form."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of document and the fields that ``find`` can query."""
+    """A kind of document: the fields that ``find`` can query, and the rules for writing it."""
 
     name: str
     indexed: Mapping[str, FieldType] = field(default_factory=dict)
+    ids: IdForm = IdForm.FREE
+    check: Callable[[Document], None] | None = None
+    """Raises ``Incorrect`` if a document of this kind must not be written. It sees the document
+    alone: what the id determines can be checked, and is then the same in every version."""
+    single_version: bool = False
+    """Whether an object has one version for good. Only for kinds with free ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +93,9 @@ class Put:
     """Only with ``valid_from``, and later than it."""
     checked: bool = field(default=False, compare=False)
     """Set if the document was validated by ``check_document``, to skip validating it again."""
+    grown: Mapping[str, AppendOnly[Any]] | None = field(default=None, compare=False, repr=False)
+    """The same items as those fields of the document that are lists which grow from version to
+    version, so that a store reads only the new ones. What is in these lists must not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +285,11 @@ class Store(Protocol):
         written and its ``Commit`` is returned, with ``repeated`` set. The same key with other
         operations is ``Incorrect``. A transaction whose match failed does not use up its key.
 
+        Documents of declared kinds have ids of their kind's form and pass its check; no other kind
+        can use those ids. An object of a kind with a single version can be put again only with an
+        equal document, by any client and at any valid time; and no document of such a kind can be
+        put under the id of an existing object of another kind.
+
         Raises ``Conflict`` with every id whose match failed, ``Incorrect`` for an invalid document
         or time, ``Unavailable`` if nothing was written, and ``OutcomeUnknown`` if that cannot be
         known.
@@ -309,6 +335,21 @@ class Store(Protocol):
         so that versions in the future are listed, too. Of several versions for one valid time only
         the newest is listed, unless ``corrections`` is set. An unknown id has no entries. Documents
         of a page may share values and must not be modified.
+        """
+        ...
+
+    async def history_many(
+        self,
+        object_ids: Iterable[str],
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
+        limit: int,
+    ) -> dict[str, Sequence[HistoryEntry]]:
+        """Return the last ``limit`` versions of many objects, each newest first, by id.
+
+        As ``history``, but only versions that have begun as of the point are listed. Ids without
+        any are left out, as are the fields named in ``without``.
         """
         ...
 

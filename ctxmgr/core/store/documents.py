@@ -11,10 +11,12 @@ be read back as zero, which is equal and has the same canonical form.
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
+from ctxmgr.core.append_only import AppendOnly, Fold
 from ctxmgr.errors import Incorrect
 
 Document: TypeAlias = dict[str, Any]
@@ -46,6 +48,8 @@ _RESERVED: Final = f"ids that start with {RESERVED_PREFIX!r} are reserved"
 _FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
+_DEPTH_CUT: Final = DEPTH_MAX + 16
+
 _NAMES_MAX: Final = 1_024
 """Valid sets of field names that are cached; documents repeat a few dozen."""
 
@@ -53,8 +57,13 @@ _PLAIN_INTEGER_MAX: Final = 2**63
 """Integers beyond this are checked by their number of bits."""
 
 
-def check_document(document: Document) -> None:
-    """Raise ``Incorrect`` with the invalid field, if there is one."""
+def check_document(
+    document: Document, *, grown: Mapping[str, AppendOnly[Any]] | None = None
+) -> None:
+    """Raise ``Incorrect`` with the invalid field, if there is one.
+
+    Of the fields in ``grown``, only items that have not been checked before are read.
+    """
     if not isinstance(document, dict):
         raise Incorrect(f"a document must be a dict, not {document!r:.80}")
     check_object_id(document.get(ID))
@@ -66,9 +75,16 @@ def check_document(document: Document) -> None:
         raise Incorrect(
             f"{document[ID]}: invalid field name {invalid!r} (use letters, digits, _ and -)"
         )
-    if _are_plain(document.values(), 0):
+    for name, items in (grown or {}).items():
+        if len(document.get(name, ())) != len(items):
+            raise Incorrect(f"{document[ID]}: {name} differs from the list that it grew to")
+        _CHECKED_ITEMS.of(items)
+    fields = document
+    if grown:
+        fields = {name: value for name, value in document.items() if name not in grown}
+    if _are_plain(fields.values(), 0):
         return
-    for name, value in document.items():
+    for name, value in fields.items():
         check_value(value, where=f"{document[ID]}: {name}")
 
 
@@ -128,6 +144,30 @@ def check_value(value: object, *, where: str, depth: int = 0) -> None:
             raise Incorrect(f"{where}: a {type(value).__name__} cannot be stored")
 
 
+def storable(value: Any, *, depth: int = 0) -> Any:
+    """Return a value as a document can hold it, as far as that changes nothing that matters.
+
+    A tuple becomes a list, a path its text, and a float that is not finite becomes null. A lone
+    surrogate becomes U+FFFD. Values nested beyond any document's depth are cut off there; what
+    remains is still too deep, and is rejected or kept as text by the check that follows.
+    """
+    match value:
+        case str():
+            return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
+        case PurePath():
+            return storable(str(value))
+        case float() if not math.isfinite(value):
+            return None
+        case list() | tuple() | dict() if depth > _DEPTH_CUT:
+            return None
+        case list() | tuple():
+            return [storable(item, depth=depth + 1) for item in value]
+        case dict():
+            return {storable(key): storable(item, depth=depth + 1) for key, item in value.items()}
+        case _:
+            return value
+
+
 @lru_cache(_NAMES_MAX)
 def _are_field_names(names: tuple[object, ...]) -> bool:
     return all(name == ID or _is_field_name(name) for name in names)
@@ -138,10 +178,7 @@ def _is_field_name(name: object) -> bool:
 
 
 def _are_plain(values: Iterable[Any], depth: int) -> bool:
-    """Fast path for plain JSON types and ASCII keys; for other values ``check_value`` decides.
-
-    A whole chat is checked at every turn, and this takes a third of the time.
-    """
+    """Fast path for plain JSON types and ASCII keys; for other values ``check_value`` decides."""
     for value in values:
         kind = type(value)
         if kind is str:
@@ -161,6 +198,15 @@ def _are_plain(values: Iterable[Any], depth: int) -> bool:
         if not plain:
             return False
     return True
+
+
+def _check_items(_: None, items: Sequence[Any]) -> None:
+    if not _are_plain(items, 1):
+        for item in items:
+            check_value(item, where="an item of a list", depth=1)
+
+
+_CHECKED_ITEMS: Final[Fold[Any, None]] = Fold(None, add=_check_items)
 
 
 def _are_ascii(keys: Iterable[Any]) -> bool:

@@ -15,7 +15,8 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from ctxmgr.core.store.canonical import canonical
-from ctxmgr.core.store.contract import PAGE_MAX, FieldType, Kind, Query
+from ctxmgr.core.store.contract import BATCH_MAX, PAGE_MAX, FieldType, Kind, Query
+from ctxmgr.core.store.documents import check_object_id
 from ctxmgr.core.store.transactions import fits
 from ctxmgr.errors import Incorrect
 
@@ -47,6 +48,16 @@ def batched(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
     source = iter(items)
     while batch := list(islice(source, size)):
         yield batch
+
+
+def check_batch(object_ids: Iterable[str]) -> list[str]:
+    """Return the ids of a batch, each once; ``Incorrect`` for an invalid id or too many."""
+    ids = list(dict.fromkeys(object_ids))
+    if len(ids) > BATCH_MAX:
+        raise Incorrect(f"{len(ids)} ids in one batch, at most {BATCH_MAX} are allowed")
+    for object_id in ids:
+        check_object_id(object_id)
+    return ids
 
 
 def check_limit(limit: int) -> None:

@@ -4,12 +4,14 @@ All stores call these checks, so all refuse the same things with the same messag
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ctxmgr.core.store.canonical import canonical
+from ctxmgr.core.append_only import AppendOnly
+from ctxmgr.core.store.canonical import canonical, canonical_items
 from ctxmgr.core.store.contract import (
     INSTANT_MAX,
     KEY_LENGTH_MAX,
@@ -17,6 +19,7 @@ from ctxmgr.core.store.contract import (
     AsOf,
     Delete,
     FieldType,
+    IdForm,
     Instant,
     Kind,
     Match,
@@ -29,11 +32,16 @@ from ctxmgr.errors import Incorrect
 INDEXED_TEXT_BYTES_MAX: Final = 200
 """UTF-8 bytes of a declared text: XTDB orders values of up to 224 bytes, including overhead."""
 
+LONG_LIST_MIN: Final = 64
+"""Items from which a list is worth being treated as one that grows; shorter ones are read whole."""
+
 SEQUENCE_MAX: Final = 2**63 - 1
 """Both engines count transactions with 64-bit integers."""
 
 _INTEGER_MAX: Final = 2**63 - 1
 _WRITES: Final = (Put, Delete)
+_HASHED: Final = re.compile("[0-9a-f]{64}")
+_HASH_LENGTH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,47 @@ def written_id(write: Put | Delete) -> str:
     return object_id
 
 
+def reserved_for(object_id: str, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
+    """Return the declared kinds that alone may use an id; empty if every kind may."""
+    name, colon, _ = object_id.partition(":")
+    if colon and name in kinds and kinds[name].ids is IdForm.NAMED:
+        return (name,)
+    if len(object_id) == _HASH_LENGTH and _HASHED.fullmatch(object_id):
+        return tuple(name for name, kind in kinds.items() if kind.ids is IdForm.HASHED)
+    return ()
+
+
+def check_id_form(object_id: str, kind: str, kinds: Mapping[str, Kind]) -> None:
+    """Raise ``Incorrect`` unless an object of this kind may have this id."""
+    owners = reserved_for(object_id, kinds)
+    if owners and kind not in owners:
+        raise Incorrect(
+            f"{object_id}: this id is reserved for objects of type {' or '.join(owners)}; "
+            f"use another id for this {kind}"
+        )
+    ids = kinds[kind].ids if kind in kinds else IdForm.FREE
+    if ids is not IdForm.FREE and not owners:
+        form = f"starts with {kind}:" if ids is IdForm.NAMED else "is its identity_hash"
+        raise Incorrect(f"{object_id}: not the id of a {kind}, which {form}")
+
+
+def is_single_version(kind: str, kinds: Mapping[str, Kind]) -> bool:
+    """Whether objects of this kind have one version for good."""
+    return kind in kinds and kinds[kind].single_version
+
+
+def second_version(object_id: str, kind: str) -> Incorrect:
+    """Return the error for another version of an object that has a single one."""
+    return Incorrect(
+        f"{object_id}: is stored as a {kind}, which has a single version; use another id"
+    )
+
+
+def other_kind(object_id: str, kind: str) -> Incorrect:
+    """Return the error for a document with a single version under the id of something else."""
+    return Incorrect(f"{object_id}: another object has this id; a {kind} needs an id of its own")
+
+
 def check_key(key: str) -> None:
     """Raise ``Incorrect`` unless this is a valid idempotency key."""
     is_printable = isinstance(key, str) and key.isascii() and key.isprintable()
@@ -114,6 +163,33 @@ def digest(checked: CheckedOperations) -> str:
     return hashlib.sha256(canonical(values)).hexdigest()
 
 
+def short_digest(checked: CheckedOperations) -> str:
+    """Identify the operations by their content, hashing only the new items of lists that grow.
+
+    A list of more than ``LONG_LIST_MIN`` items is represented by its own hash.
+    """
+    values = [
+        ["put", _shortened(operation), operation.valid_from, operation.valid_to]
+        if isinstance(operation, Put)
+        else _operation_value(operation)
+        for operation in (*checked.matches, *checked.writes)
+    ]
+    return hashlib.sha256(canonical(["short", *values])).hexdigest()
+
+
+def _shortened(put: Put) -> list[Any]:
+    grown = put.grown or {}
+    small: Document = {}
+    long: dict[str, str] = {}
+    for name, value in put.document.items():
+        if isinstance(value, list) and len(value) >= LONG_LIST_MIN:
+            items = grown[name] if name in grown else AppendOnly(value)
+            long[name] = canonical_items(items).digest()
+        else:
+            small[name] = value
+    return [small, long]
+
+
 def _operation_value(operation: Operation) -> list[Any]:
     match operation:
         case Match(object_id, token, valid_time):
@@ -127,10 +203,13 @@ def _operation_value(operation: Operation) -> list[Any]:
 def _check_write(write: Put | Delete, kinds: Mapping[str, Kind]) -> None:
     if isinstance(write, Put):
         if not write.checked:
-            check_document(write.document)
+            check_document(write.document, grown=write.grown)
         kind = kinds.get(write.document[KIND])
+        check_id_form(write.document[ID], write.document[KIND], kinds)
         if kind is not None:
             _check_declared(write.document, kind)
+            if kind.check is not None:
+                kind.check(write.document)
     else:
         check_object_id(write.object_id)
     if write.valid_from is not None:

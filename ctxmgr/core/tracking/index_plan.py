@@ -1,15 +1,22 @@
 """Plan the store operations for observations of files. Pure.
 
-    observed           not stored       a stub      with text              binary or deleted
-    its bytes          created          updated     unchanged or updated   unchanged or updated
-    seen, not read     created (stub)   unchanged   unchanged              unchanged
-    too large          created (stub)   unchanged   unchanged              unchanged
-    missing            nothing          unchanged   updated (deletion)     unchanged
-    unreachable        nothing          unchanged   unchanged              unchanged
+    observed           not stored       a stub               with text              binary
+    its bytes          created          updated              unchanged or updated   unchanged or …
+    seen, not read     created (stub)   unchanged            unchanged              unchanged
+    too large          created (stub)   unchanged            updated (stub)         updated (stub)
+    changed, unread    created (stub)   unchanged            updated (stub)         updated (stub)
+    missing            nothing          updated (deletion)   updated (deletion)     updated (del…)
+    unreachable        nothing          unchanged            unchanged              unchanged
 
-``unchanged`` writes nothing. The object_hash of a version covers both its bytes and its text, so a
+``unchanged`` writes nothing. A deleted file is treated like a binary one, except that it is
+unchanged if it is missing. The object_hash of a version covers both its bytes and its text, so a
 deleted file that comes back with the same bytes is a new version although its file_hash is equal.
-The deletion of a binary file would equal the stored version, so it is not written.
+
+A file that has grown too large becomes a stub: its bytes have changed, and what was read before
+must not be shown as if it were the file.
+
+The same bytes can be stored as two texts, if one client masks secrets and another does not. Then
+the stored text stays, unless it contains something that this client would not store.
 
 Every put is guarded by the version that it was planned on. The store must be read before the
 source: then a guard that matches proves that no newer content is overwritten.
@@ -20,14 +27,14 @@ must be after the previous version, not in the future, and before the last known
 store; otherwise the store's own time is used.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
 from ctxmgr.core.files.outcomes import MissingFile, Refusal, RefusedFile, Unread
-from ctxmgr.core.objects.codec import check_same_envelope, from_document, to_document
-from ctxmgr.core.objects.file import File, FileState
+from ctxmgr.core.objects.codec import from_document, to_document
+from ctxmgr.core.objects.file import File, FileState, needs_history
 from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.store.contract import Instant, Match, Operation, Put, Version
 from ctxmgr.errors import Corrupt
@@ -75,6 +82,14 @@ class Observation:
     unread: Unread | None = None
     """Why the file was not read. If this and ``file`` are None, the file exists and reading it was
     not attempted."""
+    changed: bool = False
+    """True if the file is known to have changed since it was stored, read or not."""
+    inside: bool = False
+    """True if a tool or the sandbox reported this; the host cannot look again."""
+
+    @property
+    def is_too_large(self) -> bool:
+        return is_too_large(self.unread)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +102,14 @@ class IndexOutcome:
     file: File | None
     """The current version; None if nothing is stored and there was nothing to store."""
     state: FileState | None
-    """None if nothing is stored, or if only the history shows whether the file is binary or
-    deleted."""
+    """None if nothing is stored."""
     unread: Unread | None
     """Why the source was not read."""
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether the source exists and was not read because of its size."""
+        return is_too_large(self.unread)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +135,18 @@ class IndexPlan:
     def empty(cls) -> Self:
         return cls(outcomes=(), operations=(), observations=())
 
+    @classmethod
+    def join(cls, plans: Iterable[Self]) -> Self:
+        """Return one plan for the transaction of several; an object may be in one of them only."""
+        parts = tuple(plans)
+        times = (part.not_before for part in parts if part.not_before is not None)
+        return cls(
+            outcomes=tuple(outcome for part in parts for outcome in part.outcomes),
+            operations=tuple(operation for part in parts for operation in part.operations),
+            observations=tuple(seen for part in parts for seen in part.observations),
+            not_before=max(times, default=None),
+        )
+
     @property
     def written(self) -> tuple[IndexOutcome, ...]:
         return tuple(
@@ -124,11 +155,20 @@ class IndexPlan:
 
 
 def plan(
-    observations: Iterable[Observation], *, stored: Mapping[str, Version], moment: ObservationTime
+    observations: Iterable[Observation],
+    *,
+    stored: Mapping[str, Version],
+    moment: ObservationTime,
+    states: Mapping[str, FileState] | None = None,
+    kept: Callable[[str], str] | None = None,
 ) -> IndexPlan:
-    """Plan one transaction. Of two observations of one object, the later one is used."""
+    """Plan one transaction. Of two observations of one object, the later one is used.
+
+    ``states`` has the state of every stored file in ``unclear``. ``kept`` returns a text as this
+    client stores it.
+    """
     latest = {observation.object_id: observation for observation in observations}
-    builder = _PlanBuilder(moment)
+    builder = _PlanBuilder(moment, states=states or {}, kept=kept)
     for object_id, observation in latest.items():
         builder.add(observation, stored.get(object_id))
     return IndexPlan(
@@ -137,6 +177,23 @@ def plan(
         observations=tuple(latest.values()),
         not_before=max(builder.replaced_times, default=None),
     )
+
+
+def unclear(
+    observations: Iterable[Observation], stored: Mapping[str, Version]
+) -> dict[str, Version]:
+    """Return the stored files of which only the history shows whether they were deleted."""
+    unread = {seen.object_id for seen in observations if seen.file is None}
+    return {
+        object_id: stored[object_id]
+        for object_id in unread & stored.keys()
+        if needs_history(stored[object_id].document)
+    }
+
+
+def is_too_large(unread: Unread | None) -> bool:
+    """Return whether a file was not read because of its size."""
+    return isinstance(unread, RefusedFile) and unread.refusal is Refusal.TOO_LARGE
 
 
 def stored_file(version: Version) -> File:
@@ -150,31 +207,39 @@ def stored_file(version: Version) -> File:
 class _PlanBuilder:
     """Collects the operations of one transaction."""
 
-    def __init__(self, moment: ObservationTime) -> None:
+    def __init__(
+        self,
+        moment: ObservationTime,
+        *,
+        states: Mapping[str, FileState],
+        kept: Callable[[str], str] | None,
+    ) -> None:
         self._moment = moment
+        self._states = states
+        self._kept = kept
         self.outcomes: list[IndexOutcome] = []
         self.operations: list[Operation] = []
         self.replaced_times: list[Instant] = []
 
     def add(self, observed: Observation, before: Version | None) -> None:
-        file = _next_version(observed, before)
-        if file is None:
-            current = None if before is None else stored_file(before)
-            self.outcomes.append(_outcome(observed, IndexResult.UNCHANGED, current))
-        elif before is None:
+        stored = None if before is None else stored_file(before)
+        file = self._next_version(observed, stored)
+        if before is None or stored is None:
+            if file is None:
+                self._add_outcome(observed, IndexResult.UNCHANGED, None)
+                return
             valid_from = _valid_from(observed, None, self._moment)
-            self.outcomes.append(_outcome(observed, IndexResult.CREATED, file))
+            self._add_outcome(observed, IndexResult.CREATED, file)
             self.operations.append(Match(observed.object_id, None))
             self.operations.append(Put(to_document(file), valid_from=valid_from))
-        elif before.document["object_hash"] == file.object_hash:
-            self.outcomes.append(_outcome(observed, IndexResult.UNCHANGED, file))
+        elif file is None or stored.object_hash == file.object_hash or self._keeps(stored, file):
+            self._add_outcome(observed, IndexResult.UNCHANGED, stored)
         else:
             self._update(observed, file, before)
 
     def _update(self, observed: Observation, file: File, before: Version) -> None:
         document = to_document(file)
-        check_same_envelope(before.document, document)
-        self.outcomes.append(_outcome(observed, IndexResult.UPDATED, file))
+        self._add_outcome(observed, IndexResult.UPDATED, file)
         valid_from = None
         if before.token is not None:  # None: written by another program, so nothing to match
             valid_from = _valid_from(observed, before.valid_time, self._moment)
@@ -183,17 +248,47 @@ class _PlanBuilder:
         if valid_from is None:
             self.replaced_times.append(before.valid_time)
 
+    def _next_version(self, observed: Observation, before: File | None) -> File | None:
+        if observed.file is not None:
+            return observed.file
+        unread = observed.unread
+        if isinstance(unread, MissingFile):
+            if before is None or self._state(observed, before) is FileState.DELETED:
+                return None
+            return before.deleted()
+        changed = observed.changed or observed.is_too_large
+        if changed or (before is None and unread is None):
+            return File.stub(observed.source)
+        return None
 
-def _next_version(observed: Observation, before: Version | None) -> File | None:
-    if observed.file is not None:
-        return observed.file
-    unread = observed.unread
-    if before is None:
-        too_large = isinstance(unread, RefusedFile) and unread.refusal is Refusal.TOO_LARGE
-        return File.stub(observed.source) if unread is None or too_large else None
-    if isinstance(unread, MissingFile) and before.document["content"] is not None:
-        return stored_file(before).deleted()
-    return None
+    def _keeps(self, stored: File, file: File) -> bool:
+        """Return whether the stored text of the same bytes may stay."""
+        if stored.file_hash != file.file_hash or stored.content is None or file.content is None:
+            return False
+        return self._kept is None or self._kept(stored.content) == stored.content
+
+    def _state(self, observed: Observation, file: File | None) -> FileState | None:
+        if file is None:
+            return None
+        if not file.needs_history:
+            return file.state()
+        if observed.file is not None:
+            return FileState.NONTEXT
+        return self._states[observed.object_id]
+
+    def _add_outcome(self, observed: Observation, result: IndexResult, file: File | None) -> None:
+        deleted = result is IndexResult.UPDATED and isinstance(observed.unread, MissingFile)
+        state = FileState.DELETED if deleted else self._state(observed, file)
+        self.outcomes.append(
+            IndexOutcome(
+                object_id=observed.object_id,
+                source=observed.source,
+                result=result,
+                file=file,
+                state=state,
+                unread=observed.unread,
+            )
+        )
 
 
 def _valid_from(
@@ -207,24 +302,3 @@ def _valid_from(
         now=moment.now,
         last_transaction=moment.last_transaction,
     )
-
-
-def _outcome(observed: Observation, result: IndexResult, file: File | None) -> IndexOutcome:
-    return IndexOutcome(
-        object_id=observed.object_id,
-        source=observed.source,
-        result=result,
-        file=file,
-        state=_state(observed, file),
-        unread=observed.unread,
-    )
-
-
-def _state(observed: Observation, file: File | None) -> FileState | None:
-    if file is None:
-        return None
-    if file.is_stub or file.content is not None:
-        return file.state()
-    if isinstance(observed.unread, MissingFile):
-        return FileState.DELETED
-    return FileState.NONTEXT if observed.file is not None else None

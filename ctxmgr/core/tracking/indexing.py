@@ -10,6 +10,9 @@ The operations of a plan can be committed in one transaction with other changes 
 call; afterwards ``note`` reports the commit. Sessions are not changed here: the outcomes say what
 happened to each object, and the caller decides whether to show it.
 
+A missing file was deleted if its folder has changed since its last version was stored. Otherwise
+the volume that it was on is not mounted, and it is unreachable.
+
 The store is read before the source, and every put is guarded by the version that was read. If two
 clients index one file at the same time, the one with the older bytes gets a conflict and reads the
 file again.
@@ -29,13 +32,21 @@ from collections.abc import (
 )
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeAlias, TypeVar, cast
+from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from ctxmgr.core.files.fingerprints import Fingerprints
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX, HostFiles
-from ctxmgr.core.files.outcomes import MissingFile, Refusal, RefusedFile
+from ctxmgr.core.files.outcomes import MissingFile, Refusal, RefusedFile, Unreachable
 from ctxmgr.core.objects.file import FileState
-from ctxmgr.core.store.contract import LATEST, AsOf, Commit, Instant, Store, Version
+from ctxmgr.core.store.contract import (
+    LATEST,
+    AsOf,
+    Commit,
+    HistoryEntry,
+    Instant,
+    Store,
+    Version,
+)
 from ctxmgr.core.store.documents import TRANSACTION_BYTES_MAX
 from ctxmgr.core.store.queries import batched
 from ctxmgr.core.tracking.index_plan import (
@@ -46,8 +57,9 @@ from ctxmgr.core.tracking.index_plan import (
     ObservationTime,
     plan,
     stored_file,
+    unclear,
 )
-from ctxmgr.core.tracking.observation import Sighting, SourceReader, Target, seen_only
+from ctxmgr.core.tracking.observation import Inside, Sighting, SourceReader, Target, seen_only
 from ctxmgr.errors import Conflict, Incorrect
 
 ATTEMPTS_MAX: Final = 5
@@ -72,9 +84,12 @@ LOOKS_MAX: Final = 5_000
 """Files checked in one call of a thread, which bounds how long closing has to wait."""
 
 STATE_HISTORY_MAX: Final = 3
-"""Versions needed to recognise a deletion: the deletion, the text before it, and a correction."""
+"""Versions needed to recognise a deletion: the deletion, the text before it, and one more that
+another program may have put between them."""
 
 assert (INDEX_BATCH_BYTES_MAX + FILE_BYTES_MAX) * 6 <= TRANSACTION_BYTES_MAX
+
+_UNMOUNTED: Final = Unreachable("the volume that it was on is not mounted")
 
 ExistsInSandbox: TypeAlias = Callable[[Sequence[str]], Awaitable[Collection[str]]]
 """Returns which of these paths are regular files in the sandbox's own filesystem."""
@@ -107,6 +122,7 @@ class Indexing:
         """``kept`` returns a text as it is stored, for example with its secrets masked."""
         self._store = store
         self._sources = SourceReader(files, fingerprints=fingerprints, clock_ns=clock_ns, kept=kept)
+        self._kept = kept
         self._clock_ns = clock_ns
         self._last_transaction: Instant | None = None
 
@@ -114,23 +130,33 @@ class Indexing:
         """Learn the store's time from any transaction; modification times before it can be used."""
         self._last_transaction = max(self._last_transaction or 0, commit.system_time)
 
-    async def plan_read(self, path: str, *, output: bytes | None = None) -> IndexPlan:
+    async def plan_read(
+        self, path: str, *, inside: Inside | None = None, changed: bool = False
+    ) -> IndexPlan:
         """Plan the read or write of a file by an agent; the plan has one outcome.
 
-        ``output`` is what a tool returned, if that is byte for byte the file. It is used only for a
-        file in the sandbox's own filesystem; a file on a mount is always read.
+        ``inside`` is what is known of a file in the sandbox's own filesystem: its bytes, why the
+        sandbox did not read it, or that it exists. A file on a mount is always read. ``changed``
+        says that the stored content of a file that cannot be read is outdated.
         """
-        sighting = await asyncio.to_thread(self._sources.look, path, output=output)
+        sighting = await asyncio.to_thread(self._sources.look, path, inside=inside)
         stored = await self._store.get_many([sighting.object_id])
-        return await self._plan([await asyncio.to_thread(self._sources.read, sighting)], stored)
+        observed = await asyncio.to_thread(self._sources.read, sighting)
+        unseen = changed and observed.file is None and _is_in_sandbox(sighting)
+        return await self._plan([replace(observed, changed=unseen)], stored)
 
     async def plan_discovery(
-        self, paths: Iterable[str], *, inside: ExistsInSandbox | None = None
+        self,
+        paths: Iterable[str],
+        *,
+        inside: ExistsInSandbox | None = None,
+        planned: Iterable[IndexOutcome] = (),
     ) -> list[IndexPlan]:
         """Plan stubs for files that are not stored yet; each plan is one transaction.
 
         Paths that are not files on a mount are skipped. Paths in the sandbox's own filesystem are
-        checked with ``inside``; without it, all of them are accepted.
+        checked with ``inside``; without it, all of them are accepted. Objects that are ``planned``
+        for the same transaction are left out.
         """
         sightings = await asyncio.to_thread(self._look_at_candidates, dict.fromkeys(paths))
         candidates = [sighting.agent_path for sighting in sightings if _is_in_sandbox(sighting)]
@@ -144,11 +170,15 @@ class Indexing:
             if sighting.unread is None
             or (_is_in_sandbox(sighting) and sighting.agent_path in existing)
         }
+        for outcome in planned:
+            by_id.pop(outcome.object_id, None)
         stored = await self._store.get_many(by_id)
         moment = await self._observation_time()
+        observed = [seen_only(sighting) for sighting in by_id.values()]
+        states = await states_of(self._store, unclear(observed, stored).values())
         return [
-            await asyncio.to_thread(plan, batch, stored=stored, moment=moment)
-            for batch in batched(map(seen_only, by_id.values()), DISCOVERY_BATCH_MAX)
+            await asyncio.to_thread(plan, batch, stored=stored, moment=moment, states=states)
+            for batch in batched(observed, DISCOVERY_BATCH_MAX)
         ]
 
     async def plan_again(self, conflicted: IndexPlan) -> IndexPlan:
@@ -204,12 +234,48 @@ class Indexing:
         self, observed: Sequence[Observation], stored: Mapping[str, Version]
     ) -> IndexPlan:
         moment = await self._observation_time()
-        planned = await asyncio.to_thread(plan, observed, stored=stored, moment=moment)
+        states = await states_of(self._store, unclear(observed, stored).values())
+        unmounted = await self._unmounted(observed, stored, moment, states)
+        judged = [
+            replace(seen, unread=_UNMOUNTED) if seen.object_id in unmounted else seen
+            for seen in observed
+        ]
+        planned = await asyncio.to_thread(
+            plan, judged, stored=stored, moment=moment, states=states, kept=self._kept
+        )
         if planned.not_before is not None:
             left_ms = planned.not_before + 1 - self._now()
             if 0 < left_ms <= CLOCK_WAIT_MS_MAX:
                 await asyncio.sleep(left_ms / 1_000)
         return planned
+
+    async def _unmounted(
+        self,
+        observed: Sequence[Observation],
+        stored: Mapping[str, Version],
+        moment: ObservationTime,
+        states: Mapping[str, FileState],
+    ) -> set[str]:
+        """Return the ids of missing files whose folder is not the one that contained them."""
+        doubtful: dict[int, list[str]] = {}
+        for seen in observed:
+            before = stored.get(seen.object_id)
+            if not isinstance(seen.unread, MissingFile) or before is None:
+                continue
+            if states.get(seen.object_id) is FileState.DELETED:
+                continue
+            removed_until = seen.unread.removed_until_ms
+            if removed_until is not None and removed_until < (moment.last_transaction or 0):
+                doubtful.setdefault(removed_until, []).append(seen.object_id)
+        unmounted: set[str] = set()
+        for removed_until, ids in doubtful.items():  # the files of one folder at a time
+            known = await self._store.get_many(ids, as_of=AsOf(system_time=removed_until))
+            unmounted.update(
+                object_id
+                for object_id in ids
+                if object_id not in known or known[object_id].token != stored[object_id].token
+            )
+        return unmounted
 
     async def _observation_time(self) -> ObservationTime:
         if self._last_transaction is None:
@@ -253,25 +319,46 @@ class Indexing:
         return None if batch is None else await self._plan_targets(batch)
 
 
+async def states_of(
+    store: Store, versions: Iterable[Version], *, as_of: AsOf = LATEST
+) -> dict[str, FileState]:
+    """Return the states of stored files, by id; their histories are read in one request."""
+    files = {version.object_id: stored_file(version) for version in versions}
+    needed = [object_id for object_id, file in files.items() if file.needs_history]
+    histories: Mapping[str, Sequence[HistoryEntry]] = {}
+    if needed:
+        histories = await store.history_many(
+            needed, as_of=as_of, without={"content"}, limit=STATE_HISTORY_MAX
+        )
+    return {
+        object_id: file.state(earlier=_hashes(histories.get(object_id, ())))
+        for object_id, file in files.items()
+    }
+
+
 async def state_of(store: Store, version: Version, *, as_of: AsOf = LATEST) -> FileState:
     """Return the state of a stored file; distinguish a deleted file from a binary one."""
-    file = stored_file(version)
-    if file.is_stub or file.content is not None:
-        return file.state()
-    page = await store.history(
-        version.object_id, as_of=as_of, newest_first=True, limit=STATE_HISTORY_MAX
-    )
-    documents = (entry.document for entry in page.entries if entry.document is not None)
-    return file.state(
-        earlier=(stored_file(replace(version, document=document)) for document in documents)
-    )
+    return (await states_of(store, [version], as_of=as_of))[version.object_id]
+
+
+class _Hashes(NamedTuple):
+    file_hash: str | None
+    content_hash: str | None
+
+
+def _hashes(entries: Iterable[HistoryEntry]) -> Iterator[_Hashes]:
+    for entry in entries:
+        document = entry.document
+        if document is not None:
+            yield _Hashes(document.get("file_hash"), document.get("content_hash"))
 
 
 def _can_change(observed: Observation) -> bool:
     """Return whether looking again can give another result: not for stubs and tools' output."""
     if observed.file is None:
-        return isinstance(observed.unread, MissingFile)
-    return observed.mtime_ns is not None
+        seen = isinstance(observed.unread, MissingFile) or observed.is_too_large
+        return seen and not observed.inside
+    return not observed.inside
 
 
 def _is_in_sandbox(sighting: Sighting) -> bool:

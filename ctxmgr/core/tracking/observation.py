@@ -15,22 +15,40 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from ctxmgr.core.files.fingerprints import Fingerprints
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX, HostFiles
 from ctxmgr.core.files.mounts import FileLocation
-from ctxmgr.core.files.outcomes import ReadFile, Refusal, RefusedFile, SeenFile, Unreachable, Unread
+from ctxmgr.core.files.outcomes import (
+    MissingFile,
+    ReadFile,
+    Refusal,
+    RefusedFile,
+    SeenFile,
+    Unreachable,
+    Unread,
+)
 from ctxmgr.core.objects.envelope import sourced_id
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.sources import FilesystemSource
-from ctxmgr.core.tracking.index_plan import Observation
+from ctxmgr.core.tracking.index_plan import Observation, is_too_large
 from ctxmgr.errors import Incorrect
 
 _REPLACED_BY_LINK: Final = Unreachable("a link to another file has replaced it")
 _UNDECLARED: Final = Unreachable("this client does not declare its filesystem")
 _NOT_MOUNTED: Final = Unreachable("it is not on a mount of this client")
 _IN_SANDBOX: Final = RefusedFile(Refusal.OUTSIDE, "it is in the sandbox's own filesystem")
+
+
+class Existing:
+    """That a file in the sandbox's own filesystem exists, and cannot be read from here."""
+
+
+EXISTING: Final = Existing()
+
+Inside: TypeAlias = bytes | Unread | Existing
+"""What is known of a file in the sandbox's own filesystem."""
 
 READ_TOGETHER: Final = 50
 """Files read before the first of them is hashed. Larger groups are no faster."""
@@ -67,8 +85,8 @@ class Sighting:
     size: int
     mtime_ns: int | None
     unread: Unread | None
-    output: bytes | None = field(default=None, repr=False)
-    """The bytes of a file in the sandbox's own filesystem, as a tool returned them."""
+    inside: Inside | None = field(default=None, repr=False)
+    """What is known of a file in the sandbox's own filesystem."""
 
 
 class SourceReader:
@@ -95,10 +113,10 @@ class SourceReader:
         if not mounts.sandboxed:
             self._mounted.append((mounts.default_filesystem_id, "/", "/"))
 
-    def look(self, path: str, *, output: bytes | None = None) -> Sighting:
+    def look(self, path: str, *, inside: Inside | None = None) -> Sighting:
         """Find the object at an agent path; raise ``Incorrect`` if the path is invalid.
 
-        ``output`` is used only as the bytes of a file in the sandbox's own filesystem.
+        ``inside`` is used only for a file in the sandbox's own filesystem.
         """
         result = self._files.look(path)
         if isinstance(result, SeenFile):
@@ -108,13 +126,7 @@ class SourceReader:
         location = self._files.mounts.forward(path)
         if location.on_host:
             return _sighting(location, path, result)
-        if output is None:
-            return _sighting(location, path, _IN_SANDBOX)
-        too_large = None
-        if len(output) > FILE_BYTES_MAX:
-            reason = f"{len(output):,} bytes; {FILE_BYTES_MAX:,} at most are kept"
-            too_large = RefusedFile(Refusal.TOO_LARGE, reason)
-        return _sighting(location, path, too_large, output=output)
+        return _sighting(location, path, _IN_SANDBOX, inside=inside)
 
     def look_again(self, target: Target) -> Sighting:
         """Look for a stored file at its path."""
@@ -169,11 +181,10 @@ class SourceReader:
 
     def read(self, sighting: Sighting) -> Observation:
         """Read the file of a sighting."""
+        if sighting.inside is not None:
+            return self._observe_inside(sighting, sighting.inside)
         if sighting.unread is not None:
             return _observation(sighting, None, sighting.unread)
-        if sighting.output is not None:
-            file = File.read(sighting.source, data=sighting.output, kept=self._kept)
-            return _observation(sighting, file, None)
         looked_at_ns = self._clock_ns()
         result = self._files.read(sighting.agent_path)
         if not isinstance(result, ReadFile):
@@ -181,6 +192,18 @@ class SourceReader:
         if not _is_at(result.location, sighting.source):
             return _observation(sighting, None, _REPLACED_BY_LINK)
         return self._observe(sighting.source, result, looked_at_ns)
+
+    def _observe_inside(self, sighting: Sighting, inside: Inside) -> Observation:
+        if isinstance(inside, Existing):
+            return seen_only(sighting)
+        if not isinstance(inside, bytes):
+            confirmed = isinstance(inside, MissingFile) or is_too_large(inside)
+            return _observation(sighting, None, inside if confirmed else sighting.unread)
+        if len(inside) > FILE_BYTES_MAX:
+            reason = f"{len(inside):,} bytes; {FILE_BYTES_MAX:,} at most are kept"
+            return _observation(sighting, None, RefusedFile(Refusal.TOO_LARGE, reason))
+        file = File.read(sighting.source, data=inside, kept=self._kept)
+        return _observation(sighting, file, None)
 
     def _read_target(self, target: Target) -> tuple[int, ReadFile | Unread]:
         looked_at_ns = self._clock_ns()
@@ -234,7 +257,7 @@ def _sighting(
     result: SeenFile | Unread | None,
     *,
     object_id: str | None = None,
-    output: bytes | None = None,
+    inside: Inside | None = None,
 ) -> Sighting:
     source = FilesystemSource(filesystem_id=location.filesystem_id, path=location.path)
     seen = result if isinstance(result, SeenFile) else None
@@ -245,7 +268,7 @@ def _sighting(
         size=seen.fingerprint.size if seen else 0,
         mtime_ns=seen.fingerprint.mtime_ns if seen else None,
         unread=None if isinstance(result, SeenFile) else result,
-        output=output,
+        inside=inside,
     )
 
 
@@ -256,6 +279,7 @@ def _observation(sighting: Sighting, file: File | None, unread: Unread | None) -
         file=file,
         mtime_ns=sighting.mtime_ns,
         unread=unread,
+        inside=sighting.inside is not None,
     )
 
 

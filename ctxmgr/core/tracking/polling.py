@@ -31,6 +31,10 @@ class PolledFiles:
             self._thread = threading.Thread(target=self._run, name="ctxmgr-polling", daemon=True)
             self._thread.start()
 
+    def remove(self, path: str) -> None:
+        """Stop polling a path, if it is polled."""
+        self._statuses.pop(path, None)
+
     def close(self) -> None:
         """Stop, and wait for the thread to end."""
         self._stopping.set()
@@ -45,7 +49,7 @@ class PolledFiles:
 
     def _has_changed(self, path: str) -> bool:
         status = _status(path)
-        if self._statuses[path] == status:
+        if self._statuses.get(path, status) == status:  # the path may have been removed since
             return False
         self._statuses[path] = status
         return True

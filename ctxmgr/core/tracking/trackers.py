@@ -6,7 +6,7 @@
     attached   followed: a change leads to indexing       gone → deleted
     deleted    its deletion is stored; may come back      found → attached
 
-    From every state: unreachable → orphaned.
+    From every state: unreachable → orphaned. What is detached, or was never attached, is orphaned.
 
 A tracker only reports which objects have to be indexed again; it never changes what a session
 shows. A burst of events for one file is one change. It is reported when the file has been quiet for
@@ -28,9 +28,10 @@ from types import MappingProxyType
 from typing import Final, Self
 
 from ctxmgr.core.files.mounts import FileLocation, Mounts
-from ctxmgr.core.files.outcomes import MissingFile, Refusal, RefusedFile, Unread
+from ctxmgr.core.files.outcomes import MissingFile, Unread
 from ctxmgr.core.objects.sources import FilesystemSource
-from ctxmgr.core.tracking.index_plan import IndexOutcome
+from ctxmgr.core.store.commits import finish_despite_cancel
+from ctxmgr.core.tracking.index_plan import IndexOutcome, is_too_large
 from ctxmgr.core.tracking.observation import Target
 from ctxmgr.core.tracking.watched_files import WatchedFiles
 
@@ -110,6 +111,8 @@ class Trackers:
         self._quiet_until = 0.0
         self._lock = threading.Lock()
         self._wake = asyncio.Event()
+        self._changing = asyncio.Lock()
+        """Held while files are attached or detached, in a thread."""
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -129,7 +132,7 @@ class Trackers:
 
     @property
     def states(self) -> Mapping[str, TrackerState]:
-        """The state of every object that is or was followed."""
+        """The state of every object that is followed."""
         return MappingProxyType(self._states)
 
     @property
@@ -148,11 +151,15 @@ class Trackers:
         ``report=False`` the caller indexes them afterwards. Sources that are not on a mount of this
         client stay orphaned.
         """
-        added = await asyncio.to_thread(self._add_all, tuple(targets))
-        for target in added:
-            self._apply(target.object_id, TrackerEvent.ATTACH)
-        if report:
-            self._report(target.source.path for target in added)
+        await finish_despite_cancel(self._attach(tuple(targets), report=report))
+
+    async def detach(self, object_ids: Iterable[str]) -> None:
+        """Stop following files: they are orphaned, and no change of them is reported."""
+        await finish_despite_cancel(self._detach(tuple(object_ids)))
+
+    def report_again(self, object_ids: Iterable[str]) -> None:
+        """Report followed files as changed, because an earlier change could not be handled."""
+        self._report([self._paths[each] for each in object_ids if each in self._paths])
 
     def record_outcomes(self, outcomes: Iterable[IndexOutcome]) -> None:
         """Update the states of followed objects after indexing."""
@@ -178,6 +185,35 @@ class Trackers:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
+
+    async def _attach(self, targets: tuple[Target, ...], *, report: bool) -> None:
+        async with self._changing:
+            added = await asyncio.to_thread(self._add_all, targets)
+            for target in added:
+                self._apply(target.object_id, TrackerEvent.ATTACH)
+        if report:
+            self._report(target.source.path for target in added)
+
+    async def _detach(self, object_ids: tuple[str, ...]) -> None:
+        async with self._changing:
+            unused = []
+            with self._lock:
+                for object_id in object_ids:
+                    path = self._paths.pop(object_id, None)
+                    self._pending.pop(object_id, None)
+                    self._states.pop(object_id, None)
+                    if path is not None:
+                        ids = self._ids[path]
+                        del ids[object_id]
+                        if not ids:
+                            del self._ids[path]
+                            unused.append(path)
+            if not self._closed:
+                await asyncio.to_thread(self._remove_all, unused)
+
+    def _remove_all(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._watched.remove(path)
 
     def _apply(self, object_id: str, event: TrackerEvent) -> None:
         if object_id in self._paths:
@@ -241,5 +277,5 @@ class Trackers:
 def _event(unread: Unread | None) -> TrackerEvent:
     if isinstance(unread, MissingFile):
         return TrackerEvent.GONE
-    too_large = isinstance(unread, RefusedFile) and unread.refusal is Refusal.TOO_LARGE
-    return TrackerEvent.FOUND if unread is None or too_large else TrackerEvent.UNREACHABLE
+    found = unread is None or is_too_large(unread)
+    return TrackerEvent.FOUND if found else TrackerEvent.UNREACHABLE

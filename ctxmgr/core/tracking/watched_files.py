@@ -131,6 +131,26 @@ class WatchedFiles:
             if node.polled:
                 self._polled.add(path)
 
+    def remove(self, path: str) -> None:
+        """Stop following a file, and stop watching folders that no other file needs. Blocks."""
+        folder, name = os.path.split(path)
+        with self._lock:
+            node = self._folders.get(folder)
+            if node is None:
+                return
+            node.files.discard(name)
+            self._polled.remove(path)
+            while node is not None and not node.files and not node.folders:
+                del self._folders[folder]
+                if self._watches is not None:
+                    self._watches.remove(folder)
+                if node.is_root:
+                    break
+                folder, name = os.path.split(folder)
+                node = self._folders.get(folder)
+                if node is not None:
+                    node.folders.discard(name)
+
     def close(self) -> None:
         """Stop, and wait for all threads. Nothing is reported afterwards."""
         with self._lock:

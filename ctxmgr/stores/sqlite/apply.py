@@ -1,6 +1,7 @@
 """Applies one logical transaction inside an open SQLite transaction. Touches the database.
 
-Everything that can refuse a transaction (its key, its matches) is checked before its first write.
+Everything that can refuse a transaction (its key, its matches, an object that has a single version)
+is checked before its first write.
 State is remembered between transactions only if it can never change once it is committed;
 ``forget`` drops it after a rollback.
 
@@ -28,8 +29,9 @@ import apsw
 import orjson
 
 from ctxmgr.core.store.canonical import canonical
-from ctxmgr.core.store.contract import Commit, Instant, Match
+from ctxmgr.core.store.contract import Commit, IdForm, Instant, Match
 from ctxmgr.core.store.documents import KIND
+from ctxmgr.core.store.transactions import is_single_version, other_kind, second_version
 from ctxmgr.errors import Conflict, Incorrect
 from ctxmgr.stores.sqlite.body_format import FORMAT
 from ctxmgr.stores.sqlite.body_reader import BodyReader
@@ -80,6 +82,7 @@ class Applier:
         self._clock = context.clock
         self._sql = statements()
         self._store_name = context.store_name
+        self._kinds = context.kinds
         self._batch = StatementBatch(connection)
         self._names = Names(self._execute)
         self._fields = Fields()
@@ -140,6 +143,8 @@ class Applier:
         failed = [match.object_id for match in job.matches if not self._holds(match, instant)]
         if failed:
             raise Conflict(tuple(dict.fromkeys(failed)))
+        for change in job.changes:
+            self._refuse_second_version(change, instant)
         self.wrote = True
         self._names.trim()
         self._batch.clear()  # what an earlier transaction that failed has left
@@ -208,6 +213,41 @@ class Applier:
         if not row or row[2]:
             return match.token is None
         return match.token == f"{self._store_name}-{sequence_of(row[1])}"
+
+    def _refuse_second_version(self, change: Change, instant: Instant) -> None:
+        """Raise ``Incorrect`` if this would change an object that has a single version.
+
+        An id of a reserved form belongs to one kind, and ids that are new belong to none yet, so
+        most documents need no query here.
+        """
+        if change.encoded is None:
+            return
+        kind, object_id = change.encoded.document[KIND], change.object_id
+        if kind in self._kinds and self._kinds[kind].ids is not IdForm.FREE:
+            return
+        nid = self._names.find(object_id)
+        head = nid and self._execute(self._sql["head"], (nid,)).get
+        if not head:
+            return
+        wid = head[2] or self._execute(self._sql["any_put"], (nid,)).get
+        if wid is None:  # it was only ever deleted
+            return
+        stored_kind = self._fields.kind_of(head[3]) if head[2] else self._kind_of(wid, object_id)
+        if is_single_version(stored_kind, self._kinds):
+            document = self._body_reader.document(
+                *self._body_reader.stored(wid, object_id), object_id
+            )
+            if canonical(document) != canonical(change.encoded.decode()):
+                raise second_version(object_id, stored_kind)
+        elif is_single_version(kind, self._kinds):
+            visible = self._execute(self._sql["visible"], (nid, instant, WID_MAX)).get
+            if visible and not visible[2]:
+                raise other_kind(object_id, kind)
+
+    def _kind_of(self, wid: int, object_id: str) -> str:
+        stored = self._body_reader.stored(wid, object_id)
+        kind: str = self._body_reader.values(*stored, object_id, {KIND})[KIND]
+        return kind
 
     def _write(self, wid: int, change: Change, instant: Instant) -> None:
         encoded, object_id = change.encoded, change.object_id

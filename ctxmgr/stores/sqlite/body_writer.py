@@ -3,7 +3,7 @@
 For each object, the JSON of every field and the cell it was stored as are remembered. An unchanged
 field reuses its cell; of a list that has grown only the new items are stored; other large values
 are stored once, under their hash. JSON is compared rather than objects, because a caller may have
-changed a list or a turn in place.
+changed a list or a turn in place; only of a ``GrownField``, which cannot change, the items are.
 
 What is remembered stays valid whatever other processes write, since nothing that is committed ever
 changes. The exceptions are the end of a list, which another process may have extended, and the next
@@ -12,7 +12,7 @@ free name number: both are looked up before use.
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeAlias
@@ -33,7 +33,14 @@ from ctxmgr.stores.sqlite.body_format import (
 from ctxmgr.stores.sqlite.body_reader import LINEAGE_MAX, LIST_BITS, BodyReader, raw_fields
 from ctxmgr.stores.sqlite.connection import statements
 from ctxmgr.stores.sqlite.reader import LOOKUP_MAX, text_key
-from ctxmgr.stores.sqlite.submission import PIECE_MIN, EncodedDocument, RawFields
+from ctxmgr.stores.sqlite.submission import (
+    PIECE_MIN,
+    EncodedDocument,
+    GrownField,
+    RawField,
+    RawFields,
+    json_of,
+)
 
 LIST_MIN: Final = 256
 """Bytes of JSON from which a list may be stored item by item."""
@@ -56,7 +63,7 @@ DELTA_SHARE: Final = 0.75
 NAMES_MAX: Final = 50_000
 """Cached numbers of texts, some 10 MB; the cache is emptied when it is full."""
 
-_FieldCell: TypeAlias = tuple[bytes, bytes]
+_FieldCell: TypeAlias = tuple[RawField, bytes]
 """The JSON of a field, and the cell it was stored as."""
 
 
@@ -65,7 +72,7 @@ class _PreviousVersion:
     base: int | None
     """The write that a delta can be based on; None: there is none."""
     base_cells: list[tuple[str, bytes]]
-    fields: dict[str, _FieldCell]
+    fields: Mapping[str, _FieldCell]
     size: int
 
 
@@ -105,7 +112,7 @@ class BodyWriter:
         encoded = encoded.split()
         if not before.fields and not _has_separate_parts(encoded.fields):
             # Not remembered: if there is ever a next version, reading this one back is as fast.
-            return join_fields(encoded.fields, exact=encoded.exact)
+            return _joined(encoded)
         cells = [
             (name, self._cell(raw, before.fields.get(name), exact=encoded.exact))
             for name, raw in encoded.fields
@@ -134,10 +141,20 @@ class BodyWriter:
             if len(delta) < DELTA_SHARE * len(whole):
                 return before.base, before.base_cells, delta
         if not before.fields and all(cell[:1] in {b"J", b"H"} for _, cell in cells):
-            return None, [], join_fields(encoded.fields, exact=encoded.exact)
+            return None, [], _joined(encoded)
         return wid, cells, whole
 
-    def _cell(self, raw: bytes, before: _FieldCell | None, *, exact: bool) -> bytes:
+    def _cell(self, field: RawField, before: _FieldCell | None, *, exact: bool) -> bytes:
+        if isinstance(field, GrownField) and before is not None:
+            old, stored_as = before
+            if isinstance(old, GrownField) and field.items.continues(old.items):
+                added = field.items[len(old.items) :]
+                if not added:
+                    return stored_as
+                if stored_as[:1] == b"L":
+                    lid, length = cell_numbers(stored_as)
+                    return self._append(lid, length, list(added))
+        raw = json_of(field)
         if before is not None and before[0] == raw:
             return before[1]
         if len(raw) >= LIST_MIN and raw[:1] == b"[":
@@ -150,7 +167,7 @@ class BodyWriter:
 
     def _list_cell(self, raw: bytes, before: _FieldCell | None, *, exact: bool) -> bytes | None:
         """Store a list item by item and return its cell; None: that is not worth it."""
-        appended = before and _appended_items(before[0], raw, exact=exact)
+        appended = before and _appended_items(json_of(before[0]), raw, exact=exact)
         if before and appended and before[1][:1] == b"L":
             lid, length = cell_numbers(before[1])
             return self._append(lid, length, appended)
@@ -168,7 +185,7 @@ class BodyWriter:
         lid, _ = cell_numbers(before[1])
         shared = 0
         for new, old in zip(
-            map(dumps, items), map(dumps, _parse(before[0], exact=True)), strict=False
+            map(dumps, items), map(dumps, _parse(json_of(before[0]), exact=True)), strict=False
         ):
             if new != old:
                 break
@@ -268,6 +285,8 @@ class Names:
         """Bound the cache. Only between transactions: some numbers may not be written yet."""
         if len(self._numbers) > NAMES_MAX:
             self._numbers.clear()
+        if len(self._absent) > NAMES_MAX:
+            self._absent.clear()
 
     def preload(self, texts: Collection[str]) -> None:
         """Look up many texts at once, so that ``find`` needs no query for them."""
@@ -284,9 +303,12 @@ class Names:
         """Return the number of a text, if it has one."""
         nid = self._numbers.get(text)
         if nid is None and text not in self._absent:
-            nid = self._execute(self._sql["find_name"], (text_key(text),)).get
+            key = text_key(text)
+            nid = self._execute(self._sql["find_name"], (key,)).get
             if nid is not None:
                 self._numbers[text] = nid
+            else:
+                self._absent[text] = key
         return nid
 
     def number(self, text: str) -> int:
@@ -304,7 +326,15 @@ class Names:
 def _has_separate_parts(fields: RawFields) -> bool:
     """Whether some value may be stored outside of the body."""
     large = [raw for _, raw in fields if len(raw) >= LIST_MIN]
-    return any(len(raw) >= PIECE_MIN or raw[:1] == b"[" for raw in large)
+    return any(
+        len(raw) >= PIECE_MIN or isinstance(raw, GrownField) or raw[:1] == b"[" for raw in large
+    )
+
+
+def _joined(encoded: EncodedDocument) -> bytes:
+    """Return a plain body."""
+    fields = ((name, json_of(raw)) for name, raw in encoded.fields)
+    return join_fields(fields, exact=encoded.exact)
 
 
 def _parse(raw: bytes, *, exact: bool) -> Any:

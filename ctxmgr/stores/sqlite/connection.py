@@ -29,6 +29,7 @@ from urllib.parse import quote, unquote
 
 import apsw
 
+from ctxmgr.core.store.urls import redact_url
 from ctxmgr.errors import (
     Corrupt,
     CtxmgrError,
@@ -114,11 +115,13 @@ def parse_url(url_or_path: str | Path) -> SqliteAddress:
     if "://" not in url_or_path:
         return _file_address(Path(url_or_path))
     if not url_or_path.startswith(_SCHEME):
-        raise Incorrect(f"{url_or_path}: not a SQLite URL; it must start with {_SCHEME}/")
+        raise Incorrect(
+            f"{redact_url(url_or_path)}: not a SQLite URL; it must start with {_SCHEME}/"
+        )
     rest = url_or_path.removeprefix(_SCHEME)
     if not rest.startswith("/") or "?" in rest or "#" in rest:
         raise Incorrect(
-            f"{url_or_path}: not a SQLite URL; write sqlite:///relative.db, "
+            f"{redact_url(url_or_path)}: not a SQLite URL; write sqlite:///relative.db, "
             f"sqlite:////absolute.db or sqlite://{_MEMORY}, without options"
         )
     return _file_address(Path(unquote(rest[1:])))

@@ -8,10 +8,11 @@ between integers and text; queries with an order or a range exclude it.
 
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import apsw
+import orjson
 
 from ctxmgr.core.store.contract import FieldType, Kind
 from ctxmgr.core.store.documents import ID, KIND, Document
@@ -43,10 +44,12 @@ class Fields:
     """The names of the declared fields of all kinds, and those that every search needs."""
 
     _of_kind: dict[str, list[tuple[int, str, FieldType]]] = field(default_factory=dict)
+    _kind_names: dict[int, str] = field(default_factory=dict)
 
     def add(self, fid: int, kind: str, name: str, type_name: str) -> None:
         self.numbers[kind, name] = fid
         self.searched.add(name)
+        self._kind_names[fid] = kind
         of_kind = self._of_kind.setdefault(kind, [])
         if name != KIND_FIELD:
             declared = self.declared.setdefault(kind, {})[name] = FieldType(type_name)
@@ -56,9 +59,21 @@ class Fields:
         """Return the highest fid; a higher one in the file means that fields were added."""
         return max(self.numbers.values(), default=None)
 
-    def kinds(self) -> dict[str, Kind]:
-        """Return the declared kinds, against which documents and queries are checked."""
-        return {name: Kind(name, dict(types)) for name, types in self.declared.items()}
+    def kinds(self, given: Mapping[str, Kind]) -> dict[str, Kind]:
+        """Return the kinds against which documents and queries are checked.
+
+        The file knows the fields of every kind it was ever opened with; the rules for writing are
+        those of the kinds given now.
+        """
+        stored = {name: Kind(name, dict(types)) for name, types in self.declared.items()}
+        for name, kind in given.items():
+            stored[name] = replace(kind, indexed=self.declared.get(name, {}))
+        return stored
+
+    def kind_of(self, head_fields: str) -> str:
+        """Return the kind of a visible version, given the searchable values of its head."""
+        fid, _ = orjson.loads(head_fields)[0]
+        return self._kind_names[fid]
 
     def values(self, document: Document) -> list[tuple[int, Any]]:
         """Return the searchable values of a document: (fid, value) of its kind and its fields."""

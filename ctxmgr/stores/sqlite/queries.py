@@ -10,7 +10,7 @@ A version that has begun since the last write is not in ``present`` until its he
 While there is such a stale head, now is answered like any other point in time.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -266,7 +266,46 @@ def history(
     return HistoryPage(entries=entries, cursor=encode_cursor(request, last) if more else None)
 
 
-def _entry(reader: Reader, object_id: str, row: Row, *, documents: bool) -> HistoryEntry:
+def history_many(
+    reader: Reader,
+    object_ids: Iterable[str],
+    *,
+    as_of: AsOf,
+    without: frozenset[str],
+    limit: int,
+) -> dict[str, Sequence[HistoryEntry]]:
+    """Return the last entries of many objects, all as of one point."""
+    found: dict[str, Sequence[HistoryEntry]] = {}
+    statement = statements()["history_down"]
+    with reader.snapshot():
+        point = reader.point(as_of)
+        for object_id in object_ids:
+            bindings = {
+                "nid": reader.find_nid(object_id),
+                "low": -1,
+                "high": point.valid,
+                "bound": point.bound,
+                "vt": WID_MAX,
+                "wid": WID_MAX,
+                "corrections": False,
+                "limit": limit,
+            }
+            rows = list(reader.rows(statement, bindings))
+            if rows:
+                found[object_id] = [
+                    _entry(reader, object_id, row, documents=True, without=without) for row in rows
+                ]
+    return found
+
+
+def _entry(
+    reader: Reader,
+    object_id: str,
+    row: Row,
+    *,
+    documents: bool,
+    without: frozenset[str] = frozenset(),
+) -> HistoryEntry:
     vt, wid, gone, instant = row
     return HistoryEntry(
         object_id=object_id,
@@ -274,5 +313,7 @@ def _entry(reader: Reader, object_id: str, row: Row, *, documents: bool) -> Hist
         sequence=sequence_of(wid),
         system_time=instant,
         deleted=bool(gone),
-        document=reader.document(wid, object_id) if documents and not gone else None,
+        document=(
+            reader.document(wid, object_id, without=without) if documents and not gone else None
+        ),
     )

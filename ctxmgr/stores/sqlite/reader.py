@@ -5,7 +5,7 @@ Pieces and lists never change once they are written, so reading them needs no sn
 """
 
 import re
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import apsw
 import orjson
 
-from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Version
+from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Kind, Version
 from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Unavailable
 from ctxmgr.stores.sqlite.body_format import FORMAT, PLAIN
@@ -44,6 +44,8 @@ class StoreContext:
     url: str
     store_name: str
     clock: Callable[[], Instant]
+    kinds: Mapping[str, Kind]
+    """The kinds that this handle declares, with their rules."""
 
 
 @dataclass(frozen=True, slots=True)

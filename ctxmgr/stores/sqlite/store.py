@@ -17,12 +17,12 @@ from typing import Final, Literal, Self, TypeVar
 import apsw
 
 from ctxmgr.core.store.contract import (
-    BATCH_MAX,
     LATEST,
     PAGE_MAX,
     AsOf,
     Commit,
     FoundPage,
+    HistoryEntry,
     HistoryPage,
     Instant,
     Kind,
@@ -33,7 +33,7 @@ from ctxmgr.core.store.contract import (
     Version,
 )
 from ctxmgr.core.store.documents import ID, check_object_id, check_transaction_size
-from ctxmgr.core.store.queries import check_limit, check_query
+from ctxmgr.core.store.queries import check_batch, check_limit, check_query
 from ctxmgr.core.store.transactions import (
     check_after,
     check_as_of,
@@ -41,7 +41,7 @@ from ctxmgr.core.store.transactions import (
     check_operations,
     check_since,
 )
-from ctxmgr.errors import Corrupt, Incorrect, Unavailable
+from ctxmgr.errors import Corrupt, Unavailable
 from ctxmgr.stores.sqlite import maintenance, queries
 from ctxmgr.stores.sqlite.body_format import FORMAT
 from ctxmgr.stores.sqlite.checkpoint import WalCheckpointer
@@ -56,7 +56,6 @@ from ctxmgr.stores.sqlite.connection import (
     translate_errors,
 )
 from ctxmgr.stores.sqlite.declare_fields import OpenedFile, open_file
-from ctxmgr.stores.sqlite.fields import Fields
 from ctxmgr.stores.sqlite.maintenance import Backup, Progress, Vacuumed, Verification
 from ctxmgr.stores.sqlite.reader import Reader, StoreContext
 from ctxmgr.stores.sqlite.submission import Job, encode_change, operations_digest
@@ -91,14 +90,13 @@ class SqliteStore:
         self,
         address: SqliteAddress,
         *,
-        fields: Fields,
+        kinds: Mapping[str, Kind],
         writer: Writer,
         checkpointer: WalCheckpointer,
         readers: Sequence[Reader],
     ) -> None:
         self._address = address
-        self._fields = fields
-        self._kinds = fields.kinds()
+        self._kinds = kinds
         self._writer = writer
         self._checkpointer = checkpointer
         inline, *others = readers
@@ -138,10 +136,11 @@ class SqliteStore:
                 )
 
         opened = await asyncio.to_thread(connect_all)
-        context = StoreContext(address.url, opened.store_name, clock)
+        declared = opened.fields.kinds(kinds)
+        context = StoreContext(address.url, opened.store_name, clock, declared)
         return cls(
             address,
-            fields=opened.fields,
+            kinds=declared,
             writer=Writer(opened.writing, context),
             checkpointer=WalCheckpointer(
                 opened.writing,
@@ -158,8 +157,9 @@ class SqliteStore:
         self._require_open()
         # Encoded before the first await, after which the caller may change its documents.
         changes = tuple(map(encode_change, checked.writes))
-        size = sum(change.encoded.size for change in changes if change.encoded is not None)
-        check_transaction_size(size)
+        encoded = [change.encoded for change in changes if change.encoded is not None]
+        check_transaction_size(sum(document.size for document in encoded))
+        size = sum(document.new_bytes for document in encoded)
         digest = None
         if key is not None and size < INLINE_DIGEST_BYTES:
             digest = operations_digest(checked.matches, changes)
@@ -195,11 +195,7 @@ class SqliteStore:
         as_of: AsOf = LATEST,
         without: Collection[str] = (),
     ) -> dict[str, Version]:
-        ids = list(dict.fromkeys(object_ids))
-        if len(ids) > BATCH_MAX:
-            raise Incorrect(f"{len(ids)} ids in one batch, at most {BATCH_MAX} are allowed")
-        for object_id in ids:
-            check_object_id(object_id)
+        ids = check_batch(object_ids)
         check_as_of(as_of)
         return await self._read(
             lambda reader: reader.get_many(ids, as_of, frozenset(without) - {ID})
@@ -232,6 +228,23 @@ class SqliteStore:
                 documents=documents,
                 limit=limit,
                 cursor=cursor,
+            )
+        )
+
+    async def history_many(
+        self,
+        object_ids: Iterable[str],
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
+        limit: int,
+    ) -> dict[str, Sequence[HistoryEntry]]:
+        ids = check_batch(object_ids)
+        check_as_of(as_of)
+        check_limit(limit)
+        return await self._read(
+            lambda reader: queries.history_many(
+                reader, ids, as_of=as_of, without=frozenset(without) - {ID}, limit=limit
             )
         )
 

@@ -5,6 +5,8 @@ affects neither what is written nor what the key stands for.
 
     document    a single JSON body     small, or without parts worth storing separately
                 JSON per field         otherwise, or once it has a previous version to share with
+                GrownField             a long list that grows from version to version: only its new
+                                       items are encoded
     digest      24 bytes of the hash of the writes, 8 of the hash of the matches
 
 A transaction without a caller's key gets a generated one:
@@ -20,16 +22,18 @@ The sequence alone would not identify a transaction: when a COMMIT fails, it is 
 import hashlib
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import orjson
 
+from ctxmgr.core.append_only import AppendOnly, Fold
+from ctxmgr.core.store.canonical import canonical_items
 from ctxmgr.core.store.contract import Delete, Instant, Match, Put
 from ctxmgr.core.store.documents import ID, Document, check_size
-from ctxmgr.core.store.transactions import CheckedOperations, digest, written_id
-from ctxmgr.stores.sqlite.body_format import join_fields, loads
+from ctxmgr.core.store.transactions import LONG_LIST_MIN, CheckedOperations, digest, written_id
+from ctxmgr.stores.sqlite.body_format import SPACE, dumps, join_fields, loads
 from ctxmgr.stores.sqlite.body_reader import raw_fields
 
 PLAIN_MAX: Final = 1_024
@@ -59,8 +63,58 @@ _MATCHES_HASH_BYTES: Final = 8
 _GENERATED_KEY: Final = re.compile(r"([0-9a-f]{16})-([1-9][0-9]{0,14})")
 """A sequence is below 2^49, because a write's number is 14 bits longer."""
 
-RawFields: TypeAlias = Sequence[tuple[str, bytes]]
-"""Field names, each with the JSON of its value."""
+
+class _JsonSize(NamedTuple):
+    """What is known of the JSON of a list without having all of it."""
+
+    size: int
+    """Bytes of the items, each with the bracket or comma before it."""
+    new: int
+    """Bytes of the items that were added last."""
+    exact: bool
+    """Whether it holds an integer beyond 64 bits."""
+
+    def add(self, items: Sequence[Any]) -> "_JsonSize":
+        """Continue with the next items."""
+        raws = list(map(dumps, items))
+        exact = [raw[0] == SPACE for raw in raws]
+        added = sum(map(len, raws)) - sum(exact) + len(raws)
+        return _JsonSize(self.size + added, added, self.exact or any(exact))
+
+
+_JSON_SIZE: Final[Fold[Any, _JsonSize]] = Fold(_JsonSize(0, 0, exact=False), add=_JsonSize.add)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrownField:
+    """A long list that grows from version to version."""
+
+    items: AppendOnly[Any]
+
+    def __len__(self) -> int:
+        """Return the bytes of its JSON."""
+        return _JSON_SIZE.of(self.items).size + 1
+
+    @property
+    def new_bytes(self) -> int:
+        """Bytes of JSON that were not known before."""
+        return _JSON_SIZE.of(self.items).new
+
+    @property
+    def exact(self) -> bool:
+        """Whether it holds an integer beyond 64 bits."""
+        return _JSON_SIZE.of(self.items).exact
+
+    def json(self) -> bytes:
+        """Return its JSON, as ``raw_fields`` does."""
+        return dumps(self.items[:]).removeprefix(b" ")
+
+
+RawField: TypeAlias = bytes | GrownField
+"""The JSON of a value."""
+
+RawFields: TypeAlias = Sequence[tuple[str, RawField]]
+"""Field names, each with its value."""
 
 
 class EncodedDocument(NamedTuple):
@@ -78,6 +132,12 @@ class EncodedDocument(NamedTuple):
     """Bytes of JSON."""
 
     @property
+    def new_bytes(self) -> int:
+        """Bytes of JSON that have to be read to store it, if its previous version is remembered."""
+        known = (len(raw) - raw.new_bytes for _, raw in self.fields if isinstance(raw, GrownField))
+        return self.size - sum(known)
+
+    @property
     def is_small(self) -> bool:
         """Whether it is stored as a single body whatever came before."""
         return self.json is not None and self.size <= PLAIN_MAX
@@ -90,7 +150,8 @@ class EncodedDocument(NamedTuple):
 
     def decode(self) -> Document:
         """Return the document as it was when the caller gave it."""
-        document: Document = loads(self.json or join_fields(self.fields, exact=self.exact))
+        fields = ((name, json_of(raw)) for name, raw in self.fields)
+        document: Document = loads(self.json or join_fields(fields, exact=self.exact))
         return document
 
 
@@ -112,26 +173,36 @@ class Job(NamedTuple):
     digest: bytes | None
     """None: the caller gave no key."""
     size: int
-    """Bytes of JSON of all documents."""
+    """Bytes of JSON of all documents that have to be read to store them."""
 
 
 def encode_change(write: Put | Delete) -> Change:
     """Encode a write; ``Incorrect`` if its document is too large."""
-    encoded = encode_document(write.document) if isinstance(write, Put) else None
+    encoded = None
+    if isinstance(write, Put):
+        encoded = encode_document(write.document, grown=write.grown)
     return Change(written_id(write), encoded, write.valid_from, write.valid_to)
 
 
-def encode_document(document: Document) -> EncodedDocument:
+def json_of(raw: RawField) -> bytes:
+    """Return the JSON of a field."""
+    return raw if isinstance(raw, bytes) else raw.json()
+
+
+def encode_document(
+    document: Document, *, grown: Mapping[str, AppendOnly[Any]] | None = None
+) -> EncodedDocument:
     """Encode a document; ``Incorrect`` if it is too large."""
-    whole = _encode_whole(document)
+    long = {name: items for name, items in (grown or {}).items() if len(items) >= LONG_LIST_MIN}
+    whole = None if long else _encode_whole(document)
     if whole is not None:
         check_size(document[ID], len(whole))
         return EncodedDocument(document.copy(), whole, (), False, len(whole))
-    exact, fields = raw_fields(document)
+    exact, fields = _fields(document, long)
     size = sum([len(raw) for _, raw in fields])
     check_size(document[ID], size)
     if size <= PLAIN_MAX:
-        whole = join_fields(fields, exact=exact)
+        whole = join_fields(((name, json_of(raw)) for name, raw in fields), exact=exact)
         return EncodedDocument(document.copy(), whole, (), exact, size)
     return EncodedDocument(document.copy(), None, fields, exact, size)
 
@@ -152,7 +223,10 @@ def operations_digest(matches: tuple[Match, ...], changes: Sequence[Change]) -> 
             hashed.update(encoded.json)
         for name, raw in encoded.fields:
             hashed.update(orjson.dumps(name))
-            hashed.update(raw)
+            if isinstance(raw, bytes):
+                hashed.update(raw)
+            else:
+                hashed.update(canonical_items(raw.items).digest().encode())
     return hashed.digest()[:_WRITES_HASH_BYTES] + _matches_hash(matches)
 
 
@@ -238,6 +312,17 @@ def _matches_hash(matches: tuple[Match, ...]) -> bytes:
     # For lists of texts, small integers and nulls, orjson's output is the canonical form.
     plain = [(match.object_id, match.token, match.valid_time) for match in matches]
     return hashlib.sha256(orjson.dumps(plain)).digest()[:_MATCHES_HASH_BYTES]
+
+
+def _fields(
+    document: Document, long: Mapping[str, AppendOnly[Any]]
+) -> tuple[bool, list[tuple[str, RawField]]]:
+    """Return whether a field holds an integer beyond 64 bits, and the fields in their order."""
+    exact, raws = raw_fields({name: document[name] for name in document if name not in long})
+    grown = {name: GrownField(items) for name, items in long.items()}
+    by_name = dict(raws)
+    exact = exact or any(raw.exact for raw in grown.values())
+    return exact, [(name, grown.get(name) or by_name[name]) for name in document]
 
 
 def _encode_whole(document: Document) -> bytes | None:

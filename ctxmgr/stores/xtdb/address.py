@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from ctxmgr.core.store.urls import redact_url
 from ctxmgr.errors import Incorrect
 
 NODES_MAX: Final = 16
@@ -38,7 +39,7 @@ def read_address(url: str, *, token: str | None = None) -> XtdbAddress:
     """Parse a store's URL. Raises ``Incorrect`` if it is invalid."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in _SCHEMES:
-        raise Incorrect(f"invalid XTDB store {_without_secret(url)!r}: use xtdb+http://host:port")
+        raise Incorrect(f"invalid XTDB store {redact_url(url)!r}: use xtdb+http://host:port")
     names = [name.removeprefix(f"{scheme}://") for name in rest.split(",")]
     if len(names) > NODES_MAX:
         raise Incorrect(f"{len(names)} nodes in one URL (at most {NODES_MAX})")
@@ -55,12 +56,12 @@ def read_address(url: str, *, token: str | None = None) -> XtdbAddress:
 
 
 def _split(url: str, *, default_port: int) -> SplitResult:
-    where = _without_secret(url)
+    where = redact_url(url)
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise Incorrect(f"invalid URL {where!r}: {error}") from error
+    except ValueError:  # the cause may quote a password
+        raise Incorrect(f"invalid URL {where!r}: check the host and the port") from None
     if not host:
         raise Incorrect(f"{where!r} has no host")
     if port is not None and not 0 < port <= _PORT_MAX:
@@ -78,11 +79,6 @@ def _host_port(parts: SplitResult) -> str:
 
 def _display_url(scheme: str, hosts: list[SplitResult], path: str) -> str:
     return f"{scheme}://{','.join(map(_host_port, hosts))}{path}"
-
-
-def _without_secret(url: str) -> str:
-    scheme, separator, rest = url.rpartition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 def _authorization(hosts: list[SplitResult], token: str | None) -> str | None:

@@ -3,6 +3,8 @@
 submit ──► logged ──► indexed: committed ──► Commit
    │          │                aborted ────► its key exists: the Commit of the first one
    │          │                              it does not: Conflict, with the ids
+   │          │                              a second version of an object that has one: Incorrect,
+   │          │                              or StoredBefore if the document is the same
    │          │                              no match failed: DatabaseReplaced, see ``pieces``
    │          └── no reply, or an unreadable one ─► OutcomeUnknown
    └── reply lost: submit again, which is safe: the second one finds the key and aborts
@@ -14,13 +16,33 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ctxmgr.core.store.contract import Commit, Instant, Match
+from ctxmgr.core.store.documents import KIND
+from ctxmgr.core.store.transactions import other_kind, second_version
 from ctxmgr.errors import Conflict, CtxmgrError, Incorrect, OutcomeUnknown
 from ctxmgr.stores.edn.values import Keyword, dumps
 from ctxmgr.stores.xtdb.as_of import ReadPoint, ReadPoints
 from ctxmgr.stores.xtdb.layout import TOKEN, guard_id
 from ctxmgr.stores.xtdb.queries import entities_query, existing_query
-from ctxmgr.stores.xtdb.replies import DatabaseReplaced, NodeBehind, NotSent, ReplyLost, readable
-from ctxmgr.stores.xtdb.transactions import CALL, DIGEST, Submission, tx_id
+from ctxmgr.stores.xtdb.reads import Reads
+from ctxmgr.stores.xtdb.replies import (
+    DatabaseReplaced,
+    NodeBehind,
+    NotSent,
+    ReplyLost,
+    StoredBefore,
+    readable,
+)
+from ctxmgr.stores.xtdb.transactions import (
+    CALL,
+    DIGEST,
+    ONCE_KIND,
+    FreePut,
+    Submission,
+    document_digest,
+    match_token,
+    once_id,
+    tx_id,
+)
 from ctxmgr.stores.xtdb.transport import Params, XtdbTransport
 
 RESUBMIT_PAUSES_S: Final = (0.1, 0.5, 2.0)
@@ -48,9 +70,10 @@ class _Landed:
 class Commits:
     """Commits transactions."""
 
-    def __init__(self, http: XtdbTransport, points: ReadPoints) -> None:
+    def __init__(self, http: XtdbTransport, points: ReadPoints, reads: Reads) -> None:
         self._http = http
         self._points = points
+        self._reads = reads
 
     async def land(self, submission: Submission, *, again: bool = False) -> Commit:
         """Send the transaction and return its outcome. ``again``: it was sent before."""
@@ -106,7 +129,10 @@ class Commits:
             record = await self._record("entity", submission.key, sequence)
         if record is None:
             point = ReadPoint(landed.system_time, sequence)
-            failed = await self._failed_ids(submission.matches, point)
+            failed = await self._failed_ids(submission.operations.matches, point)
+            refused = None if failed else await self._second_version(submission.free, point)
+            if refused is not None:
+                return refused
             if not failed and submission.relies:
                 return DatabaseReplaced(
                     "the database is not the one that the pieces were stored in"
@@ -114,7 +140,7 @@ class Commits:
             return Conflict(failed)
         with readable(self._http.node):
             first_digest, call = record.get(DIGEST), record.get(CALL)
-        if first_digest != submission.digest:
+        if not submission.has_digest(first_digest):
             return Incorrect(f"the key {submission.key!r} was already used for other operations")
         entry = await self._record("entity-tx", submission.key, sequence)
         with readable(self._http.node):
@@ -124,6 +150,38 @@ class Commits:
     async def _record(self, path: str, key: str, sequence: int) -> Any:
         params = self._points.params(ReadPoint(None, sequence))
         return await self._http.get(path, {"eid-edn": dumps(tx_id(key)), **params})
+
+    async def _second_version(
+        self, free: tuple[FreePut, ...], point: ReadPoint
+    ) -> CtxmgrError | None:
+        """Return the error if an object with a single version prevented one of these puts."""
+        if not free:
+            return None
+        query = entities_query(once_id(put.object_id) for put in free)
+        rows = await self._http.query(query, self._points.params(point))
+        with readable(self._http.node):
+            records = {record[_ID]: (record[ONCE_KIND], record.get(DIGEST)) for (record,) in rows}
+        matches: dict[str, str] = {}
+        unrecorded: dict[str, FreePut] = {}
+        for put in free:
+            kind, stored_digest = records.get(once_id(put.object_id), (None, None))
+            if kind is not None and stored_digest != put.digest:
+                return second_version(put.object_id, str(kind))
+            if kind is not None:
+                matches[put.object_id] = put.match_record()
+            elif put.digest is not None:
+                unrecorded[put.object_id] = put
+        # A document of an earlier version of ctxmgr, or of another kind, has no record.
+        for object_id, version in (await self._reads.get(tuple(unrecorded), point)).items():
+            put = unrecorded[object_id]
+            if version.document.get(KIND) != put.kind:
+                return other_kind(object_id, put.kind)
+            if document_digest(version.document) != put.digest:
+                return second_version(object_id, put.kind)
+            if version.token is None:
+                return other_kind(object_id, put.kind)
+            matches[object_id] = match_token(object_id, version.token)
+        return StoredBefore(matches) if matches else None
 
     async def _failed_ids(self, matches: tuple[Match, ...], point: ReadPoint) -> tuple[str, ...]:
         """Return the ids whose match did not hold when the transaction was indexed."""

@@ -17,7 +17,7 @@ from ctxmgr.stores.edn.values import Keyword, Tagged
 from ctxmgr.stores.xtdb.as_of import ReadPoint, ReadPoints, url_id, url_instant
 from ctxmgr.stores.xtdb.commits import is_committed
 from ctxmgr.stores.xtdb.layout import Pieces, Stored, stored_from
-from ctxmgr.stores.xtdb.reads import Reads
+from ctxmgr.stores.xtdb.reads import STARTS_AT_ONCE, Reads, all_of
 from ctxmgr.stores.xtdb.replies import readable
 from ctxmgr.stores.xtdb.transactions import Logged, LoggedWrite, logged_from
 from ctxmgr.stores.xtdb.transport import XtdbTransport
@@ -116,6 +116,8 @@ class HistoryRequest:
     newest_first: bool
     corrections: bool
     documents: bool
+    without: frozenset[str] = frozenset()
+    """Fields to leave out of the documents."""
 
     def value(self) -> list[Any]:
         """Return the values that a cursor is bound to."""
@@ -158,7 +160,7 @@ async def read_history(
         return [], False
 
     def take(item: Any) -> EntityEntry | None:
-        entry = _entry(item)
+        entry = _entry(item, request.without)
         return entry if after is None or request.beyond(entry, after) else None
 
     # XTDB omits future entries unless an end is given.
@@ -182,6 +184,46 @@ async def read_history(
     return history, full or len(page) < len(entries)
 
 
+async def read_histories(
+    http: XtdbTransport,
+    points: ReadPoints,
+    reads: Reads,
+    *,
+    object_ids: Sequence[str],
+    as_of: AsOf,
+    without: frozenset[str],
+    limit: int,
+) -> dict[str, list[HistoryEntry]]:
+    """Return the last entries of many objects. XTDB has no query for that, so each is asked for."""
+    resolved = await points.resolve(as_of)
+    if resolved is None or not object_ids:
+        return {}
+    point = await points.fixed(resolved)
+    fixed = AsOf(valid_time=point.valid_time, sequence=point.sequence)
+
+    async def read(object_id: str) -> list[HistoryEntry]:
+        request = HistoryRequest(
+            object_id=object_id,
+            as_of=fixed,
+            since=None,
+            newest_first=True,
+            corrections=False,
+            documents=True,
+            without=without,
+        )
+        entries, _ = await read_history(
+            http, points, reads, request=request, after=None, limit=limit
+        )
+        return entries
+
+    found: dict[str, list[HistoryEntry]] = {}
+    for first in range(0, len(object_ids), STARTS_AT_ONCE):
+        batch = object_ids[first : first + STARTS_AT_ONCE]
+        histories = await all_of(read(object_id) for object_id in batch)
+        found.update(zip(batch, histories, strict=True))
+    return {object_id: entries for object_id, entries in found.items() if entries}
+
+
 def _params(request: HistoryRequest, after: tuple[Instant, int] | None) -> dict[str, str]:
     params = {
         "eid-edn": url_id(request.object_id),
@@ -201,7 +243,7 @@ def _params(request: HistoryRequest, after: tuple[Instant, int] | None) -> dict[
     return params
 
 
-def _entry(item: Any) -> EntityEntry:
+def _entry(item: Any, without: frozenset[str]) -> EntityEntry:
     content_hash = item[_HASH]
     document = item.get(_DOC)
     return EntityEntry(
@@ -209,5 +251,5 @@ def _entry(item: Any) -> EntityEntry:
         sequence=item[_TX_ID],
         system_time=item[_TX_TIME].ms,
         deleted=isinstance(content_hash, Tagged) and content_hash.value == _DELETED,
-        stored=None if document is None else stored_from(document),
+        stored=None if document is None else stored_from(document).without(without),
     )

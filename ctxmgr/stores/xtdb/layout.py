@@ -18,11 +18,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.store.contract import Instant
 from ctxmgr.core.store.documents import ID, Document
 from ctxmgr.errors import Corrupt, NewerFormat
 from ctxmgr.stores.edn.values import EdnError, Inst, dumps, edn_to_document
-from ctxmgr.stores.xtdb.pieces import Cut, cut_list, cut_text, joined_items, joined_text, size_of
+from ctxmgr.stores.xtdb.pieces import (
+    Cut,
+    cut_grown,
+    cut_list,
+    cut_text,
+    joined_items,
+    joined_text,
+    size_of,
+)
 
 FORMAT: Final = 1
 """The format that this version writes, and the newest one it reads."""
@@ -43,7 +52,8 @@ class Entity:
     """A document as EDN, with the pieces it refers to."""
 
     text: str
-    pieces: dict[str, str]
+    pieces: tuple[Mapping[str, str], ...]
+    """Of each field that is cut: EDN of the pieces by their ids."""
     size: int
     """Bytes of the whole document, pieces included."""
 
@@ -111,13 +121,15 @@ class Stored(NamedTuple):
                 document[name.removeprefix(_TEXT)] = joined_text(roots, pieces)
 
 
-def entity_of(document: Document, *, token: str) -> Entity:
-    """Write a document as an entity."""
+def entity_of(
+    document: Document, *, token: str, grown: Mapping[str, AppendOnly[Any]] | None = None
+) -> Entity:
+    """Write a document as an entity; of the lists in ``grown``, only what is new is read."""
     cuts: list[Cut] = []
     parts: list[str] = []
     for name, value in document.items():
-        parts += _attributes(name, value, cuts)
-    pieces = {key: piece for cut in cuts for key, piece in cut.pieces.items()}
+        parts += _attributes(name, grown[name] if grown and name in grown else value, cuts)
+    pieces = tuple(cut.pieces for cut in cuts if cut.pieces)
     if pieces:
         parts.append(f":{_CUT} true")
     parts += [f":{TX} {dumps(token)}", f":{_FORMAT} {FORMAT}"]
@@ -149,8 +161,8 @@ def instant_edn(instant: Instant) -> str:
 
 
 def _attributes(name: str, value: Any, cuts: list[Cut]) -> list[str]:
-    if isinstance(value, list):
-        cut = cut_list(value)
+    if isinstance(value, list | AppendOnly):
+        cut = cut_list(value) if isinstance(value, list) else cut_grown(value)
         attributes, reference = [f":{name} {cut.inline}"], _OLDER
     elif isinstance(value, str) and (text_cut := cut_text(value)) is not None:
         cut = text_cut
@@ -158,6 +170,6 @@ def _attributes(name: str, value: Any, cuts: list[Cut]) -> list[str]:
     else:
         return [f":{name} {dumps(value)}"]
     if cut.roots:
-        attributes.append(f":{reference}{name} {dumps(cut.roots)}")
+        attributes.append(f":{reference}{name} {dumps(list(cut.roots))}")
     cuts.append(cut)
     return attributes

@@ -9,7 +9,8 @@
 
 A list is cut from its beginning, and the cuts depend only on its items, so a list that only grows
 keeps its pieces and sends each once. Sixteen pieces are referenced by one, and so on recursively: a
-list of 100,000 ids has about twenty root pieces.
+list of 100,000 ids has about twenty root pieces. ``ListCut`` continues from where it was when the
+list was shorter.
 
 ``KnownPieces`` keeps which pieces are already stored. The database at an address can be replaced
 while a store is open: an in-memory node restarts, or an older copy is restored. Every known piece
@@ -23,9 +24,10 @@ import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, Self
 
+from ctxmgr.core.append_only import AppendOnly, Fold
 from ctxmgr.errors import Corrupt
 from ctxmgr.stores.edn.values import dumps
 
@@ -102,8 +104,8 @@ class Cut:
 
     inline: str
     """EDN."""
-    roots: list[str] = field(default_factory=list)
-    pieces: dict[str, str] = field(default_factory=dict)
+    roots: Sequence[str] = ()
+    pieces: Mapping[str, str] = field(default_factory=dict)
     """EDN of every piece by its id, including pieces that are already stored."""
     spilled_bytes: int = 0
     """Bytes of the values in pieces; a piece that occurs twice counts twice."""
@@ -113,33 +115,120 @@ def cut_text(text: str) -> Cut | None:
     """Split a long text; None if it is short enough."""
     if len(text) * 4 <= TEXT_INLINE_BYTES_MAX or len(text.encode()) <= TEXT_INLINE_BYTES_MAX:
         return None
-    cut = Cut("nil")
+    pieces: dict[str, str] = {}
+    roots, size = _Roots(), 0
     for start in range(0, len(text), TEXT_PART_CHARACTERS):
         part = dumps(text[start : start + TEXT_PART_CHARACTERS])
-        cut.roots.append(_add(cut.pieces, PART, part))
-        cut.spilled_bytes += size_of(part)
-    cut.roots = _grouped(cut.roots, cut.pieces)
-    return cut
+        roots = roots.add(_add(pieces, PART, part), pieces)
+        size += size_of(part)
+    return Cut("nil", roots.ids(), pieces, size)
 
 
 def cut_list(items: Sequence[Any]) -> Cut:
     """Split a long list; a short one has no pieces."""
-    texts = [dumps(item if type(item) is str else _ordered(item)) for item in items]
-    sizes = [size_of(text) + 1 for text in texts]
-    if sum(sizes) <= LIST_INLINE_BYTES_MAX:
-        return Cut(f"[{' '.join(texts)}]")
-    cut = Cut("")
-    kept_from = len(texts) - _newest_count(sizes)
-    start = 0
-    for end in _leaf_ends(sizes):
-        if end > kept_from:
-            break
-        cut.roots.append(_add(cut.pieces, ITEMS, f"[{' '.join(texts[start:end])}]"))
-        start = end
-    cut.inline = f"[{' '.join(texts[start:])}]"
-    cut.spilled_bytes = sum(sizes[:start])
-    cut.roots = _grouped(cut.roots, cut.pieces)
-    return cut
+    return cut_grown(AppendOnly(items))
+
+
+def cut_grown(items: AppendOnly[Any]) -> Cut:
+    """Split a list that may have grown since it was split before: only its new items are read."""
+    return LIST_CUT.of(items).cut(items)
+
+
+@dataclass(frozen=True, slots=True)
+class _Roots:
+    """Pieces in order. Each full group is replaced by a piece that refers to it, on every level."""
+
+    levels: tuple[tuple[str, ...], ...] = ()
+    """Ids that are in no group yet; those on level n + 1 are older than those on level n."""
+
+    def add(self, piece_id: str, pieces: dict[str, str], *, level: int = 0) -> Self:
+        """Append a piece; ``pieces`` receives the groups that it completes."""
+        levels = self.levels if level < len(self.levels) else (*self.levels, ())
+        group = (*levels[level], piece_id)
+        if len(group) < FAN_OUT:
+            return type(self)((*levels[:level], group, *levels[level + 1 :]))
+        emptied = type(self)((*levels[:level], (), *levels[level + 1 :]))
+        parent = _add(pieces, PARTS, dumps(list(group)))
+        return emptied.add(parent, pieces, level=level + 1)
+
+    def ids(self) -> list[str]:
+        """Return the pieces that no other refers to, oldest first."""
+        return list(chain.from_iterable(reversed(self.levels)))
+
+
+@dataclass(frozen=True, slots=True)
+class ListCut:
+    """How far a list is cut. What is cut stays cut when the list grows."""
+
+    size: int = 0
+    """Bytes of all items."""
+    spilled_bytes: int = 0
+    roots: _Roots = _Roots()
+    piece_ids: AppendOnly[str] = field(default_factory=AppendOnly)
+    """Every piece, those that others refer to included."""
+    new_pieces: Mapping[str, str] = field(default_factory=dict)
+    """EDN of the pieces that were cut last."""
+    texts: tuple[str, ...] = ()
+    """EDN of the items that are in no piece."""
+
+    def add(self, items: Sequence[Any]) -> "ListCut":
+        """Continue with the next items."""
+        texts = list(self.texts)
+        texts += [dumps(item if type(item) is str else _ordered(item)) for item in items]
+        sizes = [size_of(text) + 1 for text in texts]
+        size = self.size + sum(sizes[len(self.texts) :])
+        pieces: dict[str, str] = {}
+        roots, start = self.roots, 0
+        if size > LIST_INLINE_BYTES_MAX:
+            # The newest items begin behind what was cut before: they only move towards the end.
+            kept_from = len(texts) - _newest_count(sizes)
+            for end in _leaf_ends(sizes):
+                if end > kept_from:
+                    break
+                leaf = _add(pieces, ITEMS, f"[{' '.join(texts[start:end])}]")
+                roots, start = roots.add(leaf, pieces), end
+        return ListCut(
+            size=size,
+            spilled_bytes=self.spilled_bytes + sum(sizes[:start]),
+            roots=roots,
+            piece_ids=self.piece_ids.add(pieces) if pieces else self.piece_ids,
+            new_pieces=pieces or self.new_pieces,
+            texts=tuple(texts[start:]),
+        )
+
+    def cut(self, items: AppendOnly[Any]) -> Cut:
+        """Return the list in its parts; ``items`` are all of its items."""
+        return Cut(
+            inline=f"[{' '.join(self.texts)}]",
+            roots=self.roots.ids(),
+            pieces=GrownPieces(self.piece_ids, new=self.new_pieces, items=items),
+            spilled_bytes=self.spilled_bytes,
+        )
+
+
+LIST_CUT: Final[Fold[Any, ListCut]] = Fold(ListCut(), add=ListCut.add)
+
+
+class GrownPieces(Mapping[str, str]):
+    """The pieces of a list. Those that were cut earlier are written again only if asked for."""
+
+    def __init__(
+        self, ids: AppendOnly[str], *, new: Mapping[str, str], items: AppendOnly[Any]
+    ) -> None:
+        self._ids = ids
+        self._texts = new
+        self._items = items
+
+    def __getitem__(self, piece_id: str) -> str:
+        if piece_id not in self._texts:
+            self._texts = ListCut().add(self._items[:]).new_pieces
+        return self._texts[piece_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
 
 
 def joined_items(roots: Sequence[Any], pieces: Mapping[str, Mapping[str, Any]]) -> list[Any]:
@@ -228,18 +317,6 @@ def _leaf_ends(sizes: list[int]) -> Iterator[int]:
         if count == LEAF_ITEMS or total >= LEAF_BYTES:
             yield end
             count = total = 0
-
-
-def _grouped(ids: list[str], pieces: dict[str, str]) -> list[str]:
-    """Replace every full group by a piece that refers to it, oldest first, on every level."""
-    if len(ids) < FAN_OUT:
-        return ids
-    whole = len(ids) - len(ids) % FAN_OUT
-    rest = iter(ids[:whole])
-    groups = [
-        _add(pieces, PARTS, dumps(group)) for group in iter(lambda: list(islice(rest, FAN_OUT)), [])
-    ]
-    return [*_grouped(groups, pieces), *ids[whole:]]
 
 
 def _add(pieces: dict[str, str], name: str, value: str) -> str:

@@ -36,7 +36,8 @@ FIRST_STEP: Final = 8
 """Entries of a page whose pieces are fetched first; every further step is twice as large."""
 
 STARTS_AT_ONCE: Final = 64
-"""Concurrent requests for starts: more than there are connections, few enough to end soon."""
+"""Concurrent requests for starts or histories: more than there are connections, few enough to end
+soon."""
 
 _ID: Final = Keyword("xt/id")
 _PARTS: Final = Keyword(PARTS)
@@ -79,7 +80,7 @@ class Reads:
                 return await self.versions(partial(self.rows, query, without=without), point)
 
         starts = range(0, len(object_ids), IDS_PER_QUERY)
-        batches = await _all(read(object_ids[start : start + IDS_PER_QUERY]) for start in starts)
+        batches = await all_of(read(object_ids[start : start + IDS_PER_QUERY]) for start in starts)
         return {version.object_id: version for versions in batches for version in versions}
 
     async def rows(
@@ -184,7 +185,7 @@ class Reads:
         starts: dict[str, Instant] = {}
         for first in range(0, len(bounded), STARTS_AT_ONCE):
             batch = bounded[first : first + STARTS_AT_ONCE]
-            instants = await _all(self._start(object_id, point) for object_id in batch)
+            instants = await all_of(self._start(object_id, point) for object_id in batch)
             starts.update(zip(batch, instants, strict=True))
         return starts
 
@@ -196,7 +197,7 @@ class Reads:
             return start
 
 
-async def _all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def all_of(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Run all concurrently; if one fails, cancel the others and raise its error."""
     try:
         async with asyncio.TaskGroup() as group:

@@ -55,12 +55,21 @@ class DatabaseReplaced(Unavailable):
     """The database is not the one this store has used, or an older copy of it."""
 
 
+class StoredBefore(Unavailable):
+    """The transaction puts single versions again that are stored already, with equal documents."""
+
+    def __init__(self, matches: dict[str, str]) -> None:
+        super().__init__(f"{', '.join(matches)}: stored by another client meanwhile; retry")
+        self.matches = matches
+        """The match that holds for each, by its id."""
+
+
 @contextmanager
 def public_errors() -> Iterator[None]:
     """Turn errors internal to this store into ``Unavailable``."""
     try:
         yield
-    except (NotSent, ReplyLost, NodeBehind, DatabaseReplaced) as error:
+    except (NotSent, ReplyLost, NodeBehind, DatabaseReplaced, StoredBefore) as error:
         raise Unavailable(str(error)) from error
 
 

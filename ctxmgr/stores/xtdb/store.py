@@ -17,12 +17,12 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 from ctxmgr.core.store.contract import (
-    BATCH_MAX,
     LATEST,
     PAGE_MAX,
     AsOf,
     Commit,
     FoundPage,
+    HistoryEntry,
     HistoryPage,
     Instant,
     Kind,
@@ -34,6 +34,7 @@ from ctxmgr.core.store.contract import (
 )
 from ctxmgr.core.store.documents import ID, KIND, check_document, check_object_id
 from ctxmgr.core.store.queries import (
+    check_batch,
     check_limit,
     check_query,
     decode_position,
@@ -47,22 +48,38 @@ from ctxmgr.core.store.transactions import (
     check_key,
     check_operations,
     check_since,
-    digest,
+    short_digest,
 )
-from ctxmgr.errors import Incorrect, Unavailable
+from ctxmgr.errors import Unavailable
 from ctxmgr.stores.edn.values import Keyword
 from ctxmgr.stores.xtdb.address import XtdbAddress, read_address
 from ctxmgr.stores.xtdb.as_of import ReadPoints
 from ctxmgr.stores.xtdb.commits import Commits
-from ctxmgr.stores.xtdb.history import HistoryRequest, last_transaction, read_feed, read_history
+from ctxmgr.stores.xtdb.history import (
+    HistoryRequest,
+    last_transaction,
+    read_feed,
+    read_histories,
+    read_history,
+)
 from ctxmgr.stores.xtdb.queries import FindPosition, find_query
 from ctxmgr.stores.xtdb.reads import Reads
-from ctxmgr.stores.xtdb.replies import DatabaseReplaced, NodeBehind, public_errors, readable
+from ctxmgr.stores.xtdb.replies import (
+    DatabaseReplaced,
+    NodeBehind,
+    StoredBefore,
+    public_errors,
+    readable,
+)
 from ctxmgr.stores.xtdb.transactions import submission_of
 from ctxmgr.stores.xtdb.transport import XtdbTransport, ingester_failure, tls_context
 
 TIMEOUT_S: Final = 60.0
 """Timeout of a request: the largest transactions take tens of seconds to index on two cores."""
+
+SUBMISSIONS_MAX: Final = 3
+"""Submissions of one transaction: the first may rely on pieces of a database that was replaced, and
+the second may put single versions that another client has just stored."""
 
 WAIT_SHARE: Final = 0.5
 """Share of the timeout that a node may wait for a transaction, so that its reply comes in time."""
@@ -79,7 +96,7 @@ class XtdbStore:
         self._http = http
         self._points = ReadPoints(http, wait_ms=int(http.timeout_s * WAIT_SHARE * 1000))
         self._reads = Reads(http, self._points)
-        self._commits = Commits(http, self._points)
+        self._commits = Commits(http, self._points, self._reads)
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -136,11 +153,7 @@ class XtdbStore:
         as_of: AsOf = LATEST,
         without: Collection[str] = (),
     ) -> dict[str, Version]:
-        wanted = tuple(dict.fromkeys(object_ids))
-        for object_id in wanted:
-            check_object_id(object_id)
-        if len(wanted) > BATCH_MAX:
-            raise Incorrect(f"{len(wanted)} ids in one batch, at most {BATCH_MAX} are allowed")
+        wanted = check_batch(object_ids)
         check_as_of(as_of)
         async with self._call():
             point = await self._points.resolve(as_of) if wanted else None
@@ -187,6 +200,30 @@ class XtdbStore:
         return HistoryPage(
             entries=page, cursor=encode_cursor(request.value(), last) if more else None
         )
+
+    async def history_many(
+        self,
+        object_ids: Iterable[str],
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
+        limit: int,
+    ) -> dict[str, Sequence[HistoryEntry]]:
+        wanted = check_batch(object_ids)
+        check_as_of(as_of)
+        check_limit(limit)
+        async with self._call():
+            return dict(
+                await read_histories(
+                    self._http,
+                    self._points,
+                    self._reads,
+                    object_ids=wanted,
+                    as_of=as_of,
+                    without=frozenset(without) - {ID},
+                    limit=limit,
+                )
+            )
 
     async def find(
         self, query: Query, *, as_of: AsOf = LATEST, limit: int = 100, cursor: str | None = None
@@ -262,16 +299,31 @@ class XtdbStore:
 
     async def _land(self, checked: CheckedOperations, key: str | None) -> Commit:
         call, known = uuid4().hex, self._reads.known
+        stored: dict[str, str] = {}
         write = partial(
-            submission_of, checked, key=key or call, digest=digest(checked), call=call, known=known
+            submission_of,
+            checked,
+            key=key or call,
+            digest=short_digest(checked),
+            call=call,
+            kinds=self._kinds,
+            known=known,
+            stored=stored,
         )
-        submission = write()
-        try:
-            commit = await self._commits.land(submission)
-        except DatabaseReplaced:
-            known.forget()
+        for sent in range(SUBMISSIONS_MAX):
             submission = write()
-            commit = await self._commits.land(submission, again=True)
+            try:
+                commit = await self._commits.land(submission, again=sent > 0)
+            except DatabaseReplaced:
+                known.forget()
+                if sent == SUBMISSIONS_MAX - 1:
+                    raise
+            except StoredBefore as error:
+                stored.update(error.matches)
+                if sent == SUBMISSIONS_MAX - 1:
+                    raise
+            else:
+                break
         if not commit.repeated:
             known.learn(submission.pieces, anchor=submission.anchor)
         return commit

@@ -13,9 +13,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ctxmgr.core.store.urls import redact_urls
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.surfaces.encoding import json_bytes
-from ctxmgr.surfaces.error_answers import ANSWERS
+from ctxmgr.surfaces.error_answers import ANSWERS, remedy
 
 STATUSES: Final = MappingProxyType(
     {
@@ -132,20 +133,20 @@ def result_response(result: Any) -> Response:
 def error_response(error: Exception) -> Response:
     """Return the response of an error. A bug is logged, and only its class is returned."""
     if isinstance(error, HttpRefusal):
-        return _error_response(error.status, code_of(error.status), str(error), error.headers)
+        code = code_of(error.status)
+        todo = _NEXT.get(code, ANSWERS[code].next)
+        return _error_response(error.status, code, str(error), todo, error.headers)
     if isinstance(error, CtxmgrError):
-        return _error_response(status_of(error.code), error.code, str(error), {})
+        todo = remedy(error, _NEXT)
+        return _error_response(status_of(error.code), error.code, redact_urls(str(error)), todo, {})
     _log.error("a request failed", exc_info=error)
-    return _error_response(status_of("error"), "error", type(error).__name__, {})
+    todo = ANSWERS["error"].next
+    return _error_response(status_of("error"), "error", type(error).__name__, todo, {})
 
 
-def _error_response(status: int, code: str, message: str, headers: Mapping[str, str]) -> Response:
-    answer = ANSWERS[code]
-    body = {
-        "code": code,
-        "fault": answer.fault,
-        "message": message,
-        "next": _NEXT.get(code, answer.next),
-    }
+def _error_response(
+    status: int, code: str, message: str, todo: str, headers: Mapping[str, str]
+) -> Response:
+    body = {"code": code, "fault": ANSWERS[code].fault, "message": message, "next": todo}
     content = json_bytes({"error": body}) + b"\n"
     return Response(content, status, media_type=JSON, headers={**NO_STORE, **headers})

@@ -8,6 +8,7 @@
 The inspector's files and the API's description hold no data and need no token.
 """
 
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Collection
@@ -15,7 +16,6 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from math import ceil
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -158,16 +158,21 @@ def require_grant(scope: Scope) -> Grant:
 
 def names_loopback(host: str) -> bool:
     """Return whether a Host header, or an address to listen on, is this machine's loopback."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return False
-    return name == "localhost" or _is_loopback(name)
+    match = _HOST.fullmatch(host)
+    return match is not None and (
+        match["name"] == "localhost" or _is_loopback(match["address"] or match["six"])
+    )
 
 
-def _is_loopback(name: str) -> bool:
+_HOST: Final = re.compile(
+    r"(?P<name>(?P<address>[0-9.]{1,15})|localhost|\[(?P<six>[0-9A-Fa-f:.]{1,45})\])(?::[0-9]{1,5})?"
+)
+"""A host and a port, and nothing else that a lenient parser would skip."""
+
+
+def _is_loopback(name: str | None) -> bool:
     try:
-        return ip_address(name).is_loopback
+        return name is not None and ip_address(name).is_loopback
     except ValueError:
         return False
 

@@ -63,7 +63,7 @@ def _path(operation: Operation) -> dict[str, Any]:
                 "description": parameter.param.help,
                 "schema": schema(parameter),
             }
-            for parameter in operation.parameters
+            for parameter in operation.remote_parameters
         ],
     }
     return {"post": post, "get": get}

@@ -1,8 +1,10 @@
 """``ctxmgr mcp``: build the MCP server and run it on the requested transport. Serves."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Operation, requires_extra
 
 if TYPE_CHECKING:
@@ -14,20 +16,33 @@ async def serve_mcp(
     operations: Iterable[Operation],
     *,
     session: str | None,
+    everything: bool,
     tools: str | None,
     port: int | None,
 ) -> None:
-    """Serve until the input ends (stdio, if ``port`` is None) or the caller cancels it."""
+    """Serve until the input ends (stdio, if ``port`` is None) or the caller cancels it.
+
+    The server reaches one session, the sessions of the working directory, or everything to read.
+    """
     with requires_extra("mcp", "mcp", "mcp_types", "uvicorn"):
         from ctxmgr.surfaces.mcp.resources import Resources
         from ctxmgr.surfaces.mcp.server import build_server
-        from ctxmgr.surfaces.mcp.tools import choose_tools
+        from ctxmgr.surfaces.mcp.tools import McpScope, choose_tools
         from ctxmgr.surfaces.mcp.transports import serve_http, serve_stdio
+    from ctxmgr.surfaces.local_state import project_sessions
     from ctxmgr.surfaces.scopes import parse_session_id
 
-    bound = None if session is None else parse_session_id(session)
-    chosen = choose_tools(operations, tools, session_id=bound)
-    resources = Resources(store=await app.store(), session_id=bound, masker=app.masker)
+    if session is not None and everything:
+        raise Incorrect("--session and --all exclude each other: leave one out")
+    if session is not None:
+        scope = McpScope(session_id=parse_session_id(session))
+    elif everything:
+        scope = McpScope()
+    else:
+        folder = Path.cwd()
+        scope = McpScope(project=lambda: project_sessions(app, folder))
+    chosen = choose_tools(operations, tools, scope=scope)
+    resources = Resources(store=await app.store(), scope=scope, masker=app.masker)
     server = build_server(app, chosen, resources)
     if port is None:
         await serve_stdio(server)

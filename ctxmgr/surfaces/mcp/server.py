@@ -32,9 +32,10 @@ from ctxmgr import __version__
 from ctxmgr.app import App
 from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound
-from ctxmgr.surfaces.mcp.resources import TEMPLATES, Resources
-from ctxmgr.surfaces.mcp.results import error_body, json_line, result_texts
-from ctxmgr.surfaces.mcp.tools import ABOUT_NO_SESSION, Tool
+from ctxmgr.surfaces.local_state import hide_store
+from ctxmgr.surfaces.mcp.resources import PAGE_SIZE, TEMPLATES, Resources
+from ctxmgr.surfaces.mcp.results import as_agent_sees, error_body, json_line, masked, result_texts
+from ctxmgr.surfaces.mcp.tools import SESSIONS, Tool
 from ctxmgr.surfaces.scopes import confine
 
 logger = logging.getLogger(__name__)
@@ -87,8 +88,8 @@ class _Handlers:
         try:
             result = await self._run(tool, params.arguments or {})
         except Exception as error:  # noqa: BLE001 (every error is returned to the agent)
-            return _tool_result([json_line({"error": _logged_error_body(error)})], is_error=True)
-        return _tool_result(result_texts(result, self.masker), is_error=False)
+            return _tool_result([json_line({"error": self._body(error)})], is_error=True)
+        return _tool_result(result_texts(result), is_error=False)
 
     async def list_resources(
         self, _context: Context, params: PaginatedRequestParams | None
@@ -96,7 +97,7 @@ class _Handlers:
         try:
             return await self.resources.page(params.cursor if params else None)
         except Exception as error:
-            raise _protocol_error(error) from error
+            raise self._protocol_error(error) from error
 
     async def list_templates(
         self, _context: Context, _params: PaginatedRequestParams | None
@@ -109,15 +110,38 @@ class _Handlers:
         try:
             return await self.resources.read(str(params.uri))
         except Exception as error:
-            raise _protocol_error(error) from error
+            raise self._protocol_error(error) from error
 
     async def _run(self, tool: Tool, given: dict[str, Any]) -> Any:
+        """Return a result as the agent may see it: secrets masked, no paths of the host."""
         arguments = tool.arguments(given)
-        name, session_id = tool.operation.name, tool.session_id
-        if session_id is not None and name not in ABOUT_NO_SESSION:
-            store = await self.app.store()
+        name, scope, session_id = tool.operation.name, tool.scope, None
+        if scope.project is not None and name == SESSIONS:
+            page = await self.resources.sessions(
+                limit=arguments.get("limit", PAGE_SIZE), cursor=arguments.get("cursor")
+            )
+            return masked(page, self.masker)
+        store = await self.app.store()
+        session_id = scope.session_of(arguments)
+        if session_id is not None:
             arguments = await confine(store, name, arguments, session_id=session_id)
-        return await tool.operation.run(self.app, **arguments)
+        result = masked(await tool.operation.run(self.app, **arguments), self.masker)
+        return await as_agent_sees(store, result, session_id)
+
+    def _body(self, error: Exception) -> dict[str, str]:
+        """Describe an error, without saying where the store is."""
+        if not isinstance(error, CtxmgrError):
+            logger.error("a request failed", exc_info=error)
+        body = error_body(error)
+        message = hide_store(body["message"], self.app.loaded.settings.store)
+        return {**body, "message": self.masker.shown(message)}
+
+    def _protocol_error(self, error: Exception) -> MCPError:
+        body = self._body(error)
+        is_callers_mistake = isinstance(error, Incorrect | NotFound | Denied)
+        code = INVALID_PARAMS if is_callers_mistake else INTERNAL_ERROR
+        remedy = f" ({body['next']})" if body["next"] else ""
+        return MCPError(code, f"{body['message']}{remedy}", data=body)
 
 
 def tool_definition(tool: Tool) -> OfferedTool:
@@ -138,17 +162,3 @@ def tool_definition(tool: Tool) -> OfferedTool:
 def _tool_result(parts: Sequence[str], *, is_error: bool) -> CallToolResult:
     content = [TextContent(type="text", text=text) for text in parts]
     return CallToolResult(content=[*content], is_error=is_error)
-
-
-def _logged_error_body(error: Exception) -> dict[str, str]:
-    if not isinstance(error, CtxmgrError):
-        logger.error("a request failed", exc_info=error)
-    return error_body(error)
-
-
-def _protocol_error(error: Exception) -> MCPError:
-    body = _logged_error_body(error)
-    is_callers_mistake = isinstance(error, Incorrect | NotFound | Denied)
-    code = INVALID_PARAMS if is_callers_mistake else INTERNAL_ERROR
-    remedy = f" ({body['next']})" if body["next"] else ""
-    return MCPError(code, f"{body['message']}{remedy}", data=body)

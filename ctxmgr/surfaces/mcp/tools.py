@@ -5,25 +5,31 @@
     schema      -> parameters
     writes      -> readOnlyHint
 
-On a server bound to a session the agent cannot name another: the parameter is removed, and names
-are resolved in that session only.
+A server has one of three scopes:
+
+    one session    all tools; the agent cannot name another session, and the parameter is removed
+    a project      tools that read; each call names one of the project's sessions
+    everything     tools that read, in the whole store; only if the person asked for it
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.surfaces.arguments import body_schema, from_json
 from ctxmgr.surfaces.operation import Operation
-from ctxmgr.surfaces.scopes import CONFINED
+from ctxmgr.surfaces.scopes import CONFINED, parse_session_id
 
 TOOLS_MAX: Final = 8
 """Tools of one server: each costs the agent tokens and attention in every call."""
 
-USUAL: Final = ("activate", "deactivate", "pin", "unpin", "recall", "show", "as_of", "status")
-"""The default tools."""
+USUAL: Final = ("activate", "deactivate", "pin", "unpin", "recall", "show", "as_of")
+"""The default tools of a server for one session."""
+
+READING: Final = ("sessions", "recall", "show", "as_of", "objects", "log")
+"""The default tools of a server for several sessions."""
 
 NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -44,6 +50,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "serve": "is another server",
         "token": "creates credentials of another server",
         "trust": "is up to the user",
+        "status": "describes the database, which an agent does not see",
         "xtdb up": "starts a process",
         "xtdb down": "ends a process",
         "xtdb status": "reports a process",
@@ -51,11 +58,49 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Operations that are not offered as tools, and why."""
 
-ABOUT_NO_SESSION: Final = frozenset({"status"})
-"""Tools of a bound server that describe the store, not a session's objects."""
+SESSIONS: Final = "sessions"
+"""The operation that lists sessions; on a project's server, those of the project."""
 
 _SESSION: Final = "session"
 _NAME: Final = "name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpScope:
+    """What an agent reaches through a server; without a session and a project, everything."""
+
+    session_id: str | None = None
+    """The session that the server is bound to."""
+    project: Callable[[], Sequence[str]] | None = None
+    """Returns the ids of the project's sessions, which may become more while the server runs."""
+
+    def session_of(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return the session that a call is limited to; None: it is not limited.
+
+        ``NotFound`` if it is none of the project's, whether or not another project has it.
+        """
+        if self.project is None:
+            return self.session_id
+        session_id = parse_session_id(arguments[_SESSION])
+        self.require_in_project(session_id)
+        return session_id
+
+    def require_in_project(self, session_id: str) -> None:
+        """Raise ``NotFound`` for a session of another project."""
+        if self.project is not None and session_id not in self.project():
+            raise NotFound(f"this project has no session {session_id!r:.80}; `sessions` lists them")
+
+    def offers(self, operation: Operation) -> bool:
+        """Return whether an agent may use an operation."""
+        if operation.name in NOT_OFFERED:
+            return False
+        if self.session_id is not None:
+            return operation.name in CONFINED
+        if operation.writes:
+            return False
+        if self.project is None or operation.name == SESSIONS:
+            return True
+        return operation.name in CONFINED and _takes(operation, _SESSION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +108,7 @@ class Tool:
     """An operation as a tool."""
 
     operation: Operation
-    session_id: str | None
-    """The session that the server is bound to."""
+    scope: McpScope
 
     @property
     def name(self) -> str:
@@ -74,13 +118,16 @@ class Tool:
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments, in as few tokens as possible."""
         schema: dict[str, Any] = _lean(body_schema(self.operation))
-        if self.session_id is None:
+        if not self._fills:
             return schema
         properties: dict[str, Any] = schema["properties"]
-        properties.pop(_SESSION, None)
         if _NAME in properties:
             properties[_NAME] = {**properties[_NAME], "description": _NAME_WHEN_BOUND}
         required = [name for name in schema.pop("required", []) if name not in (_SESSION, _NAME)]
+        if self.scope.session_id is not None:
+            properties.pop(_SESSION, None)
+        else:
+            required.insert(0, _SESSION)
         return {**schema, "required": required} if required else schema
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,13 +135,27 @@ class Tool:
         present = {name: value for name, value in given.items() if value is not None}
         return from_json(self.operation, {**self._filled(present), **present})
 
+    @property
+    def _fills(self) -> bool:
+        """Whether arguments that name the session may be left out."""
+        bound = self.scope.session_id is not None or self.scope.project is not None
+        return bound and (_takes(self.operation, _SESSION) or _takes(self.operation, _NAME))
+
     def _filled(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        if self.session_id is None:
+        if not self._fills:
             return {}
-        if _SESSION in given:
-            raise Incorrect(f"this server is bound to session {self.session_id}: leave out session")
+        session_id = self.scope.session_id
+        if session_id is not None and _SESSION in given:
+            raise Incorrect(f"this server is bound to session {session_id}: leave out session")
+        if session_id is None and _SESSION not in given:
+            raise Incorrect(f"{self.operation.name}: missing {_SESSION}")
+        named = given[_SESSION] if session_id is None else session_id
         names = {parameter.name for parameter in self.operation.parameters}
-        return dict.fromkeys(names & {_SESSION, _NAME}, self.session_id)
+        return dict.fromkeys(names & {_SESSION, _NAME}, named)
+
+
+def _takes(operation: Operation, name: str) -> bool:
+    return any(parameter.public_name == name for parameter in operation.remote_parameters)
 
 
 _NAME_WHEN_BOUND: Final = (
@@ -120,29 +181,24 @@ def tool_name(operation: Operation) -> str:
 
 
 def choose_tools(
-    operations: Iterable[Operation], names: str | None, *, session_id: str | None
+    operations: Iterable[Operation], names: str | None, *, scope: McpScope
 ) -> tuple[Tool, ...]:
     """Return the tools of a server; ``names`` are separated by commas, None: the defaults."""
-    offered = {
-        tool_name(operation): operation
-        for operation in operations
-        if _is_offered(operation, session_id)
-    }
-    chosen = USUAL if names is None else tuple(dict.fromkeys(_split(names)))
-    unknown = [name for name in chosen if name not in offered]
-    if unknown or not chosen:
-        what = f"unknown tool {unknown[0]!r:.80}" if unknown else "no tool is named"
-        where = f" for a server of session {session_id}" if session_id is not None else ""
+    by_name = {tool_name(operation): operation for operation in operations}
+    offered = [name for name, operation in by_name.items() if scope.offers(operation)]
+    usual = READING if scope.session_id is None else USUAL
+    chosen = usual if names is None else tuple(dict.fromkeys(_split(names)))
+    refused = [name for name in chosen if name not in offered]
+    if refused and scope.session_id is None and refused[0] in USUAL:
+        raise Incorrect(f"{refused[0]} changes a session: bind the server to it with --session")
+    if refused or not chosen:
+        what = f"unknown tool {refused[0]!r:.80}" if refused else "no tool is named"
+        bound = scope.session_id is not None
+        where = f" for a server of session {scope.session_id}" if bound else ""
         raise Incorrect(f"{what}{where} (one of: {', '.join(offered)})")
     if len(chosen) > TOOLS_MAX:
         raise Incorrect(f"{len(chosen)} tools are named: choose at most {TOOLS_MAX}")
-    return tuple(Tool(operation=offered[name], session_id=session_id) for name in chosen)
-
-
-def _is_offered(operation: Operation, session_id: str | None) -> bool:
-    if operation.name in NOT_OFFERED:
-        return False
-    return session_id is None or operation.name in {*CONFINED, *ABOUT_NO_SESSION}
+    return tuple(Tool(operation=by_name[name], scope=scope) for name in chosen)
 
 
 def _split(names: str) -> list[str]:

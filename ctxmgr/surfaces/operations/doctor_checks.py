@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from ctxmgr import __version__, open_store
 from ctxmgr.core.files.filesystem_ids import host_filesystem_id
+from ctxmgr.core.store.urls import redact_url
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.sandboxes.bubblewrap import Bubblewrap
 from ctxmgr.sandboxes.processes import kill, run_program
-from ctxmgr.settings import cache_dir, data_dir, settings_files, state_dir
+from ctxmgr.settings import URLS, cache_dir, data_dir, settings_files, state_dir
 
 if TYPE_CHECKING:
     from ctxmgr.settings import LoadedSettings
@@ -162,7 +163,7 @@ def _settings(loaded: "LoadedSettings") -> list[Finding]:
     return [
         Finding(
             what=f"setting {name}",
-            found=None if value is None else str(value),
+            found=None if value is None else redact_url(str(value)) if name in URLS else str(value),
             note=f"from: {loaded.origins[name]}",
         )
         for name, value in loaded.settings

@@ -1,12 +1,9 @@
 """``ctxmgr recall``: search the objects a session has seen. Keeps a search index beside the store.
 
-The index of an SQLite store is the file of the same name plus ``.search``; that of any other store
-is in the cache folder, named by the hash of its URL. Both can be rebuilt, and may be deleted.
+The index can be rebuilt, and may be deleted.
 """
 
-import hashlib
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from ctxmgr.errors import Incorrect
@@ -40,6 +37,7 @@ async def recall(
     from ctxmgr.core.client.runtime import display_path
     from ctxmgr.core.objects.envelope import FILE
     from ctxmgr.core.store.documents import KIND
+    from ctxmgr.surfaces.local_state import index_file
     from ctxmgr.surfaces.views.last_turn import last_record, mounts_of
     from ctxmgr.surfaces.views.lookup import require_session
 
@@ -57,14 +55,3 @@ async def recall(
     mounts = mounts_of(await last_record(store, asking.session_id) if has_file else None)
     path_of = partial(display_path, mounts=mounts)
     return describe(query, versions, masker=app.masker, display_path=path_of)
-
-
-def index_file(url: str) -> Path:
-    """Return the path of a store's search index."""
-    from ctxmgr.settings import cache_dir
-    from ctxmgr.stores.sqlite.connection import parse_url
-
-    path = parse_url(url).path if url.startswith("sqlite:") else None
-    if path is not None:
-        return path.with_name(f"{path.name}.search")
-    return cache_dir() / "search" / f"{hashlib.sha256(url.encode()).hexdigest()}.search"

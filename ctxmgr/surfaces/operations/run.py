@@ -61,8 +61,9 @@ async def run(
     from ctxmgr.harness import run as running
     from ctxmgr.harness.loop import TURNS_MAX
     from ctxmgr.harness.narrator import Narrator
+    from ctxmgr.sandboxes.start import HOST, WORKSPACE
     from ctxmgr.settings import state_dir
-    from ctxmgr.surfaces.operations.recall import index_file
+    from ctxmgr.surfaces.local_state import index_file, remember_folder, store_key
     from ctxmgr.surfaces.operations.run_flags import RunFlags, choices_of, model_of
     from ctxmgr.surfaces.views.run_report import report, resume_command
     from ctxmgr.trust import RunChoices
@@ -81,11 +82,16 @@ async def run(
     )
     previous = None if session is None else await running.load_assignment(store, session)
     search = index_file(app.loaded.settings.store)
-    # Absolute: a store of the same relative name in another folder is another store.
-    where = str(search.absolute())
+    where = store_key(app.loaded.settings.store)
     confirmed = RunChoices.load(state_dir(), store=where, session=session) if session else None
     assignment = flags.assignment(app.loaded, previous, confirmed=confirmed)
     choices_of(assignment).save(state_dir(), store=where, session=assignment.session)
+    remember_folder(
+        app,
+        assignment.session,
+        folder=Path(assignment.workspace),
+        agent_prefix=None if assignment.sandbox == HOST else WORKSPACE,
+    )
     search.parent.mkdir(parents=True, exist_ok=True)
     narrator = Narrator(app.write)
     resume = resume_command(app.loaded, assignment)

@@ -160,14 +160,35 @@ async def context(
     return await view_prompt(store, stored.session_id, turn=turn, form=form, model=tokens)
 
 
-async def activate(app: "App", session: SessionName, object_id: MemberName) -> "Membership":
+async def activate(
+    app: "App",
+    session: SessionName,
+    object_id: MemberName,
+    *,
+    mount: Annotated[
+        tuple[str, ...],
+        Param(
+            "Read an unread file below this folder, which the agent sees at AGENT.",
+            metavar="AGENT=FOLDER",
+            local=True,
+        ),
+    ] = (),
+) -> "Membership":
     """Show an object in full from the next prompt on.
 
-    A file that was discovered but never read is read first, which needs its source on this machine.
+    A file that was discovered but never read is read first, if it lies in the folder in which this
+    machine ran the session, or below a --mount.
     """
+    from ctxmgr.surfaces.local_state import declared_mounts
     from ctxmgr.surfaces.views.changes import change_sets
 
-    return await change_sets(await app.store(), session, object_id, change="activate")
+    return await change_sets(
+        await app.store(),
+        session,
+        object_id,
+        change="activate",
+        mounts=declared_mounts(app, session, mount),
+    )
 
 
 async def deactivate(app: "App", session: SessionName, object_id: MemberName) -> "Membership":
@@ -239,4 +260,4 @@ async def import_bundle(
     from ctxmgr.surfaces.views.bundles import import_from
 
     app.say("checking and storing the versions")
-    return await import_from(await app.store(), path)
+    return await import_from(path, app.store)

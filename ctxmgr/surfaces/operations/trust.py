@@ -14,7 +14,7 @@ _SECRET: Final = frozenset({"token", "anthropic_api_key", "openai_api_key"})
 class TrustedFile:
     file: Path
     sets: list[str]
-    """What it sets, one ``name = value`` each; credentials, and URLs with some, without value."""
+    """What it sets, one ``name = value`` each, without credentials."""
 
 
 async def trust(app: "App") -> TrustedFile:  # noqa: ARG001 (as every operation)
@@ -24,9 +24,12 @@ async def trust(app: "App") -> TrustedFile:  # noqa: ARG001 (as every operation)
     with a project, or an agent may have written it. When its content changes, it has to be
     confirmed again.
     """
-    from ctxmgr.settings import trust_folder
+    from ctxmgr.core.store.urls import HIDDEN, redact_url
+    from ctxmgr.settings import URLS, trust_folder
 
     file, values = trust_folder()
-    hidden = {name for name, value in values.items() if name in _SECRET or "@" in str(value)}
-    sets = [f"{name} = {'…' if name in hidden else value}" for name, value in values.items()]
-    return TrustedFile(file=file, sets=sets)
+    shown = {
+        name: HIDDEN if name in _SECRET else redact_url(str(value)) if name in URLS else value
+        for name, value in values.items()
+    }
+    return TrustedFile(file=file, sets=[f"{name} = {value}" for name, value in shown.items()])

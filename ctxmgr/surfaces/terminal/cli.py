@@ -131,8 +131,9 @@ def _click_parameter(parameter: Parameter) -> click.Parameter:
         ["--" + parameter.public_name.replace("_", "-"), parameter.name],
         type=None if parameter.type is bool else kind,
         is_flag=parameter.type is bool,
+        multiple=parameter.many,
         default=parameter.default,
-        show_default=parameter.default not in (None, False),
+        show_default=parameter.default not in (None, False, ()),
         metavar=parameter.param.metavar,
         help=parameter.param.help,
     )

@@ -20,10 +20,11 @@ from typing import Any, Final
 import click
 
 from ctxmgr.app import App
+from ctxmgr.core.store.urls import redact_urls
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.settings import load_settings
 from ctxmgr.surfaces.encoding import json_bytes
-from ctxmgr.surfaces.error_answers import INTERRUPTED, TERMINATED, UNSATISFIED, answer, line
+from ctxmgr.surfaces.error_answers import INTERRUPTED, TERMINATED, UNSATISFIED, answer, line, remedy
 from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.terminal.console import escape_controls
 from ctxmgr.surfaces.terminal.layouts import show
@@ -41,6 +42,13 @@ def set_up_logging(verbose: int, *, as_json: bool) -> None:
     logging.getLogger("ctxmgr").setLevel(level)
 
 
+class PlainFormatter(logging.Formatter):
+    """One line per record, and the traceback if any; URLs without credentials."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact_urls(super().format(record))
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, message, and the traceback if any."""
 
@@ -49,14 +57,14 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": redact_urls(record.getMessage()),
         }
         if record.exc_info:
-            entry["traceback"] = self.formatException(record.exc_info)
+            entry["traceback"] = redact_urls(self.formatException(record.exc_info))
         return json.dumps(entry, ensure_ascii=False)
 
 
-_PLAIN: Final = logging.Formatter("%(levelname)s %(name)s: %(message)s")
+_PLAIN: Final = PlainFormatter("%(levelname)s %(name)s: %(message)s")
 
 
 @contextmanager
@@ -130,12 +138,12 @@ def _print_error(error: Exception, *, as_json: bool, traceback: bool) -> None:
     if traceback or not expected:
         logging.getLogger(__name__).error("the command failed", exc_info=error)
     if not as_json:
-        click.echo(escape_controls(line(error)), err=True)
+        click.echo(escape_controls(redact_urls(line(error))), err=True)
         return
     body = {
         "code": error.code if isinstance(error, CtxmgrError) else "error",
         "fault": answer(error).fault,
-        "message": str(error),
-        "next": answer(error).next,
+        "message": redact_urls(str(error)),
+        "next": remedy(error),
     }
     click.echo(json_bytes({"error": body}), err=True)

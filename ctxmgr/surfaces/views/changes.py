@@ -1,29 +1,43 @@
 """Change a session's sets, and fork it, without its agent. Commits.
 
-The rules are the agent's. Of its sandbox only the mounts of the last turn are known. A file that
-was discovered but never read must be read before it can be shown: this is done if it is on this
-machine's filesystem and inside those mounts, and refused otherwise.
+The rules are the agent's. A file that was discovered but never read must be read before it can be
+shown. That is done only below the mounts that a person declared on this machine: which mounts the
+agent had is in the store, and whoever wrote it could name any file here.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from ctxmgr.app import connect
 from ctxmgr.core.client.client import Client
-from ctxmgr.core.files.filesystem_ids import host_filesystem_id
+from ctxmgr.core.events.events import LIFECYCLE
+from ctxmgr.core.files.mount_settings import MountSetting
+from ctxmgr.core.files.mounts import FileLocation
 from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.envelope import CHAT, FILE, SESSION, SYSTEM_PROMPT, TOOLCALL, TURN
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.sources import FilesystemSource
+from ctxmgr.core.sessions.lineage import FORK
 from ctxmgr.core.sessions.sets import Level, Session
 from ctxmgr.core.sessions.storage import save_sets
 from ctxmgr.core.store.contract import Store
-from ctxmgr.errors import Incorrect, Unavailable
-from ctxmgr.surfaces.views.last_turn import NOWHERE, last_record, turn_count
+from ctxmgr.core.store.documents import KIND
+from ctxmgr.errors import Incorrect, NotContent, Unavailable
+from ctxmgr.harness.run import KIND as RUN
+from ctxmgr.surfaces.views.last_turn import NOWHERE, turn_count
 from ctxmgr.surfaces.views.lookup import require_sets, resolve_member
 
 Change = Literal["activate", "deactivate", "pin", "unpin"]
+
+CONTENT_KINDS: Final = frozenset({FILE, TOOLCALL})
+
+NOT_CONTENT: Final = frozenset({CHAT, SESSION, SYSTEM_PROMPT, TURN, FORK, LIFECYCLE, RUN})
+"""Kinds whose ids begin with the kind, and that are never shown as an object."""
+
+SHORT_ID_LENGTH: Final = 12
+"""Characters of an id in an error: the path would tell an agent where its files are on the host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +52,16 @@ class Membership:
     """False: there was nothing to change, and nothing was written."""
 
 
-async def change_sets(store: Store, name: str, text: str, *, change: Change) -> Membership:
-    """Change one object's level or pin in a session."""
+async def change_sets(
+    store: Store, name: str, text: str, *, change: Change, mounts: Sequence[MountSetting] = ()
+) -> Membership:
+    """Change one object's level or pin in a session; ``mounts`` are declared by a person."""
     read = await require_sets(store, name)
     session = read.session
     object_id = await resolve_member(store, session, text)
+    await _require_content(store, session, object_id)
     if change == "activate" and await _is_unread(store, object_id):
-        before, after = await _read_and_show(store, session, object_id)
+        before, after = await _read_and_show(store, session, object_id, mounts)
     else:
         before, after = await save_sets(store, read, lambda sets: getattr(sets, change)(object_id))
     return Membership(
@@ -56,15 +73,33 @@ async def change_sets(store: Store, name: str, text: str, *, change: Change) -> 
     )
 
 
+async def _require_content(store: Store, session: Session, object_id: str) -> None:
+    """Raise unless it is a file or tool call that the session has seen.
+
+    Of an id that the session has not seen, the store is not asked: the answer must not tell whether
+    another session has such an object.
+    """
+    if object_id not in session.session_index:
+        kind = object_id.partition(":")[0]
+        if kind in NOT_CONTENT:
+            raise NotContent(object_id, kind)
+        return  # the sets say what is wrong
+    version = await store.get(object_id)
+    if version is not None and version.document[KIND] not in CONTENT_KINDS:
+        raise NotContent(object_id, str(version.document[KIND]))
+
+
 async def _is_unread(store: Store, object_id: str) -> bool:
     """Return whether no content is stored of an object."""
     version = await store.get(object_id)
     return version is not None and version.document.get("content") is None
 
 
-async def _read_and_show(store: Store, session: Session, object_id: str) -> tuple[Session, Session]:
-    async with visiting_client(store, session.session_id) as client:
-        await _require_source(client, object_id)
+async def _read_and_show(
+    store: Store, session: Session, object_id: str, mounts: Sequence[MountSetting]
+) -> tuple[Session, Session]:
+    async with visiting_client(store, mounts) as client:
+        await _require_source(client, session, object_id)
         live = await client.visit(session.session_id)
         before = live.sets
         await live.activate(object_id)
@@ -72,34 +107,33 @@ async def _read_and_show(store: Store, session: Session, object_id: str) -> tupl
 
 
 @asynccontextmanager
-async def visiting_client(store: Store, session_id: str) -> AsyncIterator[Client]:
-    """Open a client that reads only what the agent's mounts show of this machine.
-
-    Mounts of another machine's filesystem are left out: they would be read from this one's disk.
-    """
-    record = await last_record(store, session_id)
-    mounts: tuple[Mapping[str, str], ...] = record.mounts if record else ()
-    here = [mount for mount in mounts if mount["filesystemId"] == host_filesystem_id()]
-    filesystem_id = NOWHERE if mounts else None
+async def visiting_client(
+    store: Store, mounts: Sequence[MountSetting] = ()
+) -> AsyncIterator[Client]:
+    """Open a client that reads files below these mounts only; without any, it reads none."""
+    declared = [mount.model_dump(by_alias=True) for mount in mounts]
     async with connect(
-        store=store, mounts=here, filesystem_id=filesystem_id, tracking=False
+        store=store, mounts=declared, filesystem_id=NOWHERE, tracking=False
     ) as client:
         yield client
 
 
-async def _require_source(client: Client, object_id: str) -> None:
-    """Raise ``Unavailable`` for a file that was never read and cannot be read from here."""
+async def _require_source(client: Client, session: Session, object_id: str) -> None:
+    """Raise ``Unavailable`` for a file that was never read and lies on no declared mount."""
     version = await client.store.get(object_id)
     stored = None if version is None else from_document(version.document)
     if not isinstance(stored, File) or not stored.is_stub:
         return
-    source = stored.source
+    source, mounts = stored.source, client.runtime.files.mounts
     assert isinstance(source, FilesystemSource), "the only source type there is"
-    if client.runtime.files.mounts.declares(source.filesystem_id):
+    location = FileLocation(filesystem_id=source.filesystem_id, path=source.path, on_host=True)
+    found = mounts.forward(mounts.reverse(location))
+    if found == location and found.on_host:
         return
     raise Unavailable(
-        f"{source.path} was never read, and its filesystem ({source.filesystem_id[:12]}) is not "
-        "this machine's: run this command where the agent runs"
+        f"{object_id[:SHORT_ID_LENGTH]} was never read, and this process has no access to the "
+        f"files of session {session.session_id}: run `ctxmgr activate` with --mount where the "
+        "agent works"
     )
 
 
@@ -118,7 +152,7 @@ async def fork_session(store: Store, parent: str, new: str, *, turn: int | None)
     if last == 0:
         raise Incorrect(f"session {parent} has no turn to fork from")
     after = last if turn is None else turn
-    async with visiting_client(store, parent) as client:
+    async with visiting_client(store) as client:
         await client.fork(parent, turn=after, new_session_id=new)
         await client.pause(new)
     return Fork(session_id=new, parent=parent, turn=after)

@@ -7,6 +7,7 @@ include the tool definitions and its own framing.
 import shlex
 from dataclasses import dataclass, field
 
+from ctxmgr.core.store.urls import redact_url
 from ctxmgr.harness.loop import LoopOutcome
 from ctxmgr.harness.loop_events import TurnEnded
 from ctxmgr.harness.run import INTERRUPTED, Assignment, Run
@@ -94,7 +95,7 @@ def resume_command(loaded: LoadedSettings, assignment: Assignment) -> str:
     words = ["ctxmgr", "run", "--session", assignment.session]
     store = loaded.settings.store
     if loaded.origins["store"] == "flag":
-        words += ["--store", "URL" if "@" in store else store]
+        words += ["--store", store if redact_url(store) == store else "URL"]
     return shlex.join(words)
 
 

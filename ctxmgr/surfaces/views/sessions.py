@@ -8,7 +8,7 @@ A list reads the chats without their turns.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +23,7 @@ from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sessions.lineage import lineage
 from ctxmgr.core.sessions.sets import Level, Session
 from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Query, Store, Version
+from ctxmgr.core.store.queries import check_limit
 from ctxmgr.core.tracking.indexing import state_of
 from ctxmgr.errors import Corrupt
 from ctxmgr.messages.answers import answer_text
@@ -103,12 +104,26 @@ class SessionOverview:
 async def list_sessions(store: Store, *, limit: int, cursor: str | None) -> SessionPage:
     """Return one page of all sessions, by id."""
     page = await store.find(Query(SESSION), limit=limit, cursor=cursor)
-    ids = [version.object_id.removeprefix(f"{SESSION}:") for version in page.versions]
+    return SessionPage(sessions=await _session_lines(store, page.versions), cursor=page.cursor)
+
+
+async def pick_sessions(
+    store: Store, session_ids: Iterable[str], *, limit: int, cursor: str | None
+) -> SessionPage:
+    """Return one page of these sessions, by id; the cursor is the last id of the page before."""
+    check_limit(limit)
+    ids = [name for name in sorted(set(session_ids)) if cursor is None or name > cursor]
+    versions = await store.get_many([session_object_id(name) for name in ids[:limit]])
+    lines = await _session_lines(store, tuple(versions.values()))
+    return SessionPage(sessions=lines, cursor=ids[limit - 1] if len(ids) > limit else None)
+
+
+async def _session_lines(store: Store, versions: Sequence[Version]) -> tuple[SessionLine, ...]:
+    ids = [version.object_id.removeprefix(f"{SESSION}:") for version in versions]
     related_ids = [*map(chat_id, ids), *map(_lifecycle_id, ids)]
     related = await store.get_many(related_ids, without=("turns", "toolcall_refs"))
     # Ten thousand ids per session are verified here: a thread keeps the event loop free.
-    lines = await asyncio.to_thread(lambda: [_line(version, related) for version in page.versions])
-    return SessionPage(sessions=tuple(lines), cursor=page.cursor)
+    return await asyncio.to_thread(lambda: tuple(_line(version, related) for version in versions))
 
 
 async def overview(store: Store, session: Session, *, as_of: AsOf = LATEST) -> SessionOverview:

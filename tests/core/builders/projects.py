@@ -60,7 +60,7 @@ class Project:
 
 async def index_file(indexing: Indexing, path: str, *, output: bytes | None = None) -> IndexOutcome:
     """Bring the object of an agent's path up to date, in its own transaction."""
-    (outcome,) = await indexing.apply(await indexing.plan_read(path, output=output))
+    (outcome,) = await indexing.apply(await indexing.plan_read(path, inside=output))
     return outcome
 
 

@@ -1,6 +1,7 @@
 """Client behaviour when the store fails and when calls are cancelled."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ import pytest
 
 import ctxmgr
 from ctxmgr.core.client import reconcile
+from ctxmgr.core.store.commits import SENDS_MAX
 from ctxmgr.core.store.contract import Commit, Operation, Store, Version
 from ctxmgr.core.tracking.indexing import DISCOVERY_BATCH_MAX
-from ctxmgr.errors import OutcomeUnknown, Unavailable
+from ctxmgr.errors import Conflict, OutcomeUnknown, Unavailable
 
 
 class Shaky:
@@ -124,14 +126,7 @@ async def test_a_cancelled_call_leaves_the_session_usable(url: str) -> None:
         shaky = Shaky(store)
         async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
             session = await client.start("s1", system_prompt="")
-            shaky.gate = asyncio.Event()
-            shaky.committed.clear()
-            cut = asyncio.create_task(session.record("c1", tool="t", args={}, output="out"))
-            async with asyncio.timeout(20):
-                await shaky.committed.wait()
-            cut.cancel()
-            await asyncio.gather(cut, return_exceptions=True)
-            shaky.gate = None
+            await _cut_off(shaky, session.record("c1", tool="t", args={}, output="out"))
 
             await session.record("c1", tool="t", args={}, output="out")
             await session.record("c2", tool="t", args={}, output="out")
@@ -163,3 +158,73 @@ async def test_a_call_whose_later_stubs_were_not_stored_is_in_its_turn(
 
         assert session.chat.toolcall_refs == ("c1",)
         assert len(session.sets.session_index) == 1 + DISCOVERY_BATCH_MAX
+
+
+@pytest.mark.parametrize("policy", [None, "economy"])
+@pytest.mark.parametrize("again", ["end", "render and end"])
+@pytest.mark.parametrize("failure", ["lost", "cancelled"])
+async def test_a_turn_that_was_stored_unnoticed_is_not_stored_twice(
+    url: str, failure: str, again: str, policy: str | None
+) -> None:
+    """003-R112: a harness that tries again must not make the model see its own answer twice."""
+    async with await ctxmgr.open_store(url) as store:
+        shaky = Shaky(store)
+        async with ctxmgr.connect(store=shaky, tracking=False) as client:  # type: ignore[arg-type]
+            session = await client.start("s1", system_prompt="")
+            await session.render("first", policy=policy)
+            await session.end_turn("one")
+            await session.render("second", policy=policy)
+            await session.record("c1", tool="t", args={}, output="out")
+            if failure == "lost":
+                shaky.lost_replies = SENDS_MAX
+                with pytest.raises(OutcomeUnknown):
+                    await session.end_turn("two")
+            else:
+                await _cut_off(shaky, session.end_turn("two"))
+            if again == "render and end":
+                await session.render("second", policy=policy)
+
+            meta = ctxmgr.AssistantMeta(timestamp=1)
+            assert await session.end_turn("two", meta=meta) == 2
+
+            assert (session.turn, session.chat.toolcall_refs) == (3, ("c1",))
+            await session.render("third", policy=policy)
+            assert await session.end_turn("two") == 3
+            assert [turn.user for turn in session.chat.turns] == ["first", "second", "third"]
+        assert len((await store.history("turn:s1:2")).entries) == 1
+
+
+@pytest.mark.parametrize(
+    ("user", "answer", "call"),
+    [("hello", "other", None), ("other", "mine", None), ("hello", "mine", "c1")],
+)
+async def test_a_turn_of_another_client_is_a_conflict(
+    url: str, user: str, answer: str, call: str | None
+) -> None:
+    """003-R112: only the very turn that was to be stored counts as stored."""
+    async with (
+        ctxmgr.connect(url, tracking=False) as client,
+        ctxmgr.connect(url, tracking=False) as other,
+    ):
+        session = await client.start("s1", system_prompt="")
+        theirs = await other.resume("s1")
+        if call is not None:
+            await theirs.record(call, tool="t", args={}, output="out")
+        await theirs.end_turn(answer, user=user)
+
+        with pytest.raises(Conflict):
+            await session.end_turn("mine", user="hello")
+
+        assert (session.turn, session.chat.turns[0].user) == (2, user)
+
+
+async def _cut_off(shaky: Shaky, call: Coroutine[Any, Any, Any]) -> None:
+    """Cancel a call after its transaction was committed, before it learns of that."""
+    shaky.gate = asyncio.Event()
+    shaky.committed.clear()
+    cut = asyncio.create_task(call)
+    async with asyncio.timeout(20):
+        await shaky.committed.wait()
+    cut.cancel()
+    await asyncio.gather(cut, return_exceptions=True)
+    shaky.gate = None

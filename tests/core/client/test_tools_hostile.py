@@ -116,6 +116,42 @@ async def test_a_repeated_call_id_is_not_run_again(session: LiveSession, tmp_pat
     assert not (tmp_path / "work" / "ran").exists()
 
 
+RESERVED_IDS = (
+    *(
+        "turn:s1:1",
+        "lifecycle:s1",
+        "chat:s3",
+        "session:s1",
+        "system_prompt:s1",
+        "fork:s1",
+        "run:s1",
+    ),
+    "0123456789abcdef" * 4,
+)
+
+
+@pytest.mark.parametrize("object_id", RESERVED_IDS)
+async def test_a_reserved_id_is_not_run(
+    session: LiveSession, tmp_path: Path, object_id: str
+) -> None:
+    """003-R006, 003-R029: a call with such an id would take the place of a session's document."""
+    result = await Tools(session).dispatch(object_id, name="bash", args={"command": "touch ran"})
+
+    assert not result.ok
+    assert "reserved" in result.message
+    assert not (tmp_path / "work" / "ran").exists()
+
+
+@pytest.mark.parametrize("object_id", RESERVED_IDS)
+async def test_a_reserved_id_is_not_recorded(session: LiveSession, object_id: str) -> None:
+    """003-R029, 003-R071: the session goes on as if the call had never been made."""
+    with pytest.raises(ctxmgr.Incorrect, match="reserved for objects of type"):
+        await session.record(object_id, tool="bash", args={}, output="precious")
+
+    assert await session.end_turn("done", user="go") == 1
+    assert object_id not in session.sets.session_index
+
+
 @given(tool=st.sampled_from(sorted(SHELLS)), args=st.dictionaries(KEYS, JSON, max_size=3))
 @example(tool="bash", args={"command": None})
 def test_every_call_has_an_output_kind(tool: str, args: dict[str, Any]) -> None:

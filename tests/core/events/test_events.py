@@ -42,6 +42,7 @@ from tests.core.builders.values import sessions
 SOURCE: Final = FilesystemSource(filesystem_id="host", path="/a.py")
 STUB: Final = File.stub(SOURCE)
 READ: Final = File.read(SOURCE, data=b"1")
+BINARY: Final = File.read(SOURCE, data=b"\xff")
 CALL: Final = ToolCall(
     toolcall_id="call_1", tool="bash", args={}, status="fail", chat_ref="chat:s1", content="no"
 )
@@ -112,6 +113,9 @@ def test_a_tool_call_event_omits_the_output() -> None:
         (READ, File.read(SOURCE, data=b"\xff"), FileUpdated),
         (READ, READ.deleted(), FileDeleted),
         (READ.deleted(), READ, FileUpdated),
+        (BINARY, BINARY.deleted(), FileDeleted),
+        (STUB, STUB.deleted(), FileDeleted),
+        (READ, STUB, FileUpdated),
     ],
 )
 def test_each_change_of_a_file_has_its_own_event(

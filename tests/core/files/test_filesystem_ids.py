@@ -1,6 +1,7 @@
 """Filesystem ids: how a client names the filesystems it declares."""
 
 import hashlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,12 @@ def test_the_error_for_a_missing_machine_id_says_what_to_do(text: str, tmp_path:
     file = tmp_path / "machine-id"
     file.write_text(text, encoding="utf-8")
 
-    with pytest.raises(Unavailable, match="systemd-machine-id-setup"):
+    with pytest.raises(Unavailable, match="as root, with") as raised:
         host_filesystem_id(files=[file])
+
+    advice = str(raised.value).split("`")[1]
+    subprocess.run(["/bin/sh", "-c", advice], check=True)
+    assert len(host_filesystem_id(files=[file])) == 64
 
 
 def test_the_error_for_an_unreadable_machine_id_names_the_file(tmp_path: Path) -> None:

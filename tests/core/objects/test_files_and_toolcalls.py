@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from ctxmgr.core.objects.codec import to_document
-from ctxmgr.core.objects.file import File, FileState
+from ctxmgr.core.objects.file import NO_BYTES_HASH, File, FileState
 from ctxmgr.core.objects.hashes import file_hash
 from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.objects.toolcall import ToolCall
@@ -97,13 +97,23 @@ def test_a_text_that_became_binary_is_not_deleted() -> None:
     assert binary.state(earlier=[File.read(SOURCE, data=b"text")]) is FileState.NONTEXT
 
 
-def test_deleting_what_was_never_text_leaves_it_as_it_was() -> None:
-    """003-A01: there is nothing in a version that could say more."""
+def test_the_deletion_of_what_has_no_text_is_a_version_of_its_own() -> None:
+    """003-R118, 003-R189: with the last file_hash it would equal the version before it."""
     binary = File.read(SOURCE, data=b"\xff")
 
-    assert binary.deleted() == binary
-    assert binary.deleted().state(earlier=[binary]) is FileState.NONTEXT
-    assert File.stub(SOURCE).deleted().state() is FileState.STUB
+    for file in (binary, File.stub(SOURCE)):
+        gone = file.deleted()
+        assert gone.object_hash != file.object_hash
+        assert (gone.content, gone.char_count, gone.file_hash) == (None, 0, NO_BYTES_HASH)
+        assert gone.state() is FileState.DELETED
+        assert not gone.needs_history
+
+
+def test_a_deleted_empty_file_is_deleted() -> None:
+    """An empty file is an empty text, so no version without text but a deletion has its hash."""
+    empty = File.read(SOURCE, data=b"")
+
+    assert (empty.state(), empty.deleted().state()) == (FileState.LIVE, FileState.DELETED)
 
 
 def test_stored_content_may_differ_from_the_source() -> None:

@@ -23,6 +23,7 @@ from ctxmgr import (
     from_document,
     to_document,
 )
+from ctxmgr.core.history.record_checks import check_record
 from ctxmgr.core.sessions.bundle import Bundle, BundledWrite, BundleWriter
 from ctxmgr.core.sessions.bundle_io import export_session, import_session
 
@@ -157,7 +158,7 @@ async def test_only_documents_that_an_export_writes_are_accepted(
     async with connecting(ours, project) as client:
         before = await client.store.status()
         with pytest.raises(BundleDamaged):
-            await import_session(client.store, hostile)
+            await import_session(client.store, check_record=check_record, data=hostile)
 
         assert (await client.store.status()).sequence == before.sequence
 
@@ -180,7 +181,7 @@ async def test_an_index_cannot_refer_to_objects_of_another_session(
 
     async with connecting(ours, project) as client:
         with pytest.raises(BundleDamaged, match="mine-0"):
-            await import_session(client.store, hostile)
+            await import_session(client.store, check_record=check_record, data=hostile)
 
 
 async def test_an_existing_tool_call_is_not_replaced(tmp_path: Path, project: Path) -> None:
@@ -194,7 +195,7 @@ async def test_an_existing_tool_call_is_not_replaced(tmp_path: Path, project: Pa
         before = await client.store.get("guest-0")
 
         with pytest.raises(Incorrect, match="another guest-0"):
-            await import_session(client.store, data)
+            await import_session(client.store, check_record=check_record, data=data)
 
         assert await client.store.get("guest-0") == before
 
@@ -208,7 +209,7 @@ async def test_valid_times_survive_an_import_into_an_empty_store(
     data = await bundle_of(theirs, project, "guest")
 
     async with connecting(theirs, project) as there, connecting(ours, project) as here:
-        await import_session(here.store, data)
+        await import_session(here.store, check_record=check_record, data=data)
         record = await there.store.get("session:guest")
         assert record is not None
         for object_id in record.document["session_index"]:
@@ -229,7 +230,9 @@ async def test_a_read_file_does_not_become_a_stub(tmp_path: Path, project: Path)
 
     async with connecting(ours, project) as client:
         before = await client.store.get(file.object_id)
-        await import_session(client.store, await bundle_of(theirs, project, "guest"))
+        await import_session(
+            client.store, check_record=check_record, data=await bundle_of(theirs, project, "guest")
+        )
 
         after = await client.store.get(file.object_id)
         assert before is not None
@@ -307,13 +310,15 @@ async def check_others_stay(
         before = await seen_by(client.store, host)
         prompts = [(await client.prompt_as_of(host, turn=turn)).text() for turn in turns]
 
-        assert await import_session(client.store, data) == visitor
+        assert await import_session(client.store, check_record=check_record, data=data) == visitor
 
         assert await seen_by(client.store, host) == before
         assert [(await client.prompt_as_of(host, turn=n)).text() for n in turns] == prompts
         for turn in range(1, len(guest) + 1):  # each is rebuilt and compared with its hash
             await client.prompt_as_of(visitor, turn=turn)
-        assert await import_session(client.store, data) == visitor  # again: nothing is left to do
+        assert (
+            await import_session(client.store, check_record=check_record, data=data) == visitor
+        )  # again: nothing is left to do
 
 
 async def test_an_interrupted_import_is_completed_by_the_next(
@@ -336,9 +341,9 @@ async def test_an_interrupted_import_is_completed_by_the_next(
 
         monkeypatch.setattr(client.store, "commit", failing)
         with pytest.raises(OSError, match="turned off"):
-            await import_session(client.store, data)
+            await import_session(client.store, check_record=check_record, data=data)
         monkeypatch.undo()
-        await import_session(client.store, data)
+        await import_session(client.store, check_record=check_record, data=data)
 
         async with connecting(theirs, project) as there:
             record = await there.store.get("session:guest")

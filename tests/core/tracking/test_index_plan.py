@@ -21,6 +21,7 @@ from ctxmgr.core.tracking.index_plan import (
 SOURCE: Final = FilesystemSource(filesystem_id="host", path="/project/a.py")
 MOMENT: Final = ObservationTime(now=100, last_transaction=90)
 OBJECT_ID: Final = File.stub(SOURCE).object_id
+BINARY: Final = File.read(SOURCE, data=b"\xff")
 
 bytes_read = st.sampled_from([b"one", b"two", b"", b"\xff"])
 unread: st.SearchStrategy[Unread | None] = st.sampled_from(
@@ -57,7 +58,9 @@ versions = st.none() | st.builds(version, files, st.integers(0, 95))
 
 def planned(observation: Observation, before: Version | None) -> IndexPlan:
     stored = {} if before is None else {OBJECT_ID: before}
-    return plan([observation], stored=stored, moment=MOMENT)
+    binary = before is not None and before.document["file_hash"] == BINARY.file_hash
+    states = {OBJECT_ID: FileState.NONTEXT if binary else FileState.DELETED}
+    return plan([observation], stored=stored, moment=MOMENT, states=states)
 
 
 @given(observations, versions)
@@ -114,19 +117,64 @@ def test_every_planned_document_is_a_valid_object(
 
 
 @given(observations, versions)
-def test_only_a_confirmed_deletion_takes_a_text_away(
+def test_only_a_deletion_or_unread_bytes_take_a_text_away(
     observation: Observation, before: Version | None
 ) -> None:
     """003-A12, 003-R117, 003-R118: after any other failure the latest version stays."""
     made = planned(observation, before)
 
-    file = made.outcomes[0].file
+    (outcome,) = made.outcomes
+    file = outcome.file
     had_text = before is not None and before.document["content"] is not None
     if had_text and file is not None and file.content is None and observation.file is None:
-        assert isinstance(observation.unread, MissingFile)
-        assert made.outcomes[0].state is FileState.DELETED
         assert before is not None
-        assert file.file_hash == before.document["file_hash"]
+        if observation.is_too_large:
+            assert (outcome.state, file) == (FileState.STUB, File.stub(SOURCE))
+        else:
+            assert isinstance(observation.unread, MissingFile)
+            assert outcome.state is FileState.DELETED
+            assert file.file_hash == before.document["file_hash"]
+
+
+@given(versions)
+def test_whatever_is_missing_is_stored_as_deleted(before: Version | None) -> None:
+    """003-R118, 003-R189: text, binary or never read, a file that is gone is shown as deleted."""
+    (outcome,) = planned(observed(unread=MissingFile("gone")), before).outcomes
+
+    assert outcome.state is (None if before is None else FileState.DELETED)
+    if outcome.file is not None:
+        assert outcome.file.content is None
+        assert outcome.file.file_hash is not None, "only a stub has none (003-A01)"
+
+
+@given(versions)
+def test_a_file_that_is_too_large_is_never_shown_as_it_was(before: Version | None) -> None:
+    """003-R172, 003-A40: its bytes have changed, and nobody has read them."""
+    large = observed(unread=RefusedFile(Refusal.TOO_LARGE, "large"))
+
+    (outcome,) = planned(large, before).outcomes
+
+    assert (outcome.file, outcome.state) == (File.stub(SOURCE), FileState.STUB)
+
+
+def test_a_text_that_another_client_masked_is_not_written_again() -> None:
+    """003-R171: two clients that store secrets differently must not rewrite a file in turns."""
+    masked = File.read(SOURCE, data=b"key=abc", kept=lambda text: text.replace("abc", "***"))
+    plain = File.read(SOURCE, data=b"key=abc")
+
+    def result(file: File, before: File, mask: str) -> IndexResult:
+        made = plan(
+            [observed(file=file)],
+            stored={OBJECT_ID: version(before, 5)},
+            moment=MOMENT,
+            kept=lambda text: text.replace(mask, "***"),
+        )
+        assert made.outcomes[0].file == (before if made.operations == () else file)
+        return made.outcomes[0].result
+
+    assert result(plain, masked, "nothing") is IndexResult.UNCHANGED
+    assert result(masked, plain, "abc") is IndexResult.UPDATED, "a secret does not stay"
+    assert result(masked, masked, "abc") is IndexResult.UNCHANGED
 
 
 def test_a_version_without_a_token_is_followed_without_a_match() -> None:

@@ -1,20 +1,24 @@
 """Long lists and texts as shared pieces: complete, sent once, with few references."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.errors import Corrupt, NewerFormat
 from ctxmgr.stores.edn.reader import loads
 from ctxmgr.stores.xtdb.layout import Entity, Stored, entity_of, stored_from
 from ctxmgr.stores.xtdb.pieces import (
     FAN_OUT,
     LEAF_ITEMS,
+    LIST_CUT,
     LIST_INLINE_BYTES_MAX,
     NEWEST_ITEMS,
     TEXT_INLINE_BYTES_MAX,
+    cut_grown,
     cut_list,
 )
 
@@ -33,7 +37,8 @@ def _laid_out(**fields: Any) -> Entity:
 
 
 def _read_back(entity: Entity) -> dict[str, Any]:
-    pieces = {name: stored_from(loads(text)).fields for name, text in entity.pieces.items()}
+    texts = {name: text for pieces in entity.pieces for name, text in pieces.items()}
+    pieces = {name: stored_from(loads(text)).fields for name, text in texts.items()}
     return stored_from(loads(entity.text)).document(pieces)
 
 
@@ -63,6 +68,41 @@ def test_a_growing_list_keeps_its_pieces(length: int, more: int) -> None:
     assert shorter <= longer
 
 
+@given(st.lists(st.lists(items, max_size=30), max_size=8), st.integers(1, 2_000))
+def test_a_list_that_is_cut_step_by_step_has_the_pieces_of_the_whole(
+    steps: list[list[Any]], chars: int
+) -> None:
+    """003-R028: another client, which reads the list at once, must find the same pieces."""
+    grown: AppendOnly[Any] = AppendOnly()
+    for step in steps:
+        grown = grown.add([[item, "x" * chars] for item in step])
+        cut = cut_grown(grown)
+
+        whole = cut_list(grown[:])
+        assert (cut.inline, cut.roots, cut.spilled_bytes) == (
+            whole.inline,
+            whole.roots,
+            whole.spilled_bytes,
+        )
+        assert dict(cut.pieces) == dict(whole.pieces)
+
+
+def test_a_step_of_a_long_list_reads_only_its_new_items() -> None:
+    """003-R078: a turn costs what is new, however long the chat is."""
+
+    def texts(first: int, count: int) -> list[str]:
+        return [f"{HASH}{number}" for number in range(first, first + count)]
+
+    grown = AppendOnly(texts(0, 5_000))
+    before = set(cut_grown(grown).pieces)
+    grown = grown.add(texts(5_000, 40))
+
+    new = LIST_CUT.of(grown).new_pieces
+
+    assert len(new) <= 3
+    assert before | set(new) == set(cut_list(grown[:]).pieces)
+
+
 def test_the_order_of_keys_does_not_make_another_piece() -> None:
     """What was read back and put again is known to be stored already (003-R059)."""
     turns = [{"user": "x" * 500, "assistant": [{"b": 1, "a": 2}]} for _ in range(100)]
@@ -77,7 +117,7 @@ def test_short_lists_and_texts_stay_where_plain_queries_find_them() -> None:
 
     entity = _laid_out(ids=[HASH] * fits, content="x" * TEXT_INLINE_BYTES_MAX)
 
-    assert entity.pieces == {}
+    assert entity.pieces == ()
 
 
 def test_the_newest_items_are_always_in_the_document() -> None:
@@ -107,7 +147,8 @@ def test_a_long_text_is_not_partly_in_the_document() -> None:
 def test_a_missing_piece_is_corrupt() -> None:
     """A list with a gap would be a different list (003-R010)."""
     entity = _laid_out(ids=[f"{HASH}{number}" for number in range(1_000)])
-    entity.pieces.popitem()
+    (pieces,) = entity.pieces
+    entity = replace(entity, pieces=(dict(list(pieces.items())[1:]),))
 
     with pytest.raises(Corrupt, match="piece"):
         _read_back(entity)

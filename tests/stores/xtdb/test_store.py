@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 
+from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.store.contract import AsOf, FieldType, Kind, Match, Put, Query
 from ctxmgr.core.store.documents import Document
-from ctxmgr.errors import Conflict, NewerFormat
+from ctxmgr.errors import Conflict, Incorrect, NewerFormat
 from ctxmgr.stores.xtdb import reads
 from ctxmgr.stores.xtdb.pieces import PIECE_PREFIX
 from ctxmgr.stores.xtdb.store import XtdbStore
+from tests.contracts.store_kinds import toolcall
 
 pytestmark = pytest.mark.xtdb
 
@@ -273,3 +275,22 @@ async def test_the_status_names_engine_and_node(store: XtdbStore, xtdb_url: str)
     assert status.url == xtdb_url
     assert status.engine == "XTDB 1.24.3"
     assert status.details["nodes"] == 1
+
+
+async def test_a_tool_call_of_an_earlier_version_has_one_version_as_well(
+    xtdb_url: str, store: XtdbStore, mark: str
+) -> None:
+    """003-R071: a call that was stored without a record of its own is not rewritten either."""
+    document = toolcall(mark)
+    await store.commit([Put(document)])  # this handle declares no tool calls, so it writes none
+
+    async with await XtdbStore.open(xtdb_url, kinds=KINDS) as newer:
+        with pytest.raises(Incorrect, match="single version"):
+            await newer.commit([Put(toolcall(mark, "forged"))])
+        await newer.commit([Put(document)])
+
+        with pytest.raises(Incorrect, match="single version"):
+            await store.commit([Put({"xt/id": mark, "type": "note"})])
+        found = await newer.get(mark)
+    assert found is not None
+    assert found.document == document

@@ -243,6 +243,13 @@ def test_the_number_of_tracked_clients_is_limited() -> None:
         ("0.0.0.0", False),
         ("[::1", False),
         ("", False),
+        ("evil@127.0.0.1", False),
+        ("127.0.0.1@evil", False),
+        ("127.0.0.1#evil", False),
+        ("127.0.0.1/evil", False),
+        ("localhost:port", False),
+        ("127.0.0.1 evil", False),
+        ("127.0.0.1\n", False),
     ],
 )
 def test_only_names_of_this_machine_are_loopback(host: str, *, ours: bool) -> None:

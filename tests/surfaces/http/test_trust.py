@@ -1,5 +1,6 @@
 """Attempts to bypass the access control of the HTTP server."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -8,11 +9,18 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import uvicorn
 from click.testing import Result
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from ctxmgr.surfaces.catalogue import OPERATIONS
 from ctxmgr.surfaces.http.api import offered_operations
-from ctxmgr.surfaces.http.connections import HEADER_SECONDS_MAX, UNFINISHED_MAX
+from ctxmgr.surfaces.http.connections import (
+    HEADER_SECONDS_MAX,
+    UNFINISHED_MAX,
+    DeadlineProtocol,
+)
 from ctxmgr.surfaces.http.openapi import EVENTS_PATH, path_of
 from ctxmgr.surfaces.http.server import CONNECTIONS_MAX
 from tests.surfaces.http.servers import Server, serving
@@ -59,6 +67,95 @@ def test_no_spelling_of_a_path_bypasses_the_token(guarded: Server) -> None:
         }
 
     assert {asked: status for asked, status in statuses.items() if status != 401} == {}
+
+
+PREFIXES = ("/./", "/../", "/x/../", "/%2e%2e/", "/..%2f", "/%5c", "/app.js/../", "/app.js%2f..%2f")
+ABSOLUTE = ("http://127.0.0.1/", "http://elsewhere.example/", "//elsewhere.example/")
+METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "TRACE", "get")
+
+
+def test_no_request_target_gets_around_the_token(guarded: Server) -> None:
+    """Dot segments, absolute targets, other methods and upgrades, as a client library refuses."""
+    targets = [
+        *(prefix + path[1:] for prefix in (*PREFIXES, *ABSOLUTE) for path in DATA_PATHS),
+        *(f"{path}?session=x" for path in DATA_PATHS),
+        *(f"/app.js{suffix}" for suffix in ("%0a", "/", "%00", "/../sessions", "%2f..%2fsessions")),
+    ]
+    requests = [("GET", target) for target in targets]
+    requests += [(method, path) for method in METHODS for path in DATA_PATHS]
+
+    statuses = {
+        (method, target): status_of(guarded, f"{method} {target} HTTP/1.1", "Host: 127.0.0.1")
+        for method, target in requests
+    }
+
+    assert {asked: status for asked, status in statuses.items() if status not in (400, 401)} == {}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Upgrade: websocket\r\nSec-WebSocket-Key: eA==\r\nSec-WebSocket-Version: 13",
+        "X-Original-URL: /app.js",
+        "X-Forwarded-For: 127.0.0.1",
+        "X-HTTP-Method-Override: GET",
+        "Authorization: Basic YTpi",
+        "Authorization: Bearer",
+        "Authorization: Bearer \t ",
+        "Authorization: Bearer ctxmgr_a.b",
+        "Authorization: Bearer x\r\nAuthorization: Bearer y",
+        "Transfer-Encoding: chunked",
+    ],
+)
+def test_no_header_gets_around_the_token(guarded: Server, header: str) -> None:
+    """What a proxy or another protocol would understand is not a token."""
+    assert status_of(guarded, "GET /sessions HTTP/1.1", f"Host: 127.0.0.1\r\n{header}") == 401
+
+
+def status_of(server: Server, request: str, headers: str) -> int:
+    """Send a request as it is written, and return the status."""
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        connection.sendall(f"{request}\r\n{headers}\r\nConnection: close\r\n\r\n".encode())
+        return int(connection.makefile("rb").readline().split()[1])
+
+
+def test_unread_responses_keep_nobody_out() -> None:
+    """A client that asks and never reads would hold its connection for ever."""
+
+    async def ask_and_wait() -> bool:
+        closed = asyncio.Event()
+
+        class Watched(DeadlineProtocol):
+            def connection_lost(self, exc: Exception | None) -> None:
+                super().connection_lost(exc)
+                closed.set()
+
+        protocol = Watched(
+            config=uvicorn.Config(_endless, lifespan="off", log_config=None),
+            server_state=ServerState(),
+            app_state={},
+        )
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: protocol, "127.0.0.1", 0)
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(30):
+            await closed.wait()
+        writer.close()
+        server.close()
+        return True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ctxmgr.surfaces.http.connections.UNREAD_SECONDS_MAX", 0.2)
+        assert asyncio.run(ask_and_wait())
+
+
+async def _endless(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    while True:
+        await send({"type": "http.response.body", "body": b"x" * 65_536, "more_body": True})
+        await asyncio.sleep(0)
 
 
 def test_only_listed_paths_are_public(guarded: Server) -> None:

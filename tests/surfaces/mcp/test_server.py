@@ -13,6 +13,9 @@ import pytest
 from mcp import Client, MCPError
 
 import ctxmgr as library
+from ctxmgr.app import App
+from ctxmgr.settings import load_settings
+from ctxmgr.surfaces.local_state import remember_folder
 from tests.surfaces.mcp.clients import SECONDS, SERVER, call_text, http_url, refused, stdio, value
 from tests.surfaces.worked_sessions import Worked, mounts
 
@@ -35,15 +38,110 @@ async def test_an_agent_finds_shows_and_reactivates_a_folded_output(worked: Work
 
 @on_sqlite
 async def test_the_same_server_is_reached_over_http(worked: Worked) -> None:
-    """One server for many agents: each request names its session, and no process is started."""
-    async with http_url(worked.url) as url, Client(url) as one, Client(url) as other:
-        pinned = await value(one, "pin", session=worked.sid, object_id=worked.notes)
-        status = await value(other, "status")
-        seen = await value(other, "show", name=worked.notes, session=worked.sid)
+    """One server for many agents, and no process is started."""
+    bound = ("--session", worked.sid)
+    async with http_url(worked.url, *bound) as url, Client(url) as one, Client(url) as other:
+        pinned = await value(one, "pin", object_id=worked.notes)
+        seen = await value(other, "show", name=worked.notes)
 
     assert pinned["pinned"] is True
-    assert status["url"] == worked.url
     assert seen["pinned"] is True
+
+
+@on_sqlite
+async def test_a_server_without_a_session_reaches_those_of_its_folder(
+    worked: Worked, home: Path
+) -> None:
+    """003-R111, 003-R125: an agent neither reads nor changes what other folders' agents did."""
+    async with library.connect(worked.url, tracking=False) as client:
+        for name in ("here", "there", "nowhere"):
+            session = await client.start(name, system_prompt=f"Prompt of {name}.")
+            await session.record(f"call-{name}", tool="bash", args={}, output=f"of {name}\n")
+    app = App(load_settings(store=worked.url))
+    (home / "work" / "part").mkdir()
+    remember_folder(app, "here", folder=home / "work" / "part")
+    remember_folder(app, "there", folder=home)
+
+    async with stdio(worked.url) as agent:
+        tools = [tool.name for tool in (await agent.list_tools()).tools]
+        listed = await value(agent, "sessions")
+        resources = [entry.name for entry in (await agent.list_resources()).resources]
+        shown = await call_text(agent, "show", session="here", name="call-here")
+        errors = [
+            await refused(agent, "show", session=name)
+            for name in ("there", "nowhere", "absent", "session:there")
+        ]
+        reached = await refused(agent, "show", session="here", name="call-there")
+        for name in ("session:there", "call-there", "call-here", "chat:there"):
+            with pytest.raises(MCPError, match="this project has no session"):
+                await agent.read_resource(f"ctxmgr://object/{name}")
+        with pytest.raises(MCPError, match="unknown tool"):
+            await agent.call_tool("deactivate", {"session": "there", "object_id": "call-there"})
+
+    assert tools == ["sessions", "recall", "show", "as_of", "objects", "log"]
+    assert [line["session_id"] for line in listed["sessions"]] == ["here"]
+    assert resources == ["here"]
+    assert shown.endswith("of here\n")
+    assert {(error["code"], error["message"].replace(name, "NAME")) for error, name in
+            zip(errors, ("there", "nowhere", "absent", "there"), strict=True)} == {
+        ("not_found", "this project has no session 'NAME'; `sessions` lists them")
+    }  # fmt: skip
+    assert reached["code"] == "denied"
+
+
+@on_sqlite
+async def test_an_agent_learns_neither_the_store_nor_the_hosts_paths(worked: Worked) -> None:
+    """003-R151, D7: the database is invisible, and paths are those that the agent uses."""
+    asked = [("show", {}), ("show", {"name": worked.notes}), ("as_of", {"valid_time": 1})]
+    async with stdio(worked.url, "--session", worked.sid, "--tools", "show,get,history,as_of") as a:
+        texts = [str(await a.call_tool(tool, arguments)) for tool, arguments in asked]
+        texts.append(await call_text(a, "get", object_id=f"turn:{worked.sid}:1"))
+        texts.append(await call_text(a, "history", object_id=worked.notes, documents=True))
+        read = await a.read_resource(f"ctxmgr://object/{worked.stub}")
+        texts.append(read.contents[0].text)
+
+    everything = "\n".join(texts)
+    assert "/workspace/notes.md" in texts[1]
+    assert '"/workspace/src/main.py"' in texts[-1]
+    assert str(worked.project) not in everything
+    assert "filesystemId" not in everything
+    assert "sessions.db" not in everything
+
+
+@on_sqlite
+async def test_an_error_does_not_tell_an_agent_where_the_store_is(worked: Worked) -> None:
+    """003-R151: a store that fails names its file to the person, in the log."""
+    file = Path(worked.url.removeprefix("sqlite:///"))
+    async with stdio(worked.url, "--session", worked.sid) as agent:
+        await value(agent, "show")
+        await asyncio.to_thread(file.write_bytes, b"no store" * 1000)
+        await asyncio.to_thread(Path(f"{file}-wal").unlink, missing_ok=True)
+        result = await agent.call_tool("show", {"name": worked.notes})
+
+    assert result.is_error
+    assert str(file) not in str(result)
+
+
+@on_sqlite
+async def test_a_person_may_let_an_agent_read_everything(worked: Worked) -> None:
+    """Only with a flag of its own, and only to read."""
+    async with stdio(worked.url, "--all", "--tools", "sessions,show,find") as agent:
+        listed = await value(agent, "sessions")
+        found = await value(agent, "find", kind="file")
+
+    assert [line["session_id"] for line in listed["sessions"]] == [worked.sid]
+    assert len(found["versions"]) == 2
+
+
+@on_sqlite
+def test_one_session_and_all_of_them_exclude_each_other(worked: Worked) -> None:
+    """Whoever asks for both has not decided what the agent may reach."""
+    both = [sys.executable, *SERVER, "--store", worked.url, "--all", "--session", worked.sid]
+
+    done = subprocess.run(both, capture_output=True, text=True, check=False, input="")
+
+    assert done.returncode == 2
+    assert "exclude each other" in done.stderr
 
 
 @on_sqlite
@@ -124,13 +222,13 @@ async def test_a_bound_server_gives_access_only_to_its_session(worked: Worked) -
 @on_sqlite
 async def test_what_is_wrong_is_told_with_what_to_do(worked: Worked) -> None:
     """An agent corrects itself by a code, the values, and the next step."""
-    async with stdio(worked.url) as client:
-        missing = await refused(client, "activate", object_id="call-1")
-        unknown = await refused(client, "activate", session="no-such", object_id="call-1")
+    async with stdio(worked.url, "--all") as client:
+        missing = await refused(client, "log")
+        unknown = await refused(client, "log", session="no-such")
         with pytest.raises(MCPError, match="unknown tool 'format_disk'"):
             await client.call_tool("format_disk", {})
 
-    assert (missing["code"], missing["message"]) == ("incorrect", "activate: missing session")
+    assert (missing["code"], missing["message"]) == ("incorrect", "log: missing session")
     assert (unknown["code"], unknown["next"]) == (
         "not_found",
         "check the id and the requested times",
@@ -162,7 +260,7 @@ async def test_objects_are_resources_page_by_page(worked: Worked) -> None:
 @on_sqlite
 async def test_without_a_session_the_sessions_are_the_resources(worked: Worked) -> None:
     """Somebody who looks at a whole store begins with what there is."""
-    async with stdio(worked.url) as client:
+    async with stdio(worked.url, "--all") as client:
         (listed,) = (await client.list_resources()).resources
         read = (await client.read_resource(listed.uri)).contents[0]
         with pytest.raises(MCPError, match="invalid object URI"):

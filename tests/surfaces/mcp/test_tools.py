@@ -2,12 +2,22 @@
 
 import pytest
 
-from ctxmgr.core.secrets.masking import Masker
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.surfaces.catalogue import OPERATIONS
 from ctxmgr.surfaces.mcp.results import TEXT_CHARS_MAX, error_body, result_texts
 from ctxmgr.surfaces.mcp.server import tool_definition
-from ctxmgr.surfaces.mcp.tools import NOT_OFFERED, TOOLS_MAX, USUAL, choose_tools, tool_name
+from ctxmgr.surfaces.mcp.tools import (
+    NOT_OFFERED,
+    READING,
+    TOOLS_MAX,
+    USUAL,
+    McpScope,
+    choose_tools,
+    tool_name,
+)
+
+BOUND = McpScope(session_id="s1")
+SCOPES = {"bound": BOUND, "project": McpScope(project=lambda: ("mine",)), "all": McpScope()}
 
 SHORT = 300
 """Characters of a description: all eight are part of every model call."""
@@ -17,8 +27,9 @@ def test_every_operation_is_a_tool_or_left_out_for_a_reason() -> None:
     """A new operation is offered to agents on purpose, or not at all."""
     names = {operation.name for operation in OPERATIONS}
 
+    offered = {tool_name(entry) for entry in OPERATIONS if entry.name not in NOT_OFFERED}
     assert set(NOT_OFFERED) <= names
-    assert set(USUAL) <= {tool_name(entry) for entry in OPERATIONS if entry.name not in NOT_OFFERED}
+    assert {*USUAL, *READING} <= offered
     assert not [
         operation.name
         for operation in OPERATIONS
@@ -26,31 +37,70 @@ def test_every_operation_is_a_tool_or_left_out_for_a_reason() -> None:
     ]
 
 
-def test_the_usual_tools_are_eight_and_short() -> None:
+def test_the_usual_tools_are_few_and_short() -> None:
     """Each costs the agent tokens in every call."""
-    tools = choose_tools(OPERATIONS, None, session_id="s1")
+    tools = choose_tools(OPERATIONS, None, scope=BOUND)
 
     assert [each.name for each in tools] == list(USUAL)
-    assert len(USUAL) == TOOLS_MAX
+    assert max(len(USUAL), len(READING)) <= TOOLS_MAX
     assert all(len(each.operation.help) <= SHORT for each in tools)
 
 
-@pytest.mark.parametrize("session_id", [None, "s1"])
-def test_hints_say_what_writes(session_id: str | None) -> None:
-    """A client asks its user before a tool that writes, and not before one that reads."""
+@pytest.mark.parametrize(
+    ("scope", "writing"),
+    [("bound", {"activate", "deactivate", "pin", "unpin"}), ("project", set()), ("all", set())],
+)
+def test_only_a_server_of_one_session_changes_it(scope: str, writing: set[str]) -> None:
+    """003-R111, 003-R125: no agent changes a session that the server was not bound to.
+
+    A client asks its user before a tool that writes, and not before one that reads.
+    """
+    offered = [entry for entry in OPERATIONS if SCOPES[scope].offers(entry)]
     tools = [
-        tool_definition(tool) for tool in choose_tools(OPERATIONS, None, session_id=session_id)
+        tool_definition(tool)
+        for entry in offered
+        for tool in choose_tools(OPERATIONS, tool_name(entry), scope=SCOPES[scope])
     ]
 
     hints = {item.name: item.annotations for item in tools}
-    writing = {name for name, hint in hints.items() if hint and not hint.read_only_hint}
-    assert writing == {"activate", "deactivate", "pin", "unpin"}
+    assert {name for name, hint in hints.items() if hint and not hint.read_only_hint} == writing
     assert not [name for name, hint in hints.items() if hint is None or hint.destructive_hint]
+    assert {entry.name for entry in offered if entry.writes} == writing
+
+
+def test_no_tool_describes_the_database() -> None:
+    """003-R151: the agent sees tools, and not where or in what its objects are stored."""
+    for scope in SCOPES.values():
+        with pytest.raises(Incorrect, match="unknown tool 'status'"):
+            choose_tools(OPERATIONS, "status", scope=scope)
+
+
+def test_a_tool_that_changes_a_session_needs_one() -> None:
+    """The error says how to get it."""
+    for name in ("project", "all"):
+        with pytest.raises(Incorrect, match="pin changes a session: bind the server"):
+            choose_tools(OPERATIONS, "recall,pin", scope=SCOPES[name])
+
+
+def test_a_projects_tool_needs_one_of_its_sessions() -> None:
+    """003-R111: a session of another folder is not found, whether or not it exists."""
+    show, log = choose_tools(OPERATIONS, "show,log", scope=SCOPES["project"])
+
+    assert show.schema["required"] == ["session"]
+    assert log.schema["required"] == ["session"]
+    assert show.arguments({"session": "mine"}) == {"name": "mine", "session": "mine"}
+    with pytest.raises(Incorrect, match="show: missing session"):
+        show.arguments({"name": "mine"})
+    for name in ("mine", "session:mine"):
+        assert show.scope.session_of({"session": name}) == "mine"
+    for name in ("other", "session:other", "mine ", "MINE"):
+        with pytest.raises(NotFound, match="this project has no session"):
+            show.scope.session_of({"session": name})
 
 
 def test_a_bound_tool_takes_no_session() -> None:
     """The agent cannot name another one, nor get its own wrong."""
-    pin, show = choose_tools(OPERATIONS, "pin,show", session_id="s1")
+    pin, show = choose_tools(OPERATIONS, "pin,show", scope=BOUND)
 
     assert pin.schema["required"] == ["object_id"]
     assert "session" not in {**pin.schema["properties"], **show.schema["properties"]}
@@ -61,33 +111,32 @@ def test_a_bound_tool_takes_no_session() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "session_id", "message"),
+    ("names", "scope", "message"),
     [
-        ("activate,format", None, "unknown tool 'format' .one of: "),
-        ("vacuum", None, "unknown tool 'vacuum'"),
-        ("sessions", "s1", "for a server of session s1"),
-        (" , ", None, "no tool is named"),
-        ("activate,deactivate,pin,unpin,recall,show,as-of,status,diff", None, "at most 8"),
+        ("recall,format", "all", "unknown tool 'format' .one of: "),
+        ("vacuum", "all", "unknown tool 'vacuum'"),
+        ("get", "project", "unknown tool 'get'"),
+        ("sessions", "bound", "for a server of session s1"),
+        (" , ", "all", "no tool is named"),
+        ("activate,deactivate,pin,unpin,recall,show,as-of,log,diff", "bound", "at most 8"),
     ],
 )
-def test_a_wrong_choice_of_tools_is_refused(
-    names: str, session_id: str | None, message: str
-) -> None:
+def test_a_wrong_choice_of_tools_is_refused(names: str, scope: str, message: str) -> None:
     """The mistake is reported at once, with the available tools."""
     with pytest.raises(Incorrect, match=message):
-        choose_tools(OPERATIONS, names, session_id=session_id)
+        choose_tools(OPERATIONS, names, scope=SCOPES[scope])
 
 
 def test_tools_can_be_chosen() -> None:
     """Layers will add theirs, and eight stay the most."""
-    tools = choose_tools(OPERATIONS, "recall, as-of,diff,recall", session_id=None)
+    tools = choose_tools(OPERATIONS, "recall, as-of,diff,recall", scope=BOUND)
 
     assert [tool.name for tool in tools] == ["recall", "as_of", "diff"]
 
 
 def test_a_long_text_is_cut_where_the_agent_sees_it() -> None:
     """One file must not fill the window of whoever only wanted to look."""
-    first, content = result_texts({"kind": "file", "content": "x" * (TEXT_CHARS_MAX + 1)}, Masker())
+    first, content = result_texts({"kind": "file", "content": "x" * (TEXT_CHARS_MAX + 1)})
 
     assert first == '{"kind":"file"}'
     assert len(content) < TEXT_CHARS_MAX + 100

@@ -10,6 +10,13 @@ from click.testing import Result
 
 import ctxmgr as library
 from ctxmgr import File, FilesystemSource
+from ctxmgr.app import App
+from ctxmgr.settings import load_settings, state_dir
+from ctxmgr.surfaces.local_state import (
+    declared_mounts,
+    project_sessions,
+    remember_folder,
+)
 from tests.surfaces.worked_sessions import Worked, discover, json_of, mounts
 
 Run = Callable[..., Result]
@@ -39,41 +46,136 @@ def test_a_change_without_effect_says_so(ctxmgr: Run, worked: Worked) -> None:
 
 
 def test_a_file_that_was_only_seen_is_read_when_it_is_shown(ctxmgr: Run, worked: Worked) -> None:
-    """Its source is on this machine and inside the agent's mounts (003-R103)."""
-    name = "/workspace/src/main.py"
-    assert ctxmgr("activate", worked.sid, name, "--store", worked.url).exit_code == 0
+    """The person says which folder the agent works in (003-R103)."""
+    mount = f"/workspace={worked.project}"
+    name = ("activate", worked.sid, "/workspace/src/main.py", "--mount", mount)
+    assert ctxmgr(*name, "--store", worked.url).exit_code == 0
 
     printed = ctxmgr("context", worked.sid, "--store", worked.url)
 
     assert f"ACTIVE_CONTENT id={worked.stub}\nprint('one')\n" in printed.stdout
 
 
+def test_mounts_that_only_the_store_names_are_not_read(ctxmgr: Run, worked: Worked) -> None:
+    """Whoever wrote the store, or a bundle, could name any file of this machine (003-R104, D7)."""
+    result = ctxmgr("activate", worked.sid, worked.stub, "--store", worked.url)
+
+    assert result.exit_code == 6, result.stderr
+    assert f"no access to the files of session {worked.sid}" in result.stderr
+    assert "--mount" in result.stderr
+    assert str(worked.project) not in result.stderr
+    shown = json_of(ctxmgr("show", worked.stub, "--store", worked.url, "--json"))
+    assert (shown["state"], shown["content"]) == ("stub", None)
+
+
+def test_a_session_without_turns_does_not_open_the_whole_machine(
+    ctxmgr: Run, home: Path, any_store_url: str
+) -> None:
+    """No turn means that no mounts are known, not that all files may be read (003-R104, D7)."""
+    (home / "id_rsa").write_text("mine alone\n", encoding="utf-8")
+
+    async def begin() -> str:
+        async with library.connect(any_store_url, tracking=False) as client:
+            session = await client.start("begun", system_prompt="")
+            await session.record("begun-1", tool="bash", args={"command": f"find {home}"},
+                                 output=f"{home}/id_rsa\n")  # fmt: skip
+            (stub,) = [item for item in session.sets.metadata_pool if item != "begun-1"]
+            return stub
+
+    stub = asyncio.run(begin())
+    result = ctxmgr("activate", "begun", stub, "--store", any_store_url)
+
+    assert result.exit_code == 6, result.stderr
+    assert "mine alone" not in ctxmgr("context", "begun", "--store", any_store_url).stdout
+
+
+def test_the_folder_of_a_run_on_this_machine_is_known(
+    ctxmgr: Run, worked: Worked, home: Path
+) -> None:
+    """Whoever ran the session here need not repeat where; in another store it means nothing."""
+    app = App(load_settings(store=worked.url))
+    remember_folder(app, worked.sid, folder=worked.project, agent_prefix="/workspace")
+    other = App(load_settings(store=f"sqlite:///{home}/other.db"))
+
+    shown = ctxmgr("activate", worked.sid, worked.stub, "--store", worked.url)
+
+    assert shown.exit_code == 0, shown.stderr
+    assert declared_mounts(other, worked.sid) == []
+
+
+def test_a_folder_that_cannot_be_read_back_is_unknown(home: Path, worked: Worked) -> None:
+    """A crash while it was written, or another version's file."""
+    app = App(load_settings(store=worked.url))
+    remember_folder(app, worked.sid, folder=worked.project)
+    (file,) = (state_dir() / "folders").iterdir()
+
+    for damage in (b"", b"[", b"[]", b"{}", b'{"folder": "/"}', b"[" * 100_000):
+        file.write_bytes(damage)
+        assert declared_mounts(app, worked.sid) == []
+        assert project_sessions(app, worked.project) == []
+
+
+@pytest.mark.parametrize("mount", ["/workspace", "=/tmp", "w=/tmp", "/w=", ""])
+def test_a_mount_that_is_none_is_refused(ctxmgr: Run, worked: Worked, mount: str) -> None:
+    """The example is in the message."""
+    given = ("activate", worked.sid, worked.stub, "--mount", mount)
+
+    result = ctxmgr(*given, "--store", worked.url)
+
+    assert result.exit_code == 2
+    assert "AGENT=FOLDER" in result.stderr
+
+
 def test_a_file_that_lies_elsewhere_is_refused_with_a_reason(ctxmgr: Run, worked: Worked) -> None:
     """Read here, another machine's path would show another file (003-R104, 003-A33)."""
     source = FilesystemSource(filesystem_id="elsewhere", path=str(worked.project / "notes.md"))
     stub = asyncio.run(discover(worked, File.stub(source)))
+    mount = f"/workspace={worked.project}"
 
-    result = ctxmgr("activate", worked.sid, stub, "--store", worked.url)
+    result = ctxmgr("activate", worked.sid, stub, "--mount", mount, "--store", worked.url)
 
     assert result.exit_code == 6, result.stderr
-    assert "is not this machine's" in result.stderr
+    assert "no access to the files" in result.stderr
     objects = json_of(ctxmgr("objects", worked.sid, "--store", worked.url, "--json"))["objects"]
     assert {line["object_id"]: line["level"] for line in objects}[stub] == "metadata"
 
 
-def test_a_file_outside_the_agents_mounts_is_not_read(ctxmgr: Run, worked: Worked) -> None:
+@pytest.mark.parametrize("path", ["secret.txt", "project-2/secret.txt"])
+def test_a_file_outside_the_declared_mounts_is_not_read(
+    ctxmgr: Run, worked: Worked, path: str
+) -> None:
     """The person may read it; the agent may not, and would see it (D7)."""
-    secret = worked.project.parent / "secret.txt"
+    secret = worked.project.parent / path
+    secret.parent.mkdir(exist_ok=True)
     secret.write_text("secret\n", encoding="utf-8")
     notes = json_of(ctxmgr("show", worked.notes, "--store", worked.url, "--json"))
     host = notes["fields"]["source"]["filesystemId"]
     source = FilesystemSource(filesystem_id=host, path=str(secret))
     stub = asyncio.run(discover(worked, File.stub(source)))
+    mount = f"/workspace={worked.project}"
 
-    result = ctxmgr("activate", worked.sid, stub, "--store", worked.url)
+    result = ctxmgr("activate", worked.sid, stub, "--mount", mount, "--store", worked.url)
 
-    assert result.exit_code in {3, 5, 6}
+    assert result.exit_code == 6, result.stderr
     assert "secret\n" not in ctxmgr("context", worked.sid, "--store", worked.url).stdout
+
+
+def test_other_kinds_are_refused_alike_whether_or_not_they_exist(
+    ctxmgr: Run, worked: Worked
+) -> None:
+    """The answer must not tell a session's token what other sessions have done."""
+    ids = [
+        f"{kind}:{name}{rest}"
+        for kind, rest in (("turn", ":1"), ("fork", ""), ("run", ""), ("lifecycle", ""))
+        for name in (worked.sid, "nobody")
+    ]
+    for change in ("activate", "pin"):
+        for object_id in (*ids, f"session:{worked.sid}", "chat:nobody"):
+            result = ctxmgr(change, worked.sid, object_id, "--store", worked.url)
+            kind = object_id.partition(":")[0]
+
+            assert result.exit_code == 2, result.stderr
+            assert f"{object_id} is a {kind}" in result.stderr
 
 
 @pytest.mark.parametrize("any_store_url", ["sqlite"], indirect=True)

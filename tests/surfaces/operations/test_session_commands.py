@@ -11,6 +11,7 @@ from click.testing import Result
 import ctxmgr as library
 from ctxmgr import Put
 from ctxmgr.core.context.tokens import TokenCounter, vocabulary
+from ctxmgr.core.objects.hashes import identity_hash
 from tests.surfaces.worked_sessions import Worked, json_of, mounts
 
 Run = Callable[..., Result]
@@ -38,7 +39,10 @@ def test_a_list_of_sessions_continues_on_the_next_page(ctxmgr: Run, worked: Work
 
 async def _damage(worked: Worked) -> None:
     async with await library.open_store(worked.url) as store:
-        await store.commit([Put({"xt/id": f"session:{worked.sid}-x", "type": "session"})])
+        object_id = f"session:{worked.sid}-x"
+        identity = identity_hash("session", object_id=object_id)
+        damaged = {"xt/id": object_id, "type": "session", "identity_hash": identity}
+        await store.commit([Put(damaged)])
 
 
 def test_a_damaged_session_does_not_hide_others(ctxmgr: Run, worked: Worked) -> None:

@@ -1,6 +1,7 @@
 """Settings from a folder or a store have no effect until the user confirms them."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,15 @@ import pytest
 from click.testing import Result
 
 from ctxmgr import open_store
-from ctxmgr.errors import Denied
+from ctxmgr.errors import Denied, Incorrect
 from ctxmgr.harness.run import Assignment
-from ctxmgr.settings import load_settings, state_dir
+from ctxmgr.settings import (
+    SETTINGS_BYTES_MAX,
+    SettingsFile,
+    load_settings,
+    state_dir,
+    trust_folder,
+)
 from ctxmgr.surfaces.operations.run_flags import RunFlags, choices_of
 from ctxmgr.trust import RunChoices
 from tests.surfaces.worked_sessions import json_of
@@ -133,7 +140,7 @@ def test_a_password_in_a_url_is_not_printed(home: Path, ctxmgr: Run) -> None:
     write_folder_file('store = "xtdb+http://me:hidden@127.0.0.1:9"\n')
 
     assert "hidden" not in ctxmgr("trust").output
-    assert json_of(ctxmgr("trust", "--json"))["sets"] == ["store = …"]
+    assert json_of(ctxmgr("trust", "--json"))["sets"] == ["store = xtdb+http://…@127.0.0.1:9"]
 
 
 def test_a_folder_may_choose_harmless_settings(home: Path) -> None:
@@ -151,6 +158,72 @@ def test_a_folder_without_a_file_has_nothing_to_confirm(home: Path, ctxmgr: Run)
 
     assert result.exit_code == 3
     assert "ctxmgr.toml" in result.stderr
+
+
+def test_the_file_that_was_confirmed_is_the_one_that_is_used(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent could exchange the file between the check and the reading."""
+    write_folder_file('store = "sqlite:///ours.db"')
+    trust_folder()
+    read = SettingsFile.read
+
+    def exchanged(path: Path) -> SettingsFile:
+        found = read(path)
+        write_folder_file('store = "sqlite:///theirs.db"')
+        return found
+
+    monkeypatch.setattr(SettingsFile, "read", exchanged)
+    first = load_settings()
+    second = load_settings()
+
+    first.require_trusted("store")
+    assert first.settings.store == "sqlite:///ours.db"
+    with pytest.raises(Denied, match="sets store"):
+        second.require_trusted("store")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device", "large"])
+def test_what_is_no_settings_file_is_not_waited_for(home: Path, kind: str) -> None:
+    """An agent can put a pipe there, and every command in the folder would wait for ever."""
+    file = Path("ctxmgr.toml")
+    match kind:
+        case "fifo":
+            os.mkfifo(file)
+        case "folder":
+            file.mkdir()
+        case "device":
+            file.symlink_to("/dev/zero")
+        case _:
+            file.write_bytes(b"#" * (SETTINGS_BYTES_MAX + 1))
+
+    with pytest.raises(Incorrect, match=r"ctxmgr\.toml is (not a file|larger than)"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "store = " + "[" * 20_000,
+        "store = " + "9" * 10_000,
+        "a" + ".a" * 20_000 + " = 1",
+        'store = "a\\u0000b"',
+        "store = 1979-05-27",
+        'telemetry = "perhaps"',
+        "token = ['very-secret']",
+    ],
+)
+def test_a_hostile_settings_file_is_a_mistake_and_no_bug(
+    home: Path, ctxmgr: Run, text: str
+) -> None:
+    """The error names the file, exits with 2, and quotes no value that may be a key."""
+    write_folder_file(text)
+
+    for command in (("status",), ("trust",), ("doctor", "--json")):
+        result = ctxmgr(*command)
+        assert result.exit_code == 2, result.output
+        assert "ctxmgr.toml" in result.stderr
+        assert "very-secret" not in result.output
 
 
 async def _open_default() -> None:

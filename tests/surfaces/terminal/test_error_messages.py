@@ -14,7 +14,8 @@ import pytest
 from click.testing import Result
 
 from ctxmgr import errors
-from ctxmgr.surfaces.error_answers import ANSWERS, line
+from ctxmgr.core.store.urls import redact_url, redact_urls
+from ctxmgr.surfaces.error_answers import ANSWERS, line, remedy
 
 Run = Callable[..., Result]
 
@@ -47,6 +48,111 @@ def test_a_store_that_cannot_be_opened_is_one_clear_line(
     assert result.exit_code == exit_code, result.stderr
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "todo"),
+    [
+        (errors.Incorrect("no model given: use --model"), ""),
+        (errors.Incorrect("the limit must be 1 to 20, not 0"), ""),
+        (errors.Incorrect("unknown tool 'x' (one of: a, b)"), ""),
+        (errors.Incorrect("the task is empty"), "`--help` shows an example"),
+        (errors.NotFound("no session x; `ctxmgr sessions` lists them"), ""),
+        (errors.NotFound("x was never written"), "check the id and the requested times"),
+        (errors.Denied("x sets store: read it, then run `ctxmgr trust`"), ""),
+        (errors.Unavailable("x was never read: run `ctxmgr activate` with --mount"), ""),
+        (RuntimeError("inside; check it"), "run it again with -v and report the output"),
+    ],
+)
+def test_an_error_has_one_remedy(error: Exception, todo: str) -> None:
+    """The general one is for messages that have none of their own."""
+    assert remedy(error) == todo
+    assert line(error).endswith(f"({todo})" if todo else str(error))
+
+
+PLANTED = "hunter2-planted"
+"""A password that no output may contain."""
+
+PLANTED_URLS = [
+    f"xtdb+http://me:{PLANTED}@127.0.0.1:9",
+    f"xtdb+http://{PLANTED}@127.0.0.1:9",
+    f"xtdb+https://me:{PLANTED}@127.0.0.1:9,me:{PLANTED}@127.0.0.1:8",
+    f"xtdb+http://me:{PLANTED}",
+    f"xtdb+http://me:a/{PLANTED}@127.0.0.1:9",
+    f"xtdb+http://me:a#{PLANTED}@127.0.0.1:9",
+    f"xtdb+http://me:a?{PLANTED}@127.0.0.1:9",
+    f"xtdb+http://127.0.0.1:9?password={PLANTED}",
+    f"xtdb+http://127.0.0.1:9#{PLANTED}",
+    f"xtdb+http://[me:{PLANTED}@127.0.0.1:9",
+    f"xtdb+http://me:{PLANTED}@127.0.0.1:port",
+    f"xtdb+http://me:{PLANTED}@",
+    f"xtdb+http:/me:{PLANTED}@127.0.0.1:9",
+    f"http://me:{PLANTED}@127.0.0.1:9",
+    f"postgres://me:{PLANTED}@127.0.0.1/x",
+    f"me:{PLANTED}@127.0.0.1:9",
+    f"sqlite://me:{PLANTED}@host/x.db",
+    f"sqlite:///me:{PLANTED}@host/x.db",
+    f"sqlite:///x.db?key={PLANTED}",
+]
+
+
+@pytest.mark.parametrize("url", PLANTED_URLS)
+def test_no_command_shows_the_password_of_a_store(
+    ctxmgr: Run, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    """Screens are shared and logs are kept; a mistyped URL holds the password as well."""
+    monkeypatch.setenv("CTXMGR_STORE", url)
+    monkeypatch.setenv("CTXMGR_BASE_URL", url)
+    monkeypatch.setenv("CTXMGR_TOKEN", PLANTED)
+    monkeypatch.setenv("CTXMGR_ANTHROPIC_API_KEY", PLANTED)
+    monkeypatch.setattr("ctxmgr.models.transport.TRIES_MAX", 1)
+    Path("ctxmgr.toml").write_text(f'store = "{url}"\ntoken = "{PLANTED}"\n', encoding="utf-8")
+    commands = [("status",), ("status", "--json"), ("sessions",), ("trust",), ("trust", "--json")]
+    commands += [("run", "x", "--model", "m", "--store", "sqlite://:memory:", "--sandbox", "host")]
+
+    for command in commands:
+        for verbose in ((), ("-vv",), ("-vv", "--log-json")):
+            result = ctxmgr(*verbose, *command)
+            assert PLANTED not in result.output + result.stderr, command
+            assert result.exit_code != 70, result.output
+
+
+def test_doctor_shows_no_password(ctxmgr: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output is what people paste into a report."""
+    monkeypatch.setenv("CTXMGR_BASE_URL", f"https://h/v1?key={PLANTED}")
+    monkeypatch.setenv("CTXMGR_TOKEN", PLANTED)
+    for flags in ((), ("--json",)):
+        result = ctxmgr("doctor", "--store", PLANTED_URLS[0], *flags)
+
+        assert result.exit_code == 0
+        assert "127.0.0.1:9" in result.output
+        assert PLANTED not in result.output
+
+
+@pytest.mark.parametrize("url", PLANTED_URLS)
+def test_a_url_is_shown_without_its_password(url: str) -> None:
+    """One function for every place that shows a URL, in a text as well."""
+    assert PLANTED not in redact_url(url)
+    assert redact_url(redact_url(url)) == redact_url(url)
+    if "://" in url:
+        assert PLANTED not in redact_urls(f"cannot open '{url}': it is closed")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:////home/me@work/agent.db",
+        "sqlite://:memory:",
+        "xtdb+http://127.0.0.1:3000",
+        "xtdb+https://a:3000,b:3000/behind/proxy",
+        "http://[::1]:8000/v1",
+        "https://api.example.org/v1",
+    ],
+)
+def test_a_url_without_a_password_is_shown_whole(url: str) -> None:
+    """The person has to see which store it is."""
+    assert redact_url(url) == url
+    assert redact_urls(f"it is at {url} now") == f"it is at {url} now"
 
 
 def test_a_wrong_password_is_denied(ctxmgr: Run, door_that_asks_for_a_password: str) -> None:

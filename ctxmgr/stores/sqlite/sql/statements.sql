@@ -64,6 +64,10 @@ SELECT vt, wid, gone FROM entry
 WHERE nid = ? AND vt <= ? AND wid < ?
 ORDER BY vt DESC, wid DESC LIMIT 1;
 
+-- name: any_put
+-- Some put of an object, whenever it is or was valid.
+SELECT wid FROM entry WHERE nid = ? AND gone = 0 LIMIT 1;
+
 -- name: next_start
 -- Where the next version after a valid time starts.
 SELECT min(vt) FROM entry WHERE nid = ? AND vt > ?;

@@ -1,0 +1,120 @@
+"""Check a turn record that comes from somewhere else, field by field. Does no I/O.
+
+A record of our own is written by ``TurnRecorder`` and read back as it is. One in a bundle may say
+anything, and is used long after it was imported.
+"""
+
+from typing import Annotated, Any, Final
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from ctxmgr.core.economy.records import EconomyRecord
+from ctxmgr.core.files.mounts import MOUNTS_MAX, MountMapping
+from ctxmgr.core.history.turn_records import TurnRecord
+from ctxmgr.core.objects.envelope import check_ids, check_text
+from ctxmgr.core.objects.hashes import is_hash
+from ctxmgr.core.store.documents import Document
+from ctxmgr.errors import Corrupt, Incorrect
+
+COUNT_MAX: Final = 2**53
+"""Of tokens, characters, turns and transactions: every JSON reader has integers up to this."""
+
+_Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class _RecordedMount(_Strict):
+    agentPrefix: str  # noqa: N815 (stored names)
+    canonicalPrefix: str  # noqa: N815
+    filesystemId: str  # noqa: N815
+
+
+class _RecordedView(_Strict):
+    spans: list[tuple[_Count, _Count] | tuple[_Count, _Count, str]]
+    names: list[str]
+    hidden_tokens: _Count
+
+
+class _RecordedNotice(_Strict):
+    handle: str
+    object_id: str
+    heading: str
+    content: str
+
+
+class _RecordedPolicy(BaseModel):
+    """What a record says of its policy; a later version may add fields."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    name: str
+    settings: dict[str, Any]
+    epoch: _Count
+    pool: list[str] | None
+    views: dict[str, _RecordedView]
+    notices: dict[Annotated[str, Field(pattern=r"^[0-9]{1,15}$")], list[_RecordedNotice]]
+    masks: dict[str, list[tuple[_Count, _Count, str]]]
+    files: dict[str, str]
+    plan: dict[str, Any] | None
+
+
+_MOUNTS: Final = TypeAdapter(Annotated[list[_RecordedMount], Field(max_length=MOUNTS_MAX)])
+_SECTIONS: Final = TypeAdapter(dict[str, list[str]])
+
+
+def check_record(document: Document) -> None:
+    """Raise ``Corrupt`` unless the document is a turn record with valid values in every field."""
+    record = TurnRecord.from_document(document)
+    try:
+        for name, number in (("n", record.n), ("snapshot", record.snapshot)):
+            _check_count(name, number)
+        if record.sequence is not None:
+            _check_count("sequence", record.sequence)
+        check_text("renderer", record.renderer)
+        check_ids("active", record.active)
+        for shown in record.shown:
+            if shown.display_path is not None:
+                check_text("display_path", shown.display_path)
+        for added in record.contributions:
+            check_text("name", added.name)
+            check_text("text", added.text)
+        sections = _SECTIONS.validate_python(document["section_hashes"], strict=True)
+        for name, hashes in sections.items():
+            _check_hashes(name, hashes)
+        for mount in _MOUNTS.validate_python(document["mounts"], strict=True):
+            MountMapping(
+                agent_prefix=mount.agentPrefix,
+                canonical_prefix=mount.canonicalPrefix,
+                filesystem_id=mount.filesystemId,
+            )
+        if record.policy is not None:
+            _check_policy(document["policy"])
+    except (Incorrect, ValidationError) as error:
+        raise Corrupt(f"{record.object_id} is not a turn record: {_reason(error)}") from error
+
+
+def _check_policy(value: Document) -> None:
+    # As JSON: a stored list is a tuple there.
+    _RecordedPolicy.model_validate_json(orjson.dumps(value))
+    EconomyRecord.joined([value])
+
+
+def _check_count(name: str, value: object) -> None:
+    if type(value) is not int or not 0 <= value <= COUNT_MAX:
+        raise Incorrect(f"{name} is {value!r:.80}, which is not a count")
+
+
+def _check_hashes(section: str, hashes: list[str]) -> None:
+    if not all(map(is_hash, hashes)):
+        raise Incorrect(f"{section!r:.80} has a value that is not a hash")
+
+
+def _reason(error: Incorrect | ValidationError) -> str:
+    if isinstance(error, Incorrect):
+        return str(error)
+    first = error.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
