@@ -11,7 +11,7 @@ are bounded or possessive, and they are tried only on texts with one of their hi
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 from ctxmgr.core.secrets.known_forms import PRIVATE_KEY, SecretForm, SecretSpan
@@ -240,7 +240,8 @@ _SEPARATORS: Final = (_BARS, *map(re.compile, ("\t", ",", ";")), _SPACES)
 
 def _table(
     text: str, start: int, names: list[str], separator: re.Pattern[str]
-) -> "Iterator[SecretSpan]":
+) -> Generator[SecretSpan, None, int]:
+    """Yield the secrets of a table below its header; return where it ends."""
     kinds = [_column_kind(name) for name in names]
     if not any(kinds):
         return start
