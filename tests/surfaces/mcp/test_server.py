@@ -229,10 +229,8 @@ async def test_what_is_wrong_is_told_with_what_to_do(worked: Worked) -> None:
             await client.call_tool("format_disk", {})
 
     assert (missing["code"], missing["message"]) == ("incorrect", "log: missing session")
-    assert (unknown["code"], unknown["next"]) == (
-        "not_found",
-        "check the id and the requested times",
-    )
+    assert (unknown["code"], unknown["next"]) == ("not_found", "")
+    assert "`ctxmgr sessions` lists them" in unknown["message"]
 
 
 @on_sqlite
