@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ctxmgr import Client, Incorrect, LiveSession, NotFound, Section, Store, connect
+from ctxmgr import Client, Incorrect, LiveSession, NotFound, Section, Store, connect, mask
 from ctxmgr.core.store.documents import storable
 
 EVENTS: Final = frozenset({"SessionStart", "PostToolUse", "PreCompact"})
@@ -117,7 +117,7 @@ def _mounts(paths: Sequence[Path]) -> list[dict[str, str]]:
 
 def _object_list(session: LiveSession) -> str:
     """Return the pool lines of the newest objects, as many as fit."""
-    lines = [block.text for block in session.context().section(Section.POOL)]
+    lines = [mask(block.text).text for block in session.context().section(Section.POOL)]
     remaining, kept = CONTEXT_CHARACTERS_MAX, []
     for line in reversed(lines):
         remaining -= len(line)

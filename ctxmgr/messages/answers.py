@@ -6,12 +6,20 @@ API and unique within the payload: the provider's id if it is both, a generated 
 """
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
 from ctxmgr.core.context.lines import reference
-from ctxmgr.core.objects.answers import TEXT, TOOLCALL, AnswerCall, toolcall_part
+from ctxmgr.core.objects.answers import (
+    TEXT,
+    TOOLCALL,
+    AnswerCall,
+    native_part,
+    text_part,
+    toolcall_part,
+)
 from ctxmgr.core.objects.chat import AssistantMeta
 from ctxmgr.core.store.documents import Document, check_value
 from ctxmgr.errors import Incorrect
@@ -138,11 +146,27 @@ def read_call(call_id: object, *, name: object, args: object, ids: ToolCallIds) 
     short_name = str(name or UNNAMED)[:NAME_LENGTH_MAX]
     tool = short_name if short_name.isascii() else tool_name(short_name)
     object_id = ids.assign(stored_id)
-    if _is_storable_object(args):
+    if is_storable_object(args):
         return toolcall_part(object_id, call_id=stored_id, tool=tool, args=args)
     raw = {"raw": args if isinstance(args, str) else repr(args)}
     part = toolcall_part(object_id, call_id=stored_id, tool=tool, args=raw)
     return part | {"malformed": True}
+
+
+@contextmanager
+def reading_reply(api: str) -> Iterator[None]:
+    """Report a reply that is not one of the API's as ``Incorrect``."""
+    try:
+        yield
+    except KeyError as error:
+        raise Incorrect(f"the reply is not one of {api}: the field {error} is missing") from error
+    except (TypeError, AttributeError, LookupError, ValueError) as error:
+        raise Incorrect(f"the reply is not one of {api}: {error!s:.200}") from error
+
+
+def read_native(block: object, *, api: str) -> Document:
+    """Return the answer part for a block of one API; one that no document can hold is left out."""
+    return native_part(api, block=block) if is_storable_object(block) else text_part("")
 
 
 def read_meta(
@@ -159,13 +183,14 @@ def read_meta(
         api=api,
         provider=provider,
         model=model if isinstance(model, str) else None,
-        usage=usage if isinstance(usage, dict) else None,
+        usage=usage if is_storable_object(usage) else None,
         stopReason=stop_reason if isinstance(stop_reason, str) else None,
         timestamp=timestamp,
     )
 
 
-def _is_storable_object(args: object) -> TypeGuard[dict[str, Any]]:
+def is_storable_object(args: object) -> TypeGuard[dict[str, Any]]:
+    """Return whether a value is a JSON object that a stored chat can hold."""
     if not isinstance(args, dict):
         return False
     try:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from ctxmgr.core.context.assembly import Context, Section, ShownTurn
 from ctxmgr.core.model import ToolDescription
-from ctxmgr.core.objects.answers import AnswerCall, AnswerNative, AnswerText, native_part, text_part
+from ctxmgr.core.objects.answers import AnswerCall, AnswerNative, AnswerText, text_part
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.messages.answers import (
     NO_MESSAGE,
@@ -24,6 +24,8 @@ from ctxmgr.messages.answers import (
     WireIds,
     read_call,
     read_meta,
+    read_native,
+    reading_reply,
     result_text,
     tool_name,
 )
@@ -82,14 +84,15 @@ def read_answer(
     """Read a complete reply. Blocks that are neither text nor tool use are kept for this API."""
     ids = ToolCallIds(session_id, turn=turn, unique=unique_ids, taken=taken)
     stored = storable(reply)
-    meta = read_meta(
-        stored,
-        api=API,
-        provider=provider,
-        stop_reason=stored.get("stop_reason"),
-        timestamp=timestamp,
-    )
-    return Answer(parts=tuple(_part(block, ids) for block in stored["content"]), meta=meta)
+    with reading_reply(API):
+        meta = read_meta(
+            stored,
+            api=API,
+            provider=provider,
+            stop_reason=stored.get("stop_reason"),
+            timestamp=timestamp,
+        )
+        return Answer(parts=tuple(_part(block, ids) for block in stored["content"]), meta=meta)
 
 
 def tool_definitions(definitions: Iterable[ToolDescription]) -> list[dict[str, Any]]:
@@ -174,4 +177,4 @@ def _part(block: Mapping[str, Any], ids: ToolCallIds) -> Document:
             args = block.get("input", {})
             return read_call(block.get("id"), name=block.get("name"), args=args, ids=ids)
         case _:
-            return native_part(API, block=block)
+            return read_native(block, api=API)

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from ctxmgr.core.context.assembly import Context, Section, ShownTurn
 from ctxmgr.core.model import ToolDescription
-from ctxmgr.core.objects.answers import AnswerCall, AnswerText, native_part, text_part
+from ctxmgr.core.objects.answers import AnswerCall, AnswerText, text_part
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.messages.answers import (
@@ -26,6 +26,8 @@ from ctxmgr.messages.answers import (
     WireIds,
     read_call,
     read_meta,
+    read_native,
+    reading_reply,
     result_text,
     tool_name,
 )
@@ -70,16 +72,17 @@ def read_answer(
     Fields of the message that the API does not define are kept for this API.
     """
     stored = storable(reply)
-    choice = stored["choices"][0]
     ids = ToolCallIds(session_id, turn=turn, unique=unique_ids, taken=taken)
-    meta = read_meta(
-        stored,
-        api=API,
-        provider=provider,
-        stop_reason=choice.get("finish_reason"),
-        timestamp=timestamp,
-    )
-    return Answer(parts=tuple(_parts(choice["message"], ids)), meta=meta)
+    with reading_reply(API):
+        choice = stored["choices"][0]
+        meta = read_meta(
+            stored,
+            api=API,
+            provider=provider,
+            stop_reason=choice.get("finish_reason"),
+            timestamp=timestamp,
+        )
+        return Answer(parts=tuple(_parts(choice["message"], ids)), meta=meta)
 
 
 def tool_definitions(definitions: Iterable[ToolDescription]) -> list[dict[str, Any]]:
@@ -142,7 +145,7 @@ def _parts(message: Mapping[str, Any], ids: ToolCallIds) -> Iterator[Document]:
         name: value for name, value in message.items() if name not in _STANDARD_FIELDS and value
     }
     if rest:
-        yield native_part(API, block=rest)
+        yield read_native(rest, api=API)
     text = _text(message.get("content"))
     if text:
         yield text_part(text)

@@ -54,9 +54,9 @@ class Recalled:
     text: str = field(repr=False)
 
 
-def recall_text(query: str, results: Sequence[Recalled]) -> str:
-    """Return the text for the agent."""
-    one_line = " ".join(query.split())[:LINE_CHARS_MAX]
+def recall_text(query: str, results: Sequence[Recalled], *, shown: str | None = None) -> str:
+    """Return the text for the agent; ``shown`` is the query as it is repeated."""
+    one_line = " ".join((query if shown is None else shown).split())[:LINE_CHARS_MAX]
     if not results:
         return f"{MARK} nothing that this session has met holds: {one_line}\n"
     objects = "1 object holds" if len(results) == 1 else f"{len(results)} objects hold"
@@ -144,8 +144,9 @@ def describe(
             assert isinstance(stored, ToolCall)
             line = toolcall_line(stored)
         text = masker.shown(stored.content or "")
-        results.append(Recalled(heading=line.rstrip("\n"), text=text))
-    return recall_text(query, results)
+        # A file's name can be a secret, and so can what was searched for.
+        results.append(Recalled(heading=masker.shown(line.rstrip("\n")), text=text))
+    return recall_text(query, results, shown=masker.shown(query))
 
 
 async def update_index(store: Store, index: SearchIndex) -> int:

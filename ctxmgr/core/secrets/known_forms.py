@@ -164,9 +164,10 @@ FORMS: Final = (
     ),
     _shaped(
         "authorization",
-        "earer EARER asic ASIC",
-        r"""(?i:\b(?:bearer|authorization["']?\s{0,2}[:=]\s{0,2}["']?basic)\s{1,2})"""
-        r"([\w.~+/-]{16,8192}+=*+)",
+        "earer EARER asic ASIC uthorization UTHORIZATION",
+        r"""(?i:\b(?:bearer|authorization["']?\s{0,2}[:=,]\s{0,2}["']?"""
+        r"""(?:basic|token|apikey|bearer))["']?\s{1,8}["']?)"""
+        r"((?![A-Za-z]{1,15}\b)[\w.~+/-]{12,8192}+=*+)",
         rank=1,
     ),
 )

@@ -8,6 +8,8 @@ masked text changes nothing. Stored content is masked only with ``Secrets.DROP``
 """
 
 import hashlib
+import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -16,6 +18,7 @@ from typing import Final
 from ctxmgr.core.bounded_cache import BoundedCache
 from ctxmgr.core.secrets.known_forms import SecretSpan, formed_spans
 from ctxmgr.core.secrets.named_values import named_spans
+from ctxmgr.core.secrets.placed_values import placed_spans
 
 FINGERPRINT_DIGITS: Final = 6
 MASKED_MAX: Final = 4_096
@@ -66,8 +69,7 @@ def mask(text: str, *, key: bytes = b"") -> MaskedText:
     With a ``key`` (at most 64 bytes), a fingerprint cannot be computed from a guessed secret
     without the key.
     """
-    spans = _joined(sorted((*formed_spans(text), *named_spans(text))))
-    secrets = tuple(_secret(text, span, key) for span in spans)
+    secrets = tuple(_secret(text, span, key) for span in _joined(sorted(_spans(text))))
     return MaskedText("".join(_pieces(text, secrets)) if secrets else text, secrets)
 
 
@@ -97,6 +99,36 @@ class Masker:
             masked = mask(text, key=self._key)
             self._cached.keep(digest, masked)
         return masked
+
+
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;:?]{0,32}[A-Za-z]")
+"""Codes that a terminal does not show; programs put them around and inside of what they print."""
+
+
+def _spans(text: str) -> list[SecretSpan]:
+    """Find the secrets of a text as a terminal shows it; positions are those of the text."""
+    if "\x1b[" not in text:
+        return [*formed_spans(text), *named_spans(text), *placed_spans(text)]
+    pieces, starts, removed = [], [], 0
+    position = 0
+    for code in _COLOUR.finditer(text):
+        pieces.append(text[position : code.start()])
+        removed += code.end() - code.start()
+        position = code.end()
+        starts.append((position - removed, removed))
+    shown = "".join([*pieces, text[position:]])
+    places = [place for place, _ in starts]
+
+    def original(index: int) -> int:
+        """Return where a character of the shown text stands."""
+        before = bisect_right(places, index)
+        return index + (starts[before - 1][1] if before else 0)
+
+    return [
+        replace(span, start=original(span.start), end=original(span.end - 1) + 1)
+        for span in (*formed_spans(shown), *named_spans(shown), *placed_spans(shown))
+        if span.end > span.start
+    ]
 
 
 def _joined(spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:

@@ -26,29 +26,35 @@ ENTROPY_MIN: Final = 3.0
 
 _NAMED: Final = re.compile(
     r"""(?ai:
-        (?P<password> passw(?:or)?d | passphrase | passwd | pwd )
+        (?P<password> passw(?:or)?d | passphrase | passwd | pwd | passcode
+          | (?P<short> pass | psk ) (?! [a-z] ) )
       | (?P<key> secret (?:[_-]?key (?:[_-]?base)?)? | token | api[_-]?key | auth[_-]?key
           | access[_-]?key | account[_-]?key | private[_-]?key | encryption[_-]?key
-          | signing[_-]?key | credentials? )
+          | signing[_-]?key | credentials? | (?:aes|hmac|master|shared|jwt|deploy|cookie)[_-]?key
+          | _auth )
     )
     (?P<by> \\{0,3}["']? [ \t]{0,8}
         (?: : [ ]? [\w.\[\]|, ]{1,40} = | => | := | = | : ) [ \t]{0,8} (?= \S )
+      | ["'] [ \t]{0,4} , [ \t]{0,4} (?= ["'] )
       | > (?= [^\s<] )
       | [ ]{1,2} (?= [^\s=:-] ) )
-    (?: [rbuf]{0,2} \\{0,3} (?P<quote> ["'`] )
+    (?: [rbuf]{0,2} \\{0,3} (?P<quote> \"{3} | '{3} | ["'`] )
           (?P<quoted> [^"'`\n\\]{1,MAX}+ ) \\{0,3} (?P=quote)
       | (?P<bare> [^\s"'`,;&<>(){}\[\]|\\]{1,MAX}+ ) )
     """.replace("MAX", str(VALUE_CHARS_MAX)),
     re.VERBOSE,
 )
 _HEADS: Final = (
-    *("passw", "passp", "pwd", "secret", "token", "credential"),
+    *("pass", "psk", "pwd", "secret", "token", "credential"),
     *("api", "auth", "access", "account", "private", "encryption", "signing"),
+    *("aes", "hmac", "master", "shared", "jwt", "deploy", "cookie", "_auth"),
 )
 """The beginnings of the names; the expression is tried only where one occurs."""
 _ENVIRONMENT: Final = re.compile(r"(?:^|[\n ;\"'])(?:export +|set +|- +)?[A-Z][A-Z0-9_]*$")
 _FLAG: Final = re.compile(r"(?:^|[\s\"'])--[a-z-]*$")
-_LOGIN: Final = re.compile(r"login[ \t]\S{1,64}[ \t]$")
+_LOGIN: Final = re.compile(r"login[ \t]\S{1,64}\s{1,16}$")
+_WHOLE_WORD: Final = re.compile(r"(?:^|[^A-Za-z])$")
+_PART_OF_NAME: Final = re.compile(r"[A-Za-z0-9][_-]$")
 _NOT_SECRET_TOKEN: Final = re.compile(
     r"(?i:(?:page|next|continuation|cancel\w*|sync|cursor)[_-]?)$"
 )
@@ -97,15 +103,34 @@ def _is_secret(match: re.Match[str], text: str, value: str, *, quoted: bool) -> 
     before = text[max(0, match.start() - 64) : match.start()]
     if _is_reference(match, text, value, quoted=quoted):
         return False
+    if "," in match["by"] and not (match["password"] or match["key"]).isupper():
+        return False  # a list of words; a constant that is defined has its name in capitals
     if match["key"]:
-        return not _NOT_SECRET_TOKEN.search(before) and _is_key(value)
+        return not _NOT_SECRET_TOKEN.search(before) and is_key(value)
+    if match["short"] and not _is_short_name(match, before, value, quoted=quoted):
+        return False
     if match["by"].isspace() and _FLAG.search(before):
-        return _is_password(value, quoted=quoted)
+        return is_password(value, quoted=quoted)
     if match["by"].isspace():
         return _LOGIN.search(before) is not None
-    if _ENVIRONMENT.search(before + match["password"]):
+    if not match["short"] and _ENVIRONMENT.search(before + match["password"]):
         return len(value) >= PASSWORD_CHARS_MIN and " " not in value
-    return _is_password(value, quoted=quoted)
+    return is_password(value, quoted=quoted)
+
+
+def _is_short_name(match: re.Match[str], before: str, value: str, *, quoted: bool) -> bool:
+    """Return whether ``pass`` names a setting; test reports use the word for something else."""
+    camel = match["short"][0].isupper() and before[-1:].islower()
+    if not camel and not _WHOLE_WORD.search(before):
+        return False
+    assigned = "=" in match["by"] or quoted or match["by"].isspace()
+    named = camel or _PART_OF_NAME.search(before) is not None
+    return (assigned or named) and "/" not in value and any(map(str.isalpha, value))
+
+
+def is_placeholder(value: str) -> bool:
+    """Return whether a value stands for a secret, or refers to one, rather than being it."""
+    return _PLACEHOLDER.match(value) is not None or _PATH.match(value) is not None
 
 
 def _is_reference(match: re.Match[str], text: str, value: str, *, quoted: bool) -> bool:
@@ -119,7 +144,8 @@ def _is_reference(match: re.Match[str], text: str, value: str, *, quoted: bool) 
     )
 
 
-def _is_key(value: str) -> bool:
+def is_key(value: str) -> bool:
+    """Return whether a value is long and random enough for a key."""
     return (
         len(value) >= KEY_CHARS_MIN
         and _KEY_ALPHABET.match(value) is not None
@@ -130,7 +156,8 @@ def _is_key(value: str) -> bool:
     )
 
 
-def _is_password(value: str, *, quoted: bool) -> bool:
+def is_password(value: str, *, quoted: bool) -> bool:
+    """Return whether a value has several kinds of characters, as passwords have."""
     if len(value) < PASSWORD_CHARS_MIN or (not quoted and _REFERENCE.match(value)):
         return False
     kinds = {_kind_of(character) for character in value}

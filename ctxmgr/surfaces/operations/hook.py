@@ -44,7 +44,7 @@ async def hook(app: "App") -> HookReport:
 
     from ctxmgr.integrations.claude_code import handle_event
 
-    event = _event(await asyncio.to_thread(_read))
+    event = parse_event(await asyncio.to_thread(_read))
     try:
         async with asyncio.timeout(SECONDS_MAX):
             store = await app.store()
@@ -87,7 +87,8 @@ def _read() -> bytes:
     return sys.stdin.buffer.read(EVENT_BYTES_MAX + 1)
 
 
-def _event(data: bytes) -> dict[str, Any]:
+def parse_event(data: bytes) -> dict[str, Any]:
+    """Read an event; ``Incorrect`` if it is too large, or not a JSON object."""
     if len(data) > EVENT_BYTES_MAX:
         raise Incorrect(f"the event has more than {EVENT_BYTES_MAX} bytes")
     try:

@@ -79,6 +79,82 @@ PASSWORD_PLACES = (
 )
 
 
+PLACED = (
+    "curl -u ann:{} https://api.test\n",
+    "curl -s --user 'ann:{}' https://api.test\n",
+    "mysql -u root -p{} shop\n",
+    "$ mysqldump -uroot -p'{}' shop > dump.sql\n",
+    "db.test:5432:shop:ann:{}\n",
+    "*:*:*:ann:{}\n",
+    "password: |\n  {}\nuser: ann\n",
+    "db:\n  password: >-\n    {}\n  host: db\n",
+    "user,password,mail\nann,{},a@b.test\n",
+    "| user | password |\n|---|---|\n| ann | {} |\n",
+    " user | password \n------+----------\n ann  | {}\n(1 row)\n",
+    "USER   PASSWORD       ROLE\nann    {}   admin\n",
+    'pass="{}"\n',
+    "db_pass: {}\n",
+    '"smtpPass": "{}"',
+    "DB_PASS={}\n",
+    "\x1b[32mpassword\x1b[0m: \x1b[1m{}\x1b[0m\n",
+    "docker login -u ann -p {} registry.test\n",
+    "sshpass -p {} ssh host\n",
+    "Server=db;Uid=sa;Pwd={};\n",
+    "jdbc:mysql://db/shop?user=ann&password={}&ssl=1\n",
+    "sqlplus scott/{}@db\n",
+    "machine host\n  login ann\n  password {}\n",
+    "password = '''{}'''\n",
+    '<property name="password" value="{}"/>',
+    "- name: DB_PASSWORD\n  value: {}\n",
+    '{{"name": "DB_PASSWORD", "value": "{}"}}',
+    "define('DB_PASSWORD', '{}');\n",
+    "redis-cli -h cache -a {} ping\n",
+    "requirepass {}\n",
+    "openssl rsa -passin pass:{} -in key.pem\n",
+    "7z x -p{} a.7z\n",
+    "smbclient -U ann%{} //host/share\n",
+    "ldapsearch -x -w {} -b dc=test\n",
+    "USER ann\nPASS {}\n230 ok\n",
+    "mongosh -u ann -p {} host\n",
+    'psk="{}"\n',
+    "htpasswd -b users ann {}\n",
+)
+"""Where a password stands without a name of its own, or with a short one."""
+
+PLACED_KEYS = (
+    "name\ttoken\nann\t{}\n",
+    "Authorization: Bearer\n  {}\n",
+    "Authorization: token {}\n",
+    '("Authorization", "Bearer {}")',
+    'hmac_key = "{}"\n',
+    "AES_KEY={}\n",
+    "//registry.test/:_auth={}\n",
+    "apiVersion: v1\nkind: Secret\ndata:\n  anything: {}\n",
+    "\x1b[1mtoken\x1b[0m=\x1b[31m{}\x1b[0m\n",
+)
+
+
+def placed(random: Random) -> Iterator[tuple[str, str]]:
+    """Give a text and the secret in it, where only its place says what it is."""
+    for place in PLACED:
+        for secret in (
+            "k7" + drawn(random, ALNUM, 10),
+            drawn(random, string.ascii_lowercase, 6) + "9!x",
+        ):
+            yield place.format(secret), secret
+    for place in PLACED_KEYS:
+        secret = "a9" + drawn(random, ALNUM, 30)
+        yield place.format(secret), secret
+    lines = [drawn(random, ALNUM + "+/", 64) for _ in range(5)]
+    inside = "\n".join(lines)
+    yield f"$ sed -n 3,7p key.pem\n{inside}\n$ ls\n", lines[2]
+    yield f"{inside}\nAbc=\n-----END RSA PRIVATE KEY-----\n", lines[1]
+    dump = ":".join(drawn(random, HEX, 2) for _ in range(15))
+    yield f"privateExponent:\n    {dump}:\n    {dump}\nprime1:\n    {dump}\n", dump
+    token = "gh" + "p_" + drawn(random, ALNUM, 36)
+    yield f"found {token[:9]}\x1b[01;31m{token[9:20]}\x1b[0m{token[20:]}\n", token[20:]
+
+
 def secrets(random: Random) -> Iterator[tuple[str, str, str]]:
     """Yield kind, text and the secret in it."""
     for kind, parts, alphabet, size in PREFIXED:
@@ -136,6 +212,40 @@ def harmless(random: Random) -> Iterator[tuple[str, str]]:
 
 
 CODE = (
+    "PASS: tests/a_b.py",
+    "pass: 10/12",
+    "--- PASS: TestFoo2 (0.00s)",
+    "tests pass=12 fail=0",
+    'bypass = "cache_v2"',
+    'compass="north-12"',
+    "first_pass: enabled",
+    "TESTS_PASS=142/142",
+    "pass the parameters2 on",
+    "docker run -p 8080:80 image",
+    "mysql -u root -p",
+    "mysql -p shop",
+    "ssh -p 2222 host && psql -p 5432 -U ann",
+    "zip -r a.zip folder; 7z a out.7z folder; redis-cli ping",
+    "token,count\nthe,5\nof,7\n",
+    "user,password_hint\nann,blue house\n",
+    "| token | probability |\n|---|---|\n| hello | 0.12 |",
+    "| user | token_count |\n|---|---|\n| ann | 12345678 |",
+    "tokens  secrets  id\n12      3        a9\n",
+    "main.py:12:5:E501:LineTooLong",
+    "src.py:1200:E501:line:too_long2",
+    "root:x:0:0:root:/root:/bin/bash",
+    "localhost:8080:GET:/index:200",
+    "kind: ConfigMap\ndata:\n  a: aGVsbG8=\n",
+    "password: |\n  Enter your password here\n",
+    "- name: BUILD_ID\n  value: ab12cd34ef\n",
+    'curl -u "$USER:$PASS" https://api.test',
+    "curl -u ann https://api.test; curl -u ann:<password> https://api.test",
+    'sshpass -p "$PW" ssh host; sshpass -e ssh host; openssl rsa -passin env:PW',
+    "Authorization: Bearer $TOKEN\nAuthorization: Bearer <token>",
+    "authorization: bearer authentication required",
+    "self.check('http', 'user/name', 'password', 'localhost:22')",
+    "names = ['version', 'grp', 'pwd', 'symlink_exception']",
+    "login(user, password,\n      request_handler.command2, x)",
     'password = os.environ["DB_PASSWORD"]',
     "password: str | None = None",
     "def login(user: str, password: str) -> Token:",

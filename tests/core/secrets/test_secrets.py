@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 from ctxmgr.core.secrets.known_forms import FORMS
 from ctxmgr.core.secrets.masking import Masker, Secrets, mask
 from tests.components import ROOT
-from tests.core.builders.secret_corpus import ALNUM, CODE, drawn, harmless, private_key, secrets
+from tests.core.builders.secret_corpus import (
+    ALNUM,
+    CODE,
+    drawn,
+    harmless,
+    placed,
+    private_key,
+    secrets,
+)
 
 CORPUS = tuple(secrets(random.Random(7)))
+PLACED = tuple(placed(random.Random(6)))
 HARMLESS = tuple(harmless(random.Random(8)))
 SHOWS_SECRETS = "secrets.md"
 """The page whose examples are masked."""
@@ -27,6 +36,29 @@ def test_at_least_98_of_100_made_up_secrets_are_masked() -> None:
 
     assert len(CORPUS) >= 220
     assert len(missed) <= 0.02 * len(CORPUS), missed
+
+
+@pytest.mark.parametrize(("text", "secret"), PLACED)
+def test_a_secret_is_masked_by_its_place(text: str, secret: str) -> None:
+    """Commands, columns and blocks hold passwords without naming them beside the value."""
+    masked = mask(text)
+
+    assert secret not in masked.text
+    assert mask(masked.text).text == masked.text
+
+
+@given(st.lists(st.sampled_from([*(text for text, _ in PLACED), *CODE, "\n", " ", "\x1b[0m"])))
+def test_only_secrets_change(parts: list[str]) -> None:
+    """What stands around a secret is what the agent works with: it stays, byte for byte."""
+    text = "".join(parts)
+    masked = mask(text)
+
+    position, rebuilt = 0, []
+    for found in masked.found:
+        assert position <= found.start < found.end <= len(text)
+        rebuilt += [text[position : found.start], found.placeholder]
+        position = found.end
+    assert masked.text == "".join([*rebuilt, text[position:]])
 
 
 def test_a_masked_secret_is_gone_to_the_last_character() -> None:
@@ -120,6 +152,18 @@ def test_any_text_can_be_masked(text: str) -> None:
             "-----BEGIN PRIVATE KEY-----",
             "A",
             "api_key",
+            "curl -u a:",
+            "mysql -p",
+            "name: password value: ",
+            "a,password\n",
+            "| token |",
+            "password: |\n  ",
+            "\x1b[1m",
+            "A" * 64 + "\n",
+            "-----END PRIVATE KEY-----",
+            "a:5432:b:",
+            "kind: Secret\ndata:\n  a: b\n",
+            "docker login -p",
         ),
     ],
 )

@@ -411,6 +411,14 @@ def test_a_sessions_token_gives_access_to_nothing_else(
     assert guarded.get("/events", token=token, session="other").status_code == 403
     missing = guarded.post("/pin", token=token, session=own, object_id=other)
     assert missing.status_code == 404
+    for kind in ("turn", "fork", "run", "chat"):
+        answers = [
+            guarded.post("/activate", token=token, session=own, object_id=f"{kind}:{name}:1")
+            for name in ("other", "absent")
+        ]
+        assert [answer.status_code for answer in answers] == [422, 422]
+    mounted = {"session": own, "object_id": local.stub, "mount": ["/workspace=/"]}
+    assert guarded.post("/activate", token=token, **mounted).status_code == 400
 
 
 def test_a_sessions_token_receives_only_its_own_events(

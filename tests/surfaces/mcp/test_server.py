@@ -229,10 +229,8 @@ async def test_what_is_wrong_is_told_with_what_to_do(worked: Worked) -> None:
             await client.call_tool("format_disk", {})
 
     assert (missing["code"], missing["message"]) == ("incorrect", "log: missing session")
-    assert (unknown["code"], unknown["next"]) == (
-        "not_found",
-        "check the id and the requested times",
-    )
+    assert (unknown["code"], unknown["next"]) == ("not_found", "")
+    assert "`ctxmgr sessions` lists them" in unknown["message"]
 
 
 @on_sqlite
@@ -276,12 +274,29 @@ async def test_secrets_are_masked_in_results(worked: Worked) -> None:
     async with library.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
         session = await client.resume(worked.sid)
         await session.record("leak", tool="env", args={"k": SECRET}, output=f"token {SECRET}\n")
+        (worked.project / f"{SECRET}.txt").write_text("zebra\n", encoding="utf-8")
+        await session.read(f"/workspace/{SECRET}.txt")
+        await session.render(f"Use {SECRET}.")
+        await session.end_turn(f"I use {SECRET}.")
 
-    async with stdio(worked.url, "--session", worked.sid) as agent:
+    tools = "show,log,objects,recall,context"
+    async with stdio(worked.url, "--session", worked.sid, "--tools", tools) as agent:
         shown = await call_text(agent, "show", name="leak")
         read = (await agent.read_resource("ctxmgr://object/leak")).contents[0].text
+        listed = str(await agent.list_resources())
+        others = [
+            await call_text(agent, name, **arguments)
+            for name, arguments in (
+                ("show", {}),
+                ("log", {"full": True}),
+                ("objects", {}),
+                ("recall", {"query": "zebra"}),
+                ("recall", {"query": SECRET}),
+                ("context", {}),
+            )
+        ]
 
-    assert SECRET not in shown + read
+    assert SECRET not in shown + read + listed + "".join(others)
     assert "[secret:github-token:" in shown
     assert "[secret:github-token:" in read
 
