@@ -263,7 +263,7 @@ async def plan_activation(
         return ToolCallEffects(), None
     path = runtime.display_path(stored)
     if not stored.is_stub:
-        state = (await runtime.states_of([version]))[object_id]
+        state = (await runtime.indexing.states.of([version]))[object_id]
         return ToolCallEffects(), _not_text(path) if state is FileState.NONTEXT else None
     planned = await runtime.plan_file(path)
     if planned.outcomes[0].object_id != object_id:
