@@ -28,6 +28,7 @@ from ctxmgr.core.client.tool_calls import (
     plan_activation,
     stored_output,
     why_not_text,
+    with_outcomes,
 )
 from ctxmgr.core.context.assembly import Context, Contribution
 from ctxmgr.core.context.contributors import contributions
@@ -254,7 +255,7 @@ class LiveSession:
             if faithful and len(trace.reads) > 1:
                 raise Incorrect("a faithful output is one file; name only that one in reads")
             if tool_call_id in self._state.session.session_index:
-                return IndexedToolCall.of(await self._recorded_before(toolcall), ())
+                return with_outcomes(await self._recorded_before(toolcall), ())
             plan = await ToolCallPlan.make(runtime, trace, output=output, faithful=faithful)
             if plan.effects.file_ids:
                 toolcall = replace(toolcall, file_refs=tuple(plan.effects.file_ids))
@@ -273,7 +274,7 @@ class LiveSession:
                     lambda session, draft: draft.effects.add_to(session), draft=Draft(effects=later)
                 )
                 saved.append(draft.effects)
-            return IndexedToolCall.of(toolcall, plan.file_outcomes(runtime, saved))
+            return with_outcomes(toolcall, plan.file_outcomes(runtime, saved))
 
     async def _recorded_before(self, toolcall: ToolCall) -> ToolCall:
         """Return the stored call; ``Incorrect`` unless it is the same one."""

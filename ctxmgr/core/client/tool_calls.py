@@ -86,19 +86,20 @@ class IndexedToolCall(ToolCall):
     def __hash__(self) -> int:
         return hash((self.object_id, self.object_hash))
 
-    @classmethod
-    def of(cls, call: ToolCall, outcomes: Iterable[FileOutcome]) -> Self:
-        return cls(
-            toolcall_id=call.object_id,
-            tool=call.tool,
-            args=call.args,
-            status=call.status,
-            chat_ref=call.chat_ref,
-            content=call.content,
-            args_display=call.args_display,
-            file_refs=call.file_refs,
-            outcomes=tuple(outcomes),
-        )
+
+def with_outcomes(call: ToolCall, outcomes: Iterable[FileOutcome]) -> IndexedToolCall:
+    """Return a stored call with what recording it did to files."""
+    return IndexedToolCall(
+        toolcall_id=call.object_id,
+        tool=call.tool,
+        args=call.args,
+        status=call.status,
+        chat_ref=call.chat_ref,
+        content=call.content,
+        args_display=call.args_display,
+        file_refs=call.file_refs,
+        outcomes=tuple(outcomes),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
