@@ -227,6 +227,8 @@ class LiveSession:
         """
         if not isinstance(output, str):
             raise Incorrect(f"output must be a string, not {output!r:.80}")
+        if not isinstance(args, Mapping):
+            raise Incorrect(f"args must be a map, not {args!r:.80}")
         where = directory or self._state.runtime.directory
         async with self._changing():
             runtime = self._state.runtime
@@ -268,7 +270,8 @@ class LiveSession:
             # Before the rest: the call is stored, even if storing further stubs fails.
             self._conversation.add_call(tool_call_id, turn=self.turn)
             if self._economy is not None:
-                self._economy.touched.update(plan.effects.touched_ids)
+                # What a tool of unknown meaning wrote, the agent cannot know.
+                self._economy.touched.update(plan.effects.seen_ids(writes=writes is None))
             for later in plan.later:
                 draft = await self._state.save(
                     lambda session, draft: draft.effects.add_to(session), draft=Draft(effects=later)

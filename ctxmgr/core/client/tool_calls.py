@@ -147,10 +147,16 @@ class ToolCallEffects:
         """The files that are stored, each once."""
         return list(dict.fromkeys(outcome.object_id for outcome in self.outcomes if outcome.file))
 
-    @property
-    def touched_ids(self) -> list[str]:
-        """The files that were read or written, if they are stored."""
-        return [outcome.object_id for outcome in self.touched_outcomes if outcome.file]
+    def seen_ids(self, *, writes: bool) -> list[str]:
+        """Return the files whose text the agent knows from the call itself.
+
+        It knows what it read, and with ``writes`` also what it wrote.
+        """
+        return [
+            outcome.object_id
+            for outcome in self.touched_outcomes
+            if outcome.state is FileState.LIVE and (writes or outcome.object_id in self.read_ids)
+        ]
 
     @property
     def files_read(self) -> list[File]:

@@ -283,3 +283,28 @@ async def test_a_file_of_the_sandbox_that_was_written_unseen_is_unread(
 
     assert "path=/etc/box.conf file_type=conf char_count=4\n" in shown
     assert "path=/etc/box.conf file_type=conf [unread]\n" in prompt
+
+
+async def test_the_economy_layout_announces_what_the_agent_cannot_know(
+    store: Store, folder: Path
+) -> None:
+    """What it showed stays in the prompt, so a later notice must say that it is outdated."""
+    log = folder / "log.txt"
+    log.write_text("short\n", encoding="utf-8")
+    async with connected(store, folder, tracking=False) as client:
+        session = await client.start("s", system_prompt="")
+        await session.read("/w/log.txt")
+        await session.render("one", policy="economy")
+        await session.end_turn("ok")
+        log.write_text(LARGE, encoding="utf-8")
+        await session.record("1", tool="write", args={"path": "/w/log.txt"}, output="")
+        grown = await session.render("two", policy="economy")
+        await session.end_turn("ok")
+        log.write_text("rotated\n", encoding="utf-8")
+        await session.record("2", tool="rotate", args={}, output="", writes=["/w/log.txt"])
+        rotated = await session.render("three", policy="economy")
+        await session.end_turn("ok")
+
+        assert "/w/log.txt changed]\n[unread]\n" in grown
+        assert "/w/log.txt changed]\nrotated\n" in rotated
+        assert (await client.prompt_as_of("s", turn=3)).text() == rotated
