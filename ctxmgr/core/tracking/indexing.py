@@ -314,10 +314,16 @@ class FileStates:
             or file.state(earlier=_hashes(histories.get(object_id, ())))
             for object_id, file in files.items()
         }
-        self._known.update((keys[object_id], states[object_id]) for object_id in new)
-        while len(self._known) > STATES_MAX:
-            del self._known[next(iter(self._known))]
+        for object_id in new:
+            self.learn(*keys[object_id], state=states[object_id])
         return states
+
+    def learn(self, object_id: str, object_hash: str, *, state: FileState) -> None:
+        """Remember the state of a version, which a record of it says."""
+        if state in {FileState.DELETED, FileState.NONTEXT}:
+            self._known[(object_id, object_hash)] = state
+            if len(self._known) > STATES_MAX:
+                del self._known[next(iter(self._known))]
 
 
 async def state_of(store: Store, version: Version, *, as_of: AsOf = LATEST) -> FileState:

@@ -175,6 +175,28 @@ async def test_a_resume_asks_once_for_all_files_without_text(store: Store, folde
     assert counting.calls["history_many"] == 1, "to show them; comparing them needs no other"
 
 
+async def test_a_resume_knows_what_the_last_turn_showed(store: Store, folder: Path) -> None:
+    """003-R115: a turn records which files were deleted, so their histories are not read."""
+    (folder / "a.txt").write_bytes(b"text\n")
+    (folder / "b.bin").write_bytes(b"\xff")
+    async with connected(store, folder, tracking=False) as client:
+        session = await client.start("s", system_prompt="")
+        await session.record("c", tool="x", args={}, output="", reads=["/w/a.txt", "/w/b.bin"])
+        await session.end_turn("read", user="q")
+        (folder / "a.txt").unlink()
+        with pytest.raises(NotFound):
+            await session.read("/w/a.txt")
+        await session.render("q")
+        await session.end_turn("gone")
+
+    counting = Counting(store)
+    async with connected(counting, folder, tracking=False) as client:  # type: ignore[arg-type]
+        prompt = await (await client.resume("s")).render("q")
+
+    assert (prompt.count("txt [deleted]"), prompt.count("bin [binary]")) == (1, 1)
+    assert (counting.calls["history"], counting.calls["history_many"]) == (0, 0)
+
+
 async def test_activating_a_binary_stub_remembers_that_it_is_binary(
     store: Store, folder: Path
 ) -> None:
