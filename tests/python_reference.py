@@ -37,7 +37,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Tools": (
             *("Tools", "ToolResult", "Definition", "DEFINITIONS"),
-            *("text_part", "toolcall_part"),
+            *("text_part", "toolcall_part", "ToolCallIds"),
+            *("IndexedToolCall", "FileOutcome", "FileResult", "FileAccess"),
         ),
         "Prompts": (
             *("Context", "Section", "Block", "Contributor", "Contribution", "Economy", "Prices"),
@@ -63,7 +64,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *("FileEvent", "FileDiscovered", "FileIndexed", "FileUpdated", "FileDeleted"),
         ),
         "Objects": (
-            *("File", "ToolCall", "Chat", "Turn", "AssistantMeta", "SystemPrompt"),
+            *("File", "FileState", "ToolCall", "Chat", "Turn", "AssistantMeta", "SystemPrompt"),
             *("SessionRecord", "FilesystemSource", "to_document", "from_document", "KINDS"),
         ),
         "Stores": (

@@ -85,8 +85,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.secrets core.sessions core.store core.tracking errors"
     ),
     "__init__": _rooms(
-        "app sandboxes core.client core.context core.economy core.events core.files core.history"
-        " core.model core.objects core.sandbox core.secrets core.sessions core.store errors"
+        "app sandboxes messages core.client core.context core.economy core.events core.files"
+        " core.history core.model core.objects core.sandbox core.secrets core.sessions core.store"
+        " errors"
     ),
     # what users run
     "harness": _rooms(

@@ -146,7 +146,6 @@ async def test_invalid_text_is_refused_and_changes_nothing(
         for wrong in (
             session.render(half),
             session.render(None),  # type: ignore[arg-type]
-            session.record(f"{sid}-1", tool="read", args=path, output=half, faithful=True),
             session.record(f"{sid}-1", tool="read", args=path, output=None),  # type: ignore[arg-type]
             session.end_turn(half),
             session.end_turn(5),  # type: ignore[arg-type]

@@ -29,6 +29,7 @@ from ctxmgr.core.client.tool_calls import (
     plan_activation,
     stored_output,
     why_not_text,
+    with_outcomes,
 )
 from ctxmgr.core.context.assembly import Context, Contribution
 from ctxmgr.core.context.contributors import contributions
@@ -244,6 +245,8 @@ class LiveSession:
         check_toolcall_id(tool_call_id)
         if not isinstance(output, str):
             raise Incorrect(f"output must be a string, not {output!r:.80}")
+        if not isinstance(args, Mapping):
+            raise Incorrect(f"args must be a map, not {args!r:.80}")
         where = directory or self._state.runtime.directory
         async with self._changing():
             runtime = self._state.runtime
@@ -272,7 +275,7 @@ class LiveSession:
             if faithful and len(trace.reads) > 1:
                 raise Incorrect("a faithful output is one file; name only that one in reads")
             if tool_call_id in self._state.session.session_index:
-                return IndexedToolCall.of(await self._recorded_before(toolcall), ())
+                return with_outcomes(await self._recorded_before(toolcall), ())
             plan = await ToolCallPlan.make(runtime, trace, output=output, faithful=faithful)
             if plan.effects.file_ids:
                 toolcall = replace(toolcall, file_refs=tuple(plan.effects.file_ids))
@@ -285,13 +288,14 @@ class LiveSession:
             # Before the rest: the call is stored, even if storing further stubs fails.
             self._conversation.add_call(tool_call_id, turn=self.turn)
             if self._economy is not None:
-                self._economy.touched.update(plan.effects.touched_ids)
+                # What a tool of unknown meaning wrote, the agent cannot know.
+                self._economy.touched.update(plan.effects.seen_ids(writes=writes is None))
             for later in plan.later:
                 draft = await self._state.save(
                     lambda session, draft: draft.effects.add_to(session), draft=Draft(effects=later)
                 )
                 saved.append(draft.effects)
-            return IndexedToolCall.of(toolcall, plan.file_outcomes(runtime, saved))
+            return with_outcomes(toolcall, plan.file_outcomes(runtime, saved))
 
     async def _recorded_before(self, toolcall: ToolCall) -> ToolCall:
         """Return the stored call; ``Incorrect`` unless it is the same one."""

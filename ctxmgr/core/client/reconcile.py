@@ -29,13 +29,16 @@ from ctxmgr.core.client.known_paths import moved, named_folders, remounted
 from ctxmgr.core.client.session_state import SessionState
 from ctxmgr.core.files.mounts import FileLocation
 from ctxmgr.core.files.outcomes import MissingFile
+from ctxmgr.core.history.turn_records import ShownReader, TurnRecord, shown_at
 from ctxmgr.core.objects.codec import from_document
-from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.envelope import turn_id
+from ctxmgr.core.objects.file import File, needs_history
 from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.store.contract import Version
 from ctxmgr.core.store.queries import batched
 from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexResult
 from ctxmgr.core.tracking.observation import Target
+from ctxmgr.errors import Corrupt
 
 READ_BATCH: Final = 500
 """Objects read at once before a prompt; while they are verified, the store reads the next."""
@@ -73,6 +76,7 @@ class Reconciliation:
         self._upgrade_stubs = upgrade_stubs
         self._task: asyncio.Task[None] | None = None
         self._compared: set[str] = set()
+        self._recalled = False
         self.seen: int = 0
         """How many objects of the session index have been compared."""
         self.updated: list[str] = []
@@ -160,6 +164,8 @@ class Reconciliation:
 
     async def _learn(self, versions: Mapping[str, Version]) -> list[File]:
         """Cache the objects of the pool; return the files among all of them."""
+        if any(needs_history(version.document) for version in versions.values()):
+            await self._recall_states()
         state, pool = self._state, self._state.session.metadata_pool
         in_pool = [version for object_id, version in versions.items() if object_id in pool]
         files = await state.learn_versions(in_pool)
@@ -168,6 +174,33 @@ class Reconciliation:
                 stored = from_document(version.document)
                 files += [stored] if isinstance(stored, File) else []
         return files
+
+    async def _recall_states(self) -> None:
+        """Take the states of deleted and binary files from the last turn, which recorded them.
+
+        That is two requests; XTDB has to be asked for the history of every other file by itself.
+        """
+        state, number = self._state, self._state.chat.turn_count
+        if self._recalled or number == 0:
+            return
+        self._recalled = True
+        store, states = state.runtime.store, state.runtime.indexing.states
+        version = await store.get(turn_id(state.session.session_id, number=number))
+        if version is None:
+            return
+        try:
+            ids = TurnRecord.from_document(version.document).needed()
+            stored = await store.get_many(ids)
+            reader = ShownReader()
+            records = [
+                TurnRecord.from_document(record.document, shown=reader)
+                for record in stored.values()
+            ]
+            for shown in shown_at(records).values():
+                if shown.state is not None:
+                    states.learn(shown.object_id, shown.object_hash, state=shown.state)
+        except Corrupt as error:
+            _log.warning("file states are read from histories instead of records: %s", error)
 
     async def _compare(self, files: Iterable[File]) -> None:
         files = [file for file in files if file.object_id not in self._compared]

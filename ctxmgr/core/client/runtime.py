@@ -17,16 +17,16 @@ from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX, HostFiles
 from ctxmgr.core.files.mounts import FileLocation, Mounts
 from ctxmgr.core.files.outcomes import MissingFile, ReadFile, Refusal, RefusedFile
-from ctxmgr.core.objects.file import File, FileState
+from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.sandbox import Sandbox
 from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.commits import commit_once
-from ctxmgr.core.store.contract import Commit, Operation, Store, Version
+from ctxmgr.core.store.contract import Commit, Operation, Store
 from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexPlan
-from ctxmgr.core.tracking.indexing import Indexing, states_of
+from ctxmgr.core.tracking.indexing import Indexing
 from ctxmgr.core.tracking.observation import EXISTING
 from ctxmgr.errors import CtxmgrError, Denied, NotFound, Unavailable
 
@@ -117,10 +117,6 @@ class Runtime:
     def reached_at(self, file: File) -> str | None:
         """Return the path at which the agent reaches the file; None if it is out of reach."""
         return self.files.mounts.reached_at(_location(file))
-
-    async def states_of(self, versions: Iterable[Version]) -> dict[str, FileState]:
-        """Return what can be shown of stored files, by id; costs one request at most."""
-        return await states_of(self.store, versions)
 
 
 def display_path(file: File, mounts: Mounts) -> str:

@@ -213,7 +213,7 @@ class SessionState:
                     await self._learn_file(stored, state=stored.state())
             else:
                 raise Corrupt(f"{stored.object_id} is a {stored.kind}, not a content object")
-        states = await self.runtime.states_of(version for _, version in unclear)
+        states = await self.runtime.indexing.states.of(version for _, version in unclear)
         for file, _ in unclear:
             await self._learn_file(file, state=states[file.object_id])
         return files

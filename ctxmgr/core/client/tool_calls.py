@@ -86,19 +86,20 @@ class IndexedToolCall(ToolCall):
     def __hash__(self) -> int:
         return hash((self.object_id, self.object_hash))
 
-    @classmethod
-    def of(cls, call: ToolCall, outcomes: Iterable[FileOutcome]) -> Self:
-        return cls(
-            toolcall_id=call.object_id,
-            tool=call.tool,
-            args=call.args,
-            status=call.status,
-            chat_ref=call.chat_ref,
-            content=call.content,
-            args_display=call.args_display,
-            file_refs=call.file_refs,
-            outcomes=tuple(outcomes),
-        )
+
+def with_outcomes(call: ToolCall, outcomes: Iterable[FileOutcome]) -> IndexedToolCall:
+    """Return a stored call with what recording it did to files."""
+    return IndexedToolCall(
+        toolcall_id=call.object_id,
+        tool=call.tool,
+        args=call.args,
+        status=call.status,
+        chat_ref=call.chat_ref,
+        content=call.content,
+        args_display=call.args_display,
+        file_refs=call.file_refs,
+        outcomes=tuple(outcomes),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +147,16 @@ class ToolCallEffects:
         """The files that are stored, each once."""
         return list(dict.fromkeys(outcome.object_id for outcome in self.outcomes if outcome.file))
 
-    @property
-    def touched_ids(self) -> list[str]:
-        """The files that were read or written, if they are stored."""
-        return [outcome.object_id for outcome in self.touched_outcomes if outcome.file]
+    def seen_ids(self, *, writes: bool) -> list[str]:
+        """Return the files whose text the agent knows from the call itself.
+
+        It knows what it read, and with ``writes`` also what it wrote.
+        """
+        return [
+            outcome.object_id
+            for outcome in self.touched_outcomes
+            if outcome.state is FileState.LIVE and (writes or outcome.object_id in self.read_ids)
+        ]
 
     @property
     def files_read(self) -> list[File]:
@@ -262,7 +269,7 @@ async def plan_activation(
     if not isinstance(stored, File):
         return ToolCallEffects(), None
     if not stored.is_stub:
-        state = (await runtime.states_of([version]))[object_id]
+        state = (await runtime.indexing.states.of([version]))[object_id]
         shown = display_path(stored, runtime.files.mounts)
         return ToolCallEffects(), _not_text(shown) if state is FileState.NONTEXT else None
     path = runtime.reached_at(stored)

@@ -18,6 +18,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -42,6 +43,9 @@ BASH_SECONDS: Final = 120.0
 BASH_SECONDS_MAX: Final = 3_600.0
 """The most that a model may ask for."""
 
+
+NAME_CHARS_COMPARED: Final = 80
+"""Characters of an unknown argument's name that are compared, which takes quadratic time."""
 
 RECALL_QUERY_CHARS_MAX: Final = 1_000
 """In one query."""
@@ -100,14 +104,20 @@ class BashArguments(Arguments):
     timeout_s: float = Field(default=BASH_SECONDS, gt=0, le=BASH_SECONDS_MAX)
 
 
-def read_arguments(model: type[Arguments], args: Mapping[str, Any]) -> Arguments:
+def read_arguments(tool: str, model: type[Arguments], args: Mapping[str, Any]) -> Arguments:
     """Check the arguments of a call; ``Incorrect`` names the first that is wrong."""
+    unknown = next((name for name in args if name not in model.model_fields), None)
+    if unknown is not None:  # before what is missing, which may be misspelt
+        near = get_close_matches(str(unknown)[:NAME_CHARS_COMPARED], model.model_fields, n=1)
+        names = ", ".join(model.model_fields)
+        hint = f"did you mean {near[0]!r}?" if near else f"it takes {names}"
+        raise Incorrect(f"{tool}: unknown argument {unknown!r:.80} ({hint})")
     try:
         return model.model_validate(dict(args))
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(str(part) for part in fault["loc"]) or "arguments"
-        raise Incorrect(f"{where}: {fault['msg']}") from error
+        raise Incorrect(f"{tool}: {where}: {fault['msg']}") from error
 
 
 FILE_SECONDS: Final = 30.0
@@ -277,7 +287,7 @@ class Tools:
 
     async def _change(self, tool_call_id: str, name: str, args: Mapping[str, Any]) -> ToolResult:
         try:
-            arguments = read_arguments(ObjectArguments, args)
+            arguments = read_arguments(name, ObjectArguments, args)
             assert isinstance(arguments, ObjectArguments)
             await getattr(self._session, name)(arguments.id)
         except (Incorrect, NotFound, Denied, Unavailable) as error:
@@ -292,7 +302,7 @@ class Tools:
     async def _run(self, name: str, args: Mapping[str, Any]) -> tuple[bool, str]:
         if name not in self._offered:
             raise Incorrect(f"there is no tool {name!r:.80}; there are {', '.join(self._offered)}")
-        return await self._runs[name](read_arguments(self._offered[name].arguments, args))
+        return await self._runs[name](read_arguments(name, self._offered[name].arguments, args))
 
     async def _read(self, args: ReadArguments) -> tuple[bool, str]:
         text = await self._text(self._absolute(args.path))

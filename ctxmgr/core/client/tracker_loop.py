@@ -18,6 +18,7 @@ from ctxmgr.core.client.runtime import CommitObserver
 from ctxmgr.core.client.session_state import SessionState
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.sources import FILESYSTEM_TRACKER, source_type
 from ctxmgr.core.store.contract import Store
 from ctxmgr.core.tracking.index_plan import stored_file
 from ctxmgr.core.tracking.indexing import Indexing
@@ -97,11 +98,16 @@ class TrackerLoop:
         await self._trackers.detach(unused)
 
     async def follow(self, files: Iterable[File]) -> None:
-        """Follow files from now on; stubs are not followed, since nothing of them is stored."""
+        """Follow files from now on, if their type of source has this kind of tracker.
+
+        Stubs are not followed, since nothing of them is stored.
+        """
         new = [
             Target.of(file)
             for file in files
-            if not file.is_stub and file.object_id not in self._trackers.states
+            if not file.is_stub
+            and file.object_id not in self._trackers.states
+            and source_type(file.source).tracker == FILESYSTEM_TRACKER
         ]
         if new and self._task is not None:
             await self._trackers.attach(new)

@@ -21,7 +21,7 @@ from typing import ClassVar, Final, Protocol, Self
 
 from ctxmgr.core.objects.envelope import FILE, Sealed, check_text, seal_sourced
 from ctxmgr.core.objects.hashes import content_hash, file_hash, file_metadata_hash, is_hash
-from ctxmgr.core.objects.sources import Source, file_type
+from ctxmgr.core.objects.sources import HashOrigin, Source, file_type, source_type
 from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Incorrect
 
@@ -83,6 +83,8 @@ class File(Sealed):
 
         ``kept`` returns what is stored of the text; ``file_hash`` is that of the bytes.
         """
+        if source_type(source).hash_origin is not HashOrigin.BYTES:
+            raise Incorrect(f"the file_hash of a {source.kind} source is not that of its bytes")
         hashed = file_hash(data)
         try:
             content = data.decode()

@@ -52,8 +52,9 @@ class SourceType:
     """The fields besides ``type``; all are required."""
     build: Callable[[Mapping[str, str]], Source]
     hash_origin: HashOrigin
+    """Only a type with ``BYTES`` is hashed by ``File.read``."""
     tracker: str
-    """The tracker that follows it."""
+    """The kind of the trackers that follow it; of other sources they follow none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +79,15 @@ class FilesystemSource:
         return {KIND: self.kind, "filesystemId": self.filesystem_id, "path": self.path}
 
 
+FILESYSTEM_TRACKER: Final = "filesystem"
+"""The kind of the trackers that watch files of this machine."""
+
 FILESYSTEM: Final = SourceType(
     kind=FilesystemSource.kind,
     fields=("filesystemId", "path"),
     build=lambda value: FilesystemSource(filesystem_id=value["filesystemId"], path=value["path"]),
     hash_origin=HashOrigin.BYTES,
-    tracker="filesystem",
+    tracker=FILESYSTEM_TRACKER,
 )
 
 _NOT_CANONICAL: Final = frozenset({"", ".", ".."})
@@ -91,22 +95,27 @@ _NOT_CANONICAL: Final = frozenset({"", ".", ".."})
 SOURCE_TYPES: Final[Mapping[str, SourceType]] = {FILESYSTEM.kind: FILESYSTEM}
 
 
+def source_type(source: Source, *, types: Mapping[str, SourceType] = SOURCE_TYPES) -> SourceType:
+    """Return the definition of a binding's type."""
+    return types[source.kind]
+
+
 def parse_source(value: object, *, types: Mapping[str, SourceType] = SOURCE_TYPES) -> Source:
     """Read a binding from its stored form; ``Incorrect`` unless it has the fields of its type."""
     if not isinstance(value, dict):
         raise Incorrect(f"a source must be a map, not {value!r:.80}")
-    source_type = types.get(str(value.get(KIND)))
-    if source_type is None:
+    declared = types.get(str(value.get(KIND)))
+    if declared is None:
         names = ", ".join(sorted(types))
         raise Incorrect(f"unknown source type {value.get(KIND)!r:.80} (one of: {names})")
-    for name in source_type.fields:
+    for name in declared.fields:
         if name not in value:
-            raise Incorrect(f"a {source_type.kind} source needs {name}")
+            raise Incorrect(f"a {declared.kind} source needs {name}")
         _check_text(name, value[name])
     for name in value:
-        if name != KIND and name not in source_type.fields:
-            raise Incorrect(f"a {source_type.kind} source has no field {name!r:.80}")
-    return source_type.build(value)
+        if name != KIND and name not in declared.fields:
+            raise Incorrect(f"a {declared.kind} source has no field {name!r:.80}")
+    return declared.build(value)
 
 
 def file_type(source: Source) -> str:

@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
 from ctxmgr.core.append_only import AppendOnly, Fold
@@ -154,8 +153,6 @@ def storable(value: Any, *, depth: int = 0) -> Any:
     match value:
         case str():
             return value if value.isascii() else _SURROGATE.sub("\ufffd", value)
-        case PurePath():
-            return storable(str(value))
         case float() if not math.isfinite(value):
             return None
         case list() | tuple() | dict() if depth > _DEPTH_CUT:
@@ -164,6 +161,8 @@ def storable(value: Any, *, depth: int = 0) -> Any:
             return [storable(item, depth=depth + 1) for item in value]
         case dict():
             return {storable(key): storable(item, depth=depth + 1) for key, item in value.items()}
+        case _ if hasattr(value, "__fspath__"):
+            return storable(value.__fspath__())
         case _:
             return value
 

@@ -222,20 +222,26 @@ class _PlanBuilder:
         self.replaced_times: list[Instant] = []
 
     def add(self, observed: Observation, before: Version | None) -> None:
-        stored = None if before is None else stored_file(before)
-        file = self._next_version(observed, stored)
-        if before is None or stored is None:
-            if file is None:
-                self._add_outcome(observed, IndexResult.UNCHANGED, None)
-                return
-            valid_from = _valid_from(observed, None, self._moment)
-            self._add_outcome(observed, IndexResult.CREATED, file)
-            self.operations.append(Match(observed.object_id, None))
-            self.operations.append(Put(to_document(file), valid_from=valid_from))
-        elif file is None or stored.object_hash == file.object_hash or self._keeps(stored, file):
-            self._add_outcome(observed, IndexResult.UNCHANGED, stored)
+        file = observed.file
+        if file is None:
+            file = self._unread_version(observed, None if before is None else stored_file(before))
+        if before is None:
+            self._create(observed, file)
+        elif file is None or self._keeps(before, file):
+            self._add_outcome(observed, IndexResult.UNCHANGED, stored_file(before))
+        elif before.document["object_hash"] == file.object_hash:
+            self._add_outcome(observed, IndexResult.UNCHANGED, file)
         else:
             self._update(observed, file, before)
+
+    def _create(self, observed: Observation, file: File | None) -> None:
+        if file is None:
+            self._add_outcome(observed, IndexResult.UNCHANGED, None)
+            return
+        valid_from = _valid_from(observed, None, self._moment)
+        self._add_outcome(observed, IndexResult.CREATED, file)
+        self.operations.append(Match(observed.object_id, None))
+        self.operations.append(Put(to_document(file), valid_from=valid_from))
 
     def _update(self, observed: Observation, file: File, before: Version) -> None:
         document = to_document(file)
@@ -248,9 +254,8 @@ class _PlanBuilder:
         if valid_from is None:
             self.replaced_times.append(before.valid_time)
 
-    def _next_version(self, observed: Observation, before: File | None) -> File | None:
-        if observed.file is not None:
-            return observed.file
+    def _unread_version(self, observed: Observation, before: File | None) -> File | None:
+        """Return the version for a source that was not read; None if there is nothing new."""
         unread = observed.unread
         if isinstance(unread, MissingFile):
             if before is None or self._state(observed, before) is FileState.DELETED:
@@ -261,11 +266,14 @@ class _PlanBuilder:
             return File.stub(observed.source)
         return None
 
-    def _keeps(self, stored: File, file: File) -> bool:
-        """Return whether the stored text of the same bytes may stay."""
-        if stored.file_hash != file.file_hash or stored.content is None or file.content is None:
+    def _keeps(self, before: Version, file: File) -> bool:
+        """Return whether another text that is stored for the same bytes may stay."""
+        stored = before.document
+        same_bytes = stored["file_hash"] == file.file_hash
+        text = stored["content"]
+        if not same_bytes or text is None or file.content in {None, text}:
             return False
-        return self._kept is None or self._kept(stored.content) == stored.content
+        return self._kept is None or self._kept(text) == text
 
     def _state(self, observed: Observation, file: File | None) -> FileState | None:
         if file is None:

@@ -87,6 +87,9 @@ STATE_HISTORY_MAX: Final = 3
 """Versions needed to recognise a deletion: the deletion, the text before it, and one more that
 another program may have put between them."""
 
+STATES_MAX: Final = 100_000
+"""States that are remembered: one for each file of the largest session."""
+
 assert (INDEX_BATCH_BYTES_MAX + FILE_BYTES_MAX) * 6 <= TRANSACTION_BYTES_MAX
 
 _UNMOUNTED: Final = Unreachable("the volume that it was on is not mounted")
@@ -122,6 +125,7 @@ class Indexing:
         """``kept`` returns a text as it is stored, for example with its secrets masked."""
         self._store = store
         self._sources = SourceReader(files, fingerprints=fingerprints, clock_ns=clock_ns, kept=kept)
+        self.states: Final = FileStates(store)
         self._kept = kept
         self._clock_ns = clock_ns
         self._last_transaction: Instant | None = None
@@ -175,7 +179,7 @@ class Indexing:
         stored = await self._store.get_many(by_id)
         moment = await self._observation_time()
         observed = [seen_only(sighting) for sighting in by_id.values()]
-        states = await states_of(self._store, unclear(observed, stored).values())
+        states = await self.states.of(unclear(observed, stored).values())
         return [
             await asyncio.to_thread(plan, batch, stored=stored, moment=moment, states=states)
             for batch in batched(observed, DISCOVERY_BATCH_MAX)
@@ -234,7 +238,7 @@ class Indexing:
         self, observed: Sequence[Observation], stored: Mapping[str, Version]
     ) -> IndexPlan:
         moment = await self._observation_time()
-        states = await states_of(self._store, unclear(observed, stored).values())
+        states = await self.states.of(unclear(observed, stored).values())
         unmounted = await self._unmounted(observed, stored, moment, states)
         judged = [
             replace(seen, unread=_UNMOUNTED) if seen.object_id in unmounted else seen
@@ -319,26 +323,50 @@ class Indexing:
         return None if batch is None else await self._plan_targets(batch)
 
 
-async def states_of(
-    store: Store, versions: Iterable[Version], *, as_of: AsOf = LATEST
-) -> dict[str, FileState]:
-    """Return the states of stored files, by id; their histories are read in one request."""
-    files = {version.object_id: stored_file(version) for version in versions}
-    needed = [object_id for object_id, file in files.items() if file.needs_history]
-    histories: Mapping[str, Sequence[HistoryEntry]] = {}
-    if needed:
-        histories = await store.history_many(
-            needed, as_of=as_of, without={"content"}, limit=STATE_HISTORY_MAX
-        )
-    return {
-        object_id: file.state(earlier=_hashes(histories.get(object_id, ())))
-        for object_id, file in files.items()
-    }
+class FileStates:
+    """The states of stored files. A version's state never changes, so it is looked up once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[tuple[str, str], FileState] = {}
+        """By object_id and object_hash, of files whose state is in their history."""
+
+    async def of(
+        self, versions: Iterable[Version], *, as_of: AsOf = LATEST
+    ) -> dict[str, FileState]:
+        """Return the states of many files, by id; their histories are read in one request."""
+        files = {version.object_id: stored_file(version) for version in versions}
+        keys = {
+            object_id: (object_id, file.object_hash)
+            for object_id, file in files.items()
+            if file.needs_history
+        }
+        new = [object_id for object_id, key in keys.items() if key not in self._known]
+        histories: Mapping[str, Sequence[HistoryEntry]] = {}
+        if new:
+            histories = await self._store.history_many(
+                new, as_of=as_of, without={"content"}, limit=STATE_HISTORY_MAX
+            )
+        states = {
+            object_id: self._known.get((object_id, file.object_hash))
+            or file.state(earlier=_hashes(histories.get(object_id, ())))
+            for object_id, file in files.items()
+        }
+        for object_id in new:
+            self.learn(*keys[object_id], state=states[object_id])
+        return states
+
+    def learn(self, object_id: str, object_hash: str, *, state: FileState) -> None:
+        """Remember the state of a version, which a record of it says."""
+        if state in {FileState.DELETED, FileState.NONTEXT}:
+            self._known[(object_id, object_hash)] = state
+            if len(self._known) > STATES_MAX:
+                del self._known[next(iter(self._known))]
 
 
 async def state_of(store: Store, version: Version, *, as_of: AsOf = LATEST) -> FileState:
     """Return the state of a stored file; distinguish a deleted file from a binary one."""
-    return (await states_of(store, [version], as_of=as_of))[version.object_id]
+    return (await FileStates(store).of([version], as_of=as_of))[version.object_id]
 
 
 class _Hashes(NamedTuple):

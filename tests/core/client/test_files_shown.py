@@ -172,7 +172,29 @@ async def test_a_resume_asks_once_for_all_files_without_text(store: Store, folde
     shown = [prompt.count(f"file_type=txt {mark}") for mark in ("[deleted]", "[binary]")]
     assert shown == [18, 12]
     assert counting.calls["history"] == 0
-    assert counting.calls["history_many"] <= 2, "one to show them, one to compare them"
+    assert counting.calls["history_many"] == 1, "to show them; comparing them needs no other"
+
+
+async def test_a_resume_knows_what_the_last_turn_showed(store: Store, folder: Path) -> None:
+    """003-R115: a turn records which files were deleted, so their histories are not read."""
+    (folder / "a.txt").write_bytes(b"text\n")
+    (folder / "b.bin").write_bytes(b"\xff")
+    async with connected(store, folder, tracking=False) as client:
+        session = await client.start("s", system_prompt="")
+        await session.record("c", tool="x", args={}, output="", reads=["/w/a.txt", "/w/b.bin"])
+        await session.end_turn("read", user="q")
+        (folder / "a.txt").unlink()
+        with pytest.raises(NotFound):
+            await session.read("/w/a.txt")
+        await session.render("q")
+        await session.end_turn("gone")
+
+    counting = Counting(store)
+    async with connected(counting, folder, tracking=False) as client:  # type: ignore[arg-type]
+        prompt = await (await client.resume("s")).render("q")
+
+    assert (prompt.count("txt [deleted]"), prompt.count("bin [binary]")) == (1, 1)
+    assert (counting.calls["history"], counting.calls["history_many"]) == (0, 0)
 
 
 async def test_activating_a_binary_stub_remembers_that_it_is_binary(
@@ -283,3 +305,28 @@ async def test_a_file_of_the_sandbox_that_was_written_unseen_is_unread(
 
     assert "path=/etc/box.conf file_type=conf char_count=4\n" in shown
     assert "path=/etc/box.conf file_type=conf [unread]\n" in prompt
+
+
+async def test_the_economy_layout_announces_what_the_agent_cannot_know(
+    store: Store, folder: Path
+) -> None:
+    """What it showed stays in the prompt, so a later notice must say that it is outdated."""
+    log = folder / "log.txt"
+    log.write_text("short\n", encoding="utf-8")
+    async with connected(store, folder, tracking=False) as client:
+        session = await client.start("s", system_prompt="")
+        await session.read("/w/log.txt")
+        await session.render("one", policy="economy")
+        await session.end_turn("ok")
+        log.write_text(LARGE, encoding="utf-8")
+        await session.record("1", tool="write", args={"path": "/w/log.txt"}, output="")
+        grown = await session.render("two", policy="economy")
+        await session.end_turn("ok")
+        log.write_text("rotated\n", encoding="utf-8")
+        await session.record("2", tool="rotate", args={}, output="", writes=["/w/log.txt"])
+        rotated = await session.render("three", policy="economy")
+        await session.end_turn("ok")
+
+        assert "/w/log.txt changed]\n[unread]\n" in grown
+        assert "/w/log.txt changed]\nrotated\n" in rotated
+        assert (await client.prompt_as_of("s", turn=3)).text() == rotated

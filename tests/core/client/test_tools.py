@@ -166,3 +166,22 @@ def test_definitions_have_both_forms() -> None:
     schema = anthropic.tool_definitions(DEFINITIONS)[0]["input_schema"]
     assert schema["required"] == ["id"]
     assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "message"),
+    [
+        ("read", {"paht": "a.py"}, "read: unknown argument 'paht' (did you mean 'path'?)"),
+        ("read", {"path": "a.py", "x": 1}, "(it takes path, offset, limit)"),
+        ("read", {}, "read: path: Field required"),
+        ("activate", {"object_id": "1"}, "activate: unknown argument 'object_id' (it takes id)"),
+    ],
+)
+async def test_a_misspelt_argument_is_named_as_the_model_wrote_it(
+    session: LiveSession, name: str, args: dict[str, Any], message: str
+) -> None:
+    """Told that the right one is missing, a model sends the wrong one again."""
+    result = await Tools(session).dispatch("1", name=name, args=args)
+
+    assert not result.ok
+    assert message in result.message

@@ -119,6 +119,14 @@ def test_every_source_type_declares_how_it_is_hashed_and_followed() -> None:
     assert (FILESYSTEM.hash_origin, FILESYSTEM.tracker) == (HashOrigin.BYTES, "filesystem")
 
 
+def test_a_file_is_hashed_as_its_source_type_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """003-R042: hashing the bytes of an object that is compared by its ETag would be wrong."""
+    monkeypatch.setattr("ctxmgr.core.objects.file.source_type", lambda _: S3)
+
+    with pytest.raises(Incorrect, match="file_hash of a s3 source is not that of its bytes"):
+        File.read(_S3Source(bucket="b", key="a.md"), data=b"text")
+
+
 def test_a_new_source_type_is_one_entry_and_changes_no_file() -> None:
     """003-R040, 003-R041: new kinds of sources need no change of schemas."""
     value = {"type": "s3", "bucket": "b", "key": "docs/a.md"}

@@ -221,6 +221,37 @@ async def test_an_unreadable_file_is_orphaned_until_it_is_readable(it: FollowedF
     assert it.trackers.state(object_id) is TrackerState.ATTACHED
 
 
+async def test_a_detached_file_is_orphaned_and_reported_no_more(it: FollowedFiles) -> None:
+    """003-R187: whoever has no session with it does not store its changes."""
+    detached = it.project.write("a.py", b"old")
+    kept = it.project.write("b.py", b"old")
+    first, second = await it.follow("a.py", "b.py")
+    detached.write_bytes(b"new")
+
+    await it.trackers.detach([first, "unknown"])
+    detached.write_bytes(b"newer")
+    kept.write_bytes(b"new")
+
+    assert await it.next_changes() == {second}
+    assert it.trackers.state(first) is TrackerState.ORPHANED
+    assert list(it.trackers.states) == [second]
+    await it.follow("a.py")
+    detached.write_bytes(b"newest")
+    await it.until("newest")
+
+
+async def test_a_change_that_could_not_be_stored_is_reported_again(it: FollowedFiles) -> None:
+    """003-R186: unless nobody follows the file any more."""
+    for name in ("a.py", "b.py"):
+        it.project.write(name, b"old")
+    first, second = await it.follow("a.py", "b.py")
+    await it.trackers.detach([second])
+
+    it.trackers.report_again([first, second])
+
+    assert await it.next_changes() == {first}
+
+
 async def test_nothing_runs_after_closing(project: Project) -> None:
     """Threads end with their owner, and waiting for changes ends."""
     project.write("a.py", b"text")

@@ -29,6 +29,11 @@ class ReportedPaths:
         with self._news:
             return self._news.wait_for(lambda: str(path) in self._paths, WITHIN_SECONDS)
 
+    def was(self, path: Path) -> bool:
+        """Return whether the path was reported so far."""
+        with self._news:
+            return str(path) in self._paths
+
 
 class Recorded:
     """Folder watches that only record what is watched."""
@@ -149,3 +154,53 @@ def test_other_files_are_not_reported(
 
     assert reported.of(file)
     assert str(other) not in reported._paths
+
+
+def test_a_folder_is_watched_as_long_as_a_file_needs_it(
+    recorded: Callable[[], tuple[WatchedFiles, Recorded]],
+) -> None:
+    """003-R187: watches are few on a machine, and a paused session needs none."""
+    files, folders = recorded()
+    for path in ("/p/src/core/a.py", "/p/src/core/b.py", "/p/src/c.py"):
+        files.add(path, root="/p")
+    watched = [set(folders.folders)]
+    for path in ("/p/src/core/a.py", "/p/src/core/b.py", "/p/never.py", "/p/src/c.py"):
+        files.remove(path)
+        watched.append(set(folders.folders))
+
+    everything = {"/p", "/p/src", "/p/src/core"}
+    assert watched == [everything, everything, {"/p", "/p/src"}, {"/p", "/p/src"}, set()]
+
+
+def test_a_file_that_is_followed_again_is_watched_again(
+    reported: ReportedPaths, watched: WatchedFiles, tmp_path: Path
+) -> None:
+    """003-R188: with the kernel's own watches, which are removed and added again."""
+    path = tmp_path / "sub" / "a.py"
+    path.parent.mkdir()
+    path.write_text("a", encoding="utf-8")
+    watched.add(str(path), root=str(tmp_path))
+    watched.remove(str(path))
+    watched.add(str(path), root=str(tmp_path))
+
+    path.write_text("b", encoding="utf-8")
+
+    assert reported.of(path)
+
+
+def test_a_file_that_is_not_followed_any_more_is_not_polled(tmp_path: Path) -> None:
+    """A network filesystem is asked for what is needed, and for nothing else."""
+    reports = ReportedPaths()
+    kept, dropped = tmp_path / "kept", tmp_path / "dropped"
+    files = WatchedFiles(reports, poll_seconds=0.01, on_network=lambda _: True)
+    try:
+        for path in (kept, dropped):
+            files.add(str(path), root=str(tmp_path))
+        files.remove(str(dropped))
+        dropped.write_text("x", encoding="utf-8")
+        kept.write_text("x", encoding="utf-8")
+
+        assert reports.of(kept)
+        assert not reports.was(dropped)
+    finally:
+        files.close()
