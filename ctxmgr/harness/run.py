@@ -174,10 +174,12 @@ async def run(
     output_tokens_max: int,
     on_event: Callable[[LoopEvent], None],
     search: Path | None = None,
+    take_over: bool = False,
 ) -> Run:
     """Work on an assignment; without a ``task``, continue the one that it has.
 
-    The session is started, or resumed if it exists. Errors of the model and of the store are raised
+    The session is started, or resumed if it exists; ``Incorrect`` if another client has it open,
+    unless it is to be taken over. Errors of the model and of the store are raised
     after the session is paused; the turns before them are stored. ``search`` is the file of the
     store's search index, which the tool ``recall`` needs.
     """
@@ -189,7 +191,8 @@ async def run(
             events.append(event)
         on_event(event)
 
-    async with _open_session(store, assignment, search) as (client, session):
+    opening = _open_session(store, assignment, search, take_over=take_over)
+    async with opening as (client, session):
         try:
             async with _pausing(client, session):
                 user = await _store_task(store, assignment, task, session)
@@ -214,7 +217,7 @@ async def run(
 
 @asynccontextmanager
 async def _open_session(
-    store: Store, assignment: Assignment, search: Path | None
+    store: Store, assignment: Assignment, search: Path | None, *, take_over: bool
 ) -> AsyncIterator[tuple[Client, LiveSession]]:
     sandbox, directory = await start_sandbox(
         assignment.sandbox, folder=Path(assignment.workspace), network=assignment.network
@@ -226,16 +229,18 @@ async def _open_session(
             directory=directory,
             search=None if assignment.policy == PLAIN else search,
         ) as client:
-            yield client, await _session(client, assignment, directory)
+            yield client, await _session(client, assignment, directory, take_over=take_over)
     finally:
         await sandbox.close()
 
 
-async def _session(client: Client, assignment: Assignment, directory: str) -> LiveSession:
+async def _session(
+    client: Client, assignment: Assignment, directory: str, *, take_over: bool
+) -> LiveSession:
     template = SYSTEM_PROMPT if assignment.policy == PLAIN else ECONOMY_PROMPT
     system_prompt = template.format(directory=directory)
     try:
-        session = await client.resume(assignment.session)
+        session = await client.resume(assignment.session, take_over=take_over)
     except NotFound:
         return await client.start(assignment.session, system_prompt=system_prompt)
     if assignment.started_here:

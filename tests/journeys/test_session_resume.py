@@ -67,14 +67,15 @@ async def test_files_are_reconciled_and_sets_stay(
 async def test_unreachable_files_are_orphaned_and_kept(
     store_url: str, sid: str, project: Path
 ) -> None:
-    """The same path on another machine is another file.
+    """The same path on another machine is another file, unless it is mounted in its place.
 
     Rows: 003-R117, 003-R187, 003-A12, 003-A29, 003-A33.
     """
     files = await worked(store_url, sid, project)
     (project / "src" / "main.py").write_text("another machine's\n", encoding="utf-8")
+    elsewhere = [{**mount(project, of=FOREIGN)[0], "agentPrefix": "/elsewhere"}]
 
-    async with ctxmgr.connect(store_url, mounts=mount(project, of=FOREIGN)) as client:
+    async with ctxmgr.connect(store_url, mounts=elsewhere) as client:
         session = await client.resume(sid)
         prompt = await session.render("again")
 

@@ -1,5 +1,6 @@
-"""`ctxmgr bench core`: benchmarks of prompts, files and resuming, with baselines."""
+"""`ctxmgr bench core`: benchmarks of prompts, files, resuming and bundles, with baselines."""
 
+from ctxmgr.bench.core import bundles as bundles_figures
 from ctxmgr.bench.core import files as files_figures
 from ctxmgr.bench.core import render as render_figures
 from ctxmgr.bench.core import resume as resume_figures
@@ -15,4 +16,6 @@ async def run(*, quick: bool, histories: int | None, say: Say) -> Report:
     figures = await render.render_figures(render.QUICK if quick else render.FULL, say=say)
     figures += await files.files_figures(files.QUICK if quick else files.FULL, say=say)
     figures += await resume.resume_figures(resume.QUICK if quick else resume.FULL, say=say)
+    bundles = bundles_figures
+    figures += await bundles.bundle_figures(bundles.QUICK if quick else bundles.FULL, say=say)
     return Report(figures=tuple(figures))

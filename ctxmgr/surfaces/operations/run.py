@@ -47,6 +47,9 @@ async def run(
     session: Annotated[
         str | None, Param("Continue this session; it keeps its workspace and model.")
     ] = None,
+    take_over: Annotated[
+        bool, Param("Continue the session even if another process has it open.")
+    ] = False,
     turns_max: Annotated[int | None, Param("Stop after this many turns; default: 50.")] = None,
     output_tokens_max: Annotated[
         int, Param("Tokens of one answer; a model that writes long files needs more.")
@@ -107,6 +110,7 @@ async def run(
                     output_tokens_max=output_tokens_max,
                     on_event=on_event,
                     search=search,
+                    take_over=take_over,
                 )
         except CtxmgrError:
             if narrator.opened:
