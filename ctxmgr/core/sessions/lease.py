@@ -28,7 +28,7 @@ be late and one may be lost."""
 
 HEARTBEAT_S: Final = 60.0
 """Seconds between renewals while a session is in use. An idle session is not renewed. A day of work
-without a break makes 1,440 versions, some 200 KB in SQLite."""
+without a break makes 1,440 versions, some 600 KB in SQLite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,11 +39,11 @@ class Stage:
     worth: Any = field(repr=False)
 
 
-async def _staged(folder: Path) -> Stage:
+async def _staged(folder: Path, *, ours: str | None = None) -> Stage:
     project = folder / "project"
     project.mkdir()
     (project / "b.txt").write_text("never read\n", encoding="utf-8")
-    ours = folder / "ours.db"
+    file = folder / "ours.db"
     async with connecting(f"sqlite:///{folder}/theirs.db", project) as client:
         await work(client, "elder", project, texts=["one\n", "two\n", "three\n"])
         guest = await client.fork("elder", turn=2, new_session_id="guest")
@@ -51,9 +51,15 @@ async def _staged(folder: Path) -> Stage:
         await guest.read("/w/b.txt")
         await guest.end_turn("Done.")
         data, _ = await export_session(client.store, "guest")
-    async with connecting(f"sqlite:///{ours}", project) as client:
+    url = ours or f"sqlite:///{file}"
+    async with connecting(url, project) as client:
         await work(client, "mine", project, texts=["one\n", "four\n", "two\n"])
-        return Stage(folder, project, ours, data, await worth(client, "mine"))
+        return Stage(folder, project, file, data, await worth(client, "mine"))
+
+
+@pytest.fixture(scope="module")
+def xtdb_stage(tmp_path_factory: pytest.TempPathFactory, xtdb_url: str) -> Stage:
+    return asyncio.run(_staged(tmp_path_factory.mktemp("xtdb"), ours=xtdb_url))
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +72,21 @@ async def _check(stage: Stage, data: bytes) -> bool:
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "ours.db"
         shutil.copy(stage.ours, copy)
-        async with connecting(f"sqlite:///{copy}", stage.project) as client:
-            try:
-                imported = await import_session(client.store, data, check_record=check_record)
-            except CtxmgrError:
-                imported = None
+        return await _check_in(f"sqlite:///{copy}", stage, data)
+
+
+async def _check_in(url: str, stage: Stage, data: bytes) -> bool:
+    async with connecting(url, stage.project) as client:
+        try:
+            imported = await import_session(client.store, data, check_record=check_record)
+        except CtxmgrError:
+            imported = None
+        assert await worth(client, "mine", as_in=stage.worth) == stage.worth
+        if imported is not None:
+            await derive_everything(client.store)
+            await use(client, imported)
             assert await worth(client, "mine", as_in=stage.worth) == stage.worth
-            if imported is not None:
-                await derive_everything(client.store)
-                await use(client, imported)
-                assert await worth(client, "mine", as_in=stage.worth) == stage.worth
-            return imported is not None
+        return imported is not None
 
 
 async def test_the_bundle_itself_is_accepted(stage: Stage) -> None:
@@ -111,3 +121,21 @@ async def test_no_altered_bundle_changes_another_session(
 async def test_no_altered_line_changes_another_session(stage: Stage, alter: Alteration) -> None:
     """Truncated, flipped, reordered and repeated: refused, or as it was."""
     await _check(stage, alter.apply(stage.bundle))
+
+
+@pytest.mark.xtdb
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(alter=alterations())
+async def test_no_altered_bundle_changes_another_session_on_xtdb(
+    xtdb_stage: Stage, xtdb_url: str, alter: Alteration
+) -> None:
+    """The same on the other store, which keeps what earlier bundles brought."""
+    session_id, versions = versions_of(xtdb_stage.bundle)
+    try:
+        data = packed(session_id, alter.apply(versions))
+    except (CtxmgrError, TypeError, ValueError, AssertionError):
+        return
+
+    await _check_in(xtdb_url, xtdb_stage, data)
