@@ -22,7 +22,6 @@ chat of a thousand versions is encoded once.
 """
 
 import hashlib
-import io
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -283,11 +282,6 @@ class Bundle:
         except Incorrect as error:
             raise BundleDamaged(f"the bundle does not name its session: {error}") from error
         return cls(heading["session"], heading["root"], lines, budget)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read an unpacked bundle."""
-        return cls.from_lines(lambda: iter(io.BytesIO(data)), budget=BundleBudget(len(data)))
 
     def transactions(self, verify: Verify | None = None) -> Iterator[BundledTransaction]:
         """Yield the transactions in order; every document is verified, by default its hashes."""

@@ -1,6 +1,7 @@
 """Bundles that were altered by someone who makes every hash fit, and what a session is worth."""
 
 import gzip
+import io
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from ctxmgr.core.objects.hashes import (
 )
 from ctxmgr.core.objects.sources import parse_source
 from ctxmgr.core.sessions.bundle import Bundle, BundledWrite, BundleWriter
+from ctxmgr.core.sessions.bundle_limits import BundleBudget
 
 
 @dataclass
@@ -70,8 +72,13 @@ async def work(client: Client, session_id: str, project: Path, *, texts: Iterabl
     await client.pause(session_id)
 
 
+def read_bundle(data: bytes) -> Bundle:
+    """Read an unpacked bundle."""
+    return Bundle.from_lines(lambda: iter(io.BytesIO(data)), budget=BundleBudget(len(data)))
+
+
 def versions_of(data: bytes) -> tuple[str, list[BundledVersion]]:
-    bundle = Bundle.from_bytes(gzip.decompress(data))
+    bundle = read_bundle(gzip.decompress(data))
     return bundle.session_id, [
         BundledVersion(transaction.sequence, dict(write.document), write.valid_from)
         for transaction in bundle.transactions()

@@ -18,10 +18,11 @@ from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.hashes import object_hash, sha256
 from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.sessions import bundle_io, bundle_limits
-from ctxmgr.core.sessions.bundle import Bundle, BundledWrite, BundleWriter
+from ctxmgr.core.sessions.bundle import BundledWrite, BundleWriter
 from ctxmgr.core.sessions.bundle_io import check_bundle
 from ctxmgr.core.sessions.bundle_limits import BundleBudget
 from ctxmgr.core.store.canonical import canonical
+from tests.core.sessions.hostile_bundles import read_bundle
 
 MEMORY_BYTES = 1_500_000_000
 """Of the address space of a process that checks a hostile bundle; Python itself takes a third."""
@@ -136,7 +137,7 @@ def test_each_limit_is_named(
     packing = BundleWriter()
     note = {"xt/id": "n", "type": "note", "items": [[1, 2, 3]] * 5}
     packing.add([(1, BundledWrite(document=note, valid_from=1))])
-    bundle = Bundle.from_bytes(packing.to_bytes("s")[0])
+    bundle = read_bundle(packing.to_bytes("s")[0])
     monkeypatch.setattr(bundle_limits, name, value)
     bundle = replace(bundle, _budget=BundleBudget(1_000))
 

@@ -24,8 +24,9 @@ from ctxmgr import (
     to_document,
 )
 from ctxmgr.core.history.record_checks import check_record
-from ctxmgr.core.sessions.bundle import Bundle, BundledWrite, BundleWriter
+from ctxmgr.core.sessions.bundle import BundledWrite, BundleWriter
 from ctxmgr.core.sessions.bundle_io import export_session, import_session
+from tests.core.sessions.hostile_bundles import read_bundle
 
 Documents = list[tuple[int, dict[str, Any], int]]
 """Sequence, document and valid time of each version that a bundle holds."""
@@ -93,7 +94,7 @@ async def seen_by(store: Store, session_id: str) -> Any:
 
 def altered(data: bytes, change: Callable[[Documents], Documents]) -> bytes:
     """Return the bundle with other documents, and hashes that fit them."""
-    bundle = Bundle.from_bytes(gzip.decompress(data))
+    bundle = read_bundle(gzip.decompress(data))
     versions = [
         (transaction.sequence, dict(write.document), write.valid_from)
         for transaction in bundle.transactions()
