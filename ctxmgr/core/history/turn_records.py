@@ -166,9 +166,10 @@ class TurnRecord:
         try:
             values = {item.name: _read(item.name, document, reader) for item in fields(cls)}
             record = cls(**values)
+            described = record._document(document["shown"])
         except (KeyError, TypeError, AttributeError, ValueError, Incorrect) as error:
             raise Corrupt(f"{document.get(ID)!r:.80} is not a turn record: {error}") from error
-        if record._document(document["shown"]) != document:
+        if described != document:
             raise Corrupt(f"{document.get(ID)!r:.80} differs from the turn record it describes")
         return record
 

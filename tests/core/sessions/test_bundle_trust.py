@@ -25,8 +25,13 @@ from ctxmgr import (
 )
 from ctxmgr.core.history.record_checks import check_record
 from ctxmgr.core.sessions.bundle import BundledWrite, BundleWriter
-from ctxmgr.core.sessions.bundle_io import export_session, import_session
-from tests.core.sessions.hostile_bundles import read_bundle
+from ctxmgr.core.sessions.bundle_io import check_bundle, export_session, import_session
+from tests.core.sessions.hostile_bundles import (
+    BundledVersion,
+    packed,
+    read_bundle,
+    versions_of,
+)
 
 Documents = list[tuple[int, dict[str, Any], int]]
 """Sequence, document and valid time of each version that a bundle holds."""
@@ -361,3 +366,88 @@ def _wider(document: dict[str, Any]) -> dict[str, Any]:
     record = from_document(document)
     assert isinstance(record, SessionRecord)
     return to_document(replace(record, session_index=(*record.session_index, "mine-0")))
+
+
+async def test_a_fork_names_a_parent_of_this_store_only_with_its_turns(
+    tmp_path: Path, project: Path
+) -> None:
+    """Whoever may read a fork reads its parent's turns: naming the parent must not be enough.
+
+    The beginning of a session can be guessed: no turns, no objects, and a known system prompt.
+    """
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    await work(ours, project, "mine", texts=("one\n", "two\n"))
+    await work(theirs, project, "guest", texts=("three\n",))
+    _, whole = versions_of(await bundle_of(ours, project, "mine"))
+    fork = {"xt/id": "fork:guest", "type": "fork", "session": "guest", "parent": "mine", "turn": 1}
+    guessed = [version for version in whole if version.sequence == whole[0].sequence]
+    session_id, guest = versions_of(await bundle_of(theirs, project, "guest"))
+    knows_the_chat = [
+        version for version in whole if version.document["type"] not in {"turn", "lifecycle"}
+    ]
+    chat = next(v.document for v in reversed(whole) if v.document["xt/id"] == "chat:mine")
+    for version in guest:
+        if version.document["xt/id"] == "chat:guest" and version.document["turns"]:
+            version.document = {
+                **version.document,
+                "turns": chat["turns"][:1],
+                "toolcall_refs": chat["turns"][0]["toolcall_ids"],
+            }
+    for known in (guessed, knows_the_chat):
+        shifted = [replace(version, sequence=version.sequence + 10**6) for version in guest]
+        added = BundledVersion(2 * 10**6, fork, guest[0].valid_from)
+        hostile = packed(session_id, [*known, *shifted, added])
+
+        async with connecting(ours, project) as client:
+            before = await client.store.status()
+            with pytest.raises((BundleDamaged, Incorrect), match=r"turns of|lacks 'turn:mine:1'"):
+                await import_session(client.store, hostile, check_record=check_record)
+            assert (await client.store.status()).sequence == before.sequence
+
+
+@pytest.mark.parametrize("taken", ["fork:mine", "turn:mine:3", "lease:mine", "run:mine"])
+async def test_a_tool_call_does_not_take_the_id_of_a_sessions_document(
+    tmp_path: Path, project: Path, taken: str
+) -> None:
+    """It would be read as that document, and the session could not be used any more."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    await work(ours, project, "mine", texts=("one\n", "two\n"))
+    async with connecting(theirs, project) as client:
+        session = await client.start("guest", system_prompt="Hello.")
+        await session.render("go")
+        await session.record(taken, tool="bash", args={}, output="x")
+        await session.end_turn("Done.")
+    data = await bundle_of(theirs, project, "guest")
+
+    async with connecting(ours, project) as client:
+        with pytest.raises(BundleDamaged, match="belongs to none of its sessions"):
+            await import_session(client.store, data, check_record=check_record)
+
+
+FORGED_RECORDS: dict[str, dict[str, Any]] = {
+    "mounts that are numbers": {"mounts": [7]},
+    "a mount without a folder": {"mounts": [{"agentPrefix": "/w"}]},
+    "active ids that are lists": {"active": [[]]},
+    "hashes that are numbers": {"section_hashes": {"system_prompt": [7]}},
+    "a sequence that is text": {"sequence": "7"},
+    "a policy without settings": {"policy": {"name": "economy"}},
+    "a number that is a truth value": {"n": True, "snapshot": True},
+    "a renderer that is a list": {"renderer": []},
+    "a field that there is not": {"extra": 1},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED_RECORDS.values(), ids=FORGED_RECORDS)
+async def test_a_turn_record_is_checked_in_every_field(
+    tmp_path: Path, project: Path, forged: dict[str, Any]
+) -> None:
+    """A record is used long after it was imported, when a raw error says nothing of its origin."""
+    theirs = f"sqlite:///{tmp_path}/theirs.db"
+    await work(theirs, project, "guest", texts=("three\n",))
+    session_id, versions = versions_of(await bundle_of(theirs, project, "guest"))
+    for version in versions:
+        if version.document["type"] == "turn":
+            version.document = {**version.document, **forged}
+
+    with pytest.raises(BundleDamaged, match="turn:guest:1"):
+        await check_bundle(packed(session_id, versions), check_record=check_record)
