@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctxmgr.app import connect
-from ctxmgr.bench.core import files, render, resume, run
+from ctxmgr.bench.core import bundles, files, render, resume, run
 from ctxmgr.bench.report import Figure
 from ctxmgr.bench.stores.xtdb_server import tapped_xtdb
 from ctxmgr.bench.surfaces.long_session import LongPlan, build_long_session
@@ -101,3 +101,14 @@ async def test_a_long_session_is_verified_and_resumed(tmp_path: Path) -> None:
         assert (len(made), len(record.session_index), len(record.metadata_pool)) == (30, 200, 150)
         assert list(session.sets.active_set) == list(record.active_set)
         assert session.turn == 31
+
+
+async def test_bundles_are_exported_and_imported(tmp_path: Path) -> None:
+    """What is compared per turn are sessions that a client made turn by turn."""
+    sizes = bundles.BundleSizes(short=2, long=4, rounds=1)
+
+    figures = await bundles.bundle_figures(sizes, say=quiet)
+
+    check(figures, bounds=["at most 1.2×"])
+    assert "4 turns" in figures[0].what
+    check_left_nothing(tmp_path)
