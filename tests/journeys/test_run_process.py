@@ -145,6 +145,25 @@ async def test_a_kill_during_an_answer_does_not_lose_the_task(shell: Shell) -> N
     assert "Find the answer." in shell.server.requests[1].text
 
 
+async def test_a_session_that_runs_elsewhere_is_taken_over_only_on_purpose(shell: Shell) -> None:
+    """Two runs of one session both pay for answers, and only one of them can store its own."""
+    shell.server.script(breaks(DONE, after=4, then="hang"), DONE)
+
+    async with shell.running(*shell.new("Find the answer.")) as running:
+        session = await running.session()
+        await asyncio.wait_for(shell.server.silent.wait(), SECONDS)
+        refused = await shell.run("--session", session)
+        asked = len(shell.server.requests)
+        taken = await shell.run("--session", session, "--take-over")
+        running.process.kill()
+        await running.ended()
+
+    assert refused.exit_code == 2
+    assert "is open in process" in refused.err
+    assert asked == 1
+    assert (taken.exit_code, taken.result["answer"]) == (0, "It says 123.")
+
+
 async def test_a_session_continues_with_a_new_task_and_another_api(shell: Shell) -> None:
     """Another model can continue the session; without a task there is nothing to do."""
     shell.server.script(says(WRITE), DONE, says(Text("Gone.")))
