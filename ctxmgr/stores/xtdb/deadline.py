@@ -14,8 +14,9 @@ BYTES_PER_S: Final = 1024 * 1024
 """What a server on two busy cores reads, writes and indexes at least; it takes 0.1 s per MB when it
 has nothing else to do."""
 
-WRITES_PER_S: Final = 250
-"""Puts and deletes that it indexes at least; 10,000 took half a minute on two busy cores."""
+WRITES_PER_S: Final = 100
+"""Puts and deletes that it indexes at least; 10,000 took a minute on two cores that eight other
+programs used."""
 
 EXPIRED_S: Final = 0.05
 """Time left with which no further request is worth sending."""

@@ -180,7 +180,8 @@ class Reads:
         """Return where the visible version starts, for objects that were written with an end."""
         marks = {marker_id(object_id): object_id for object_id in object_ids}
         reply = await self._http.query(existing_query(marks), self._points.waiting())
-        bounded = [marks[mark] for (mark,) in reply]
+        with readable(self._http.node):
+            bounded = [marks[mark] for (mark,) in reply]
         starts: dict[str, Instant] = {}
         for first in range(0, len(bounded), STARTS_AT_ONCE):
             batch = bounded[first : first + STARTS_AT_ONCE]
