@@ -14,7 +14,6 @@ from tests.contracts.store_contract import (
 )
 from tests.contracts.store_two_clients import Reopen
 
-
 PATIENCE_S: Final = 60
 """The answers are what is tested here, on however busy a machine; test_deadline tests the time."""
 
