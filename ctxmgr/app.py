@@ -58,20 +58,22 @@ async def open_store(
     kinds: Mapping[str, Kind] = KINDS,
     token: str | None = None,
     ca_file: Path | None = None,
+    timeout_s: float | None = None,
 ) -> Store:
     """Open the store of a URL, such as ``sqlite:///agent.db`` or ``xtdb+http://127.0.0.1:3000``.
 
     Without a URL, the store of the settings is opened. ``kinds`` declares the fields that ``find``
     can query; the rules of ctxmgr's own kinds always apply. ``token`` and ``ca_file`` are for XTDB
-    servers. The caller closes the store, best with ``async with await open_store(…) as store``. An
-    invalid URL is ``Incorrect``.
+    servers, as is ``timeout_s``, which bounds every call, retries included. The caller closes the
+    store, best with ``async with await open_store(…) as store``. An invalid URL is ``Incorrect``.
     """
     refuse_windows()
     if url is None:
         from ctxmgr.settings import load_settings
 
-        return await _open_loaded(load_settings(token=token, ca_file=ca_file), kinds)
-    return await _open(url, kinds=kinds, token=token, ca_file=ca_file)
+        loaded = load_settings(token=token, ca_file=ca_file, store_timeout=timeout_s)
+        return await _open_loaded(loaded, kinds)
+    return await _open(url, kinds=kinds, token=token, ca_file=ca_file, timeout_s=timeout_s)
 
 
 @asynccontextmanager
@@ -90,6 +92,7 @@ async def connect(
     secrets: Secrets = Secrets.MASK,
     tracking: bool = True,
     store: Store | None = None,
+    timeout_s: float | None = None,
 ) -> AsyncIterator["Client"]:
     """Open a client for one agent, on the store of a URL or on an open ``store``.
 
@@ -104,6 +107,7 @@ async def connect(
     - ``fingerprints`` is a file that avoids reading unchanged files again after a restart.
     - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
     - ``secrets`` says how secrets in files and tool outputs are treated.
+    - ``timeout_s`` bounds every call of an XTDB server, retries included; by default 10 s.
     - ``tracking=False`` reads files only when the agent does and when a session is resumed.
 
     The store's own files, ``search`` and ``fingerprints`` are never read for an agent. If a sandbox
@@ -112,7 +116,7 @@ async def connect(
     refuse_windows()
     async with AsyncExitStack() as closing:
         if store is None:
-            store = await closing.enter_async_context(await open_store(url))
+            store = await closing.enter_async_context(await open_store(url, timeout_s=timeout_s))
         client = await _client(
             store,
             closing,
@@ -309,7 +313,12 @@ async def _open_loaded(
     settings = loaded.settings
     token = settings.token.get_secret_value() if settings.token else None
     return await _open(
-        settings.store, kinds=kinds, token=token, ca_file=settings.ca_file, create=create
+        settings.store,
+        kinds=kinds,
+        token=token,
+        ca_file=settings.ca_file,
+        timeout_s=settings.store_timeout,
+        create=create,
     )
 
 
@@ -329,6 +338,7 @@ async def _open(
     kinds: Mapping[str, Kind],
     token: str | None,
     ca_file: Path | None,
+    timeout_s: float | None,
     create: bool = True,
 ) -> Store:
     kinds = _with_own_kinds(kinds)
@@ -338,7 +348,7 @@ async def _open(
         return await SqliteStore.open(url, kinds=kinds, create=create)
     from ctxmgr.stores.xtdb.store import XtdbStore
 
-    return await XtdbStore.open(url, kinds=kinds, token=token, ca_file=ca_file)
+    return await XtdbStore.open(url, kinds=kinds, token=token, ca_file=ca_file, timeout_s=timeout_s)
 
 
 def _scheme(url: str) -> str:

@@ -124,12 +124,14 @@ class OutcomeUnknown(Unavailable):
 
     code = "outcome_unknown"
 
-    def __init__(self, key: str, reason: str) -> None:
+    def __init__(self, key: str, reason: str, *, expired: bool = False) -> None:
         super().__init__(
             f"the outcome of transaction {key} is unknown ({reason}); "
             "commit it again with the same key: it is written at most once"
         )
         self.key = key
+        self.expired = expired
+        """The store has waited as long as it may; sending again at once would only wait longer."""
 
 
 class ModelUnavailable(Unavailable):

@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     """Sent to an XTDB server as ``Authorization: Bearer …``."""
     ca_file: Annotated[Path, _NoNul] | None = None
     """CA certificates to verify an XTDB server's TLS certificate, in place of the system's."""
+    store_timeout: float | None = Field(default=None, gt=0, le=3600)
+    """Seconds that a call of an XTDB server may take, retries included; None: that of the URL, or
+    10."""
     model: Annotated[str, _NoNul] | None = None
     """The model of `ctxmgr run`, by its provider's name."""
     api: Literal["anthropic", "openai"] = "anthropic"

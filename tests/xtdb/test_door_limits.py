@@ -399,3 +399,12 @@ def test_a_port_in_use_is_reported_in_one_line(server: XtdbServer) -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "Address already in use" in done.stderr
+
+
+def test_the_logs_of_every_store_are_bounded(fresh: XtdbServer, tmp_path: Path) -> None:
+    """Without a bound the index's logs take a hundred times the text of a session (003-R198)."""
+    fresh.start(config="rocksdb", data_dir=tmp_path)
+
+    for store in ("tx-log", "documents", "indexes"):
+        options = max((tmp_path / store).glob("OPTIONS-*")).read_text(encoding="utf-8")
+        assert "max_total_wal_size=16777216" in options, store

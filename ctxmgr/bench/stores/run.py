@@ -3,6 +3,7 @@
 from ctxmgr.bench.report import Report, Say
 from ctxmgr.bench.stores.edn import edn_figures
 from ctxmgr.bench.stores.sqlite import sqlite_figures
+from ctxmgr.bench.stores.verify import verify_figures
 from ctxmgr.bench.stores.xtdb import xtdb_figures
 
 
@@ -11,6 +12,7 @@ async def run(*, quick: bool, histories: int | None, say: Say) -> Report:
     if histories:
         return Report(figures=tuple(await xtdb_figures(quick=quick, histories=histories, say=say)))
     figures = await sqlite_figures(quick=quick, say=say)
+    figures += await verify_figures(quick=quick, say=say)
     say("EDN")
     figures += edn_figures(quick=quick)
     figures += await xtdb_figures(quick=quick, histories=None, say=say)

@@ -32,6 +32,11 @@ BATCH: Final = 5_000
 CONNECTIONS: Final = 8
 
 _EARLY, _LATE = 100, 1_000
+
+_DISK_MAX: Final = 40
+"""Measured 25: 9 for documents and indexes, the rest write-ahead logs, which are bounded. Without a
+bound it was 106, and grew with every commit."""
+
 _NEIGHBOURS: Final = 32
 """Commits around a turn whose bytes are averaged, because chunk boundaries add noise."""
 
@@ -223,11 +228,12 @@ async def _bytes_sent(bench: OwnXtdb) -> list[Figure]:
             against=f"at turn {_EARLY}",
             note=f"{late:,.0f} bytes, at turn {_EARLY} {early:,.0f}",
         ),
-        reported(
+        at_most(
             "XTDB bytes on disk for that session",
             disk / payload,
+            bound=_DISK_MAX,
             against="the bytes of its text and ids",
-            note=f"{disk:,} bytes for {payload:,}, logs not yet compacted",
+            note=f"{disk:,} bytes for {payload:,}, while the server runs",
         ),
     ]
 

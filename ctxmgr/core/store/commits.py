@@ -19,13 +19,17 @@ T = TypeVar("T")
 
 
 async def commit_once(store: Store, operations: Iterable[Operation]) -> Commit:
-    """Commit, and retry if the outcome is unknown; the transaction is written at most once."""
+    """Commit, and retry if the outcome is unknown; the transaction is written at most once.
+
+    A store that has used up its time is not asked again: the caller has waited long enough.
+    """
     operations, key = tuple(operations), uuid.uuid4().hex
     for _ in range(SENDS_MAX - 1):
         try:
             return await store.commit(operations, key=key)
-        except OutcomeUnknown:
-            continue
+        except OutcomeUnknown as error:
+            if error.expired:
+                raise
     return await store.commit(operations, key=key)
 
 

@@ -16,6 +16,7 @@ statements have a name and a description:
 
 import itertools
 import os
+import random
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -78,6 +79,9 @@ BUSY_WAIT_MS: Final = 10_000
 
 BUSY_PAUSE_MS: Final = 10
 """Between two attempts, where SQLite's busy timeout does not apply."""
+
+LOCK_PAUSES_MS: Final = (0.2, 2.0)
+"""Between two attempts to get another process's lock: a COMMIT takes one to five milliseconds."""
 
 PAGE_BYTES: Final = 16_384
 """Several texts of 2 KB share a page. With SQLite's 4 KB each would take one and leave half of it
@@ -209,7 +213,7 @@ def connect(address: SqliteAddress, *, durability: Durability, writes: bool) -> 
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(address.filename, flags=flags)
     try:
-        connection.set_busy_timeout(BUSY_WAIT_MS)
+        wait_for_lock(connection)
         connection.execute(f"PRAGMA synchronous = {durability}")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         connection.execute("PRAGMA temp_store = MEMORY")  # savepoints copy pages there
@@ -220,6 +224,32 @@ def connect(address: SqliteAddress, *, durability: Durability, writes: bool) -> 
         connection.close()
         raise
     return connection
+
+
+def wait_for_lock(connection: apsw.Connection) -> None:
+    """Make statements wait for other processes' locks, up to ``BUSY_WAIT_MS``."""
+    connection.set_busy_handler(_LockWait())
+
+
+class _LockWait:
+    """SQLite's busy handler, with short random pauses.
+
+    SQLite's own pauses grow to 100 ms. Of several processes that write all the time, one that has
+    waited long then asks less often than those that have just written, and may wait for seconds.
+    """
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def __call__(self, earlier_calls: int) -> bool:
+        """Wait a little; False: give up."""
+        now = time.monotonic()
+        if not earlier_calls:
+            self._until = now + BUSY_WAIT_MS / 1_000
+        if now >= self._until:
+            return False
+        time.sleep(random.uniform(*LOCK_PAUSES_MS) / 1_000)  # noqa: S311 -- not a secret
+        return True
 
 
 def open_migrated(address: SqliteAddress) -> apsw.Connection:

@@ -1,11 +1,13 @@
 """Maintenance of a store's file: backup, verify, vacuum. Touches the file.
 
 ``verify`` lists faults and does not raise for them. It reads one snapshot of the store, however
-long it takes.
+long it takes. Lists that versions share are read and brought into canonical form once: each version
+of a growing chat then costs the hash of its bytes, and nothing else that grows with the chat.
 """
 
 import hashlib
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,8 +18,18 @@ import apsw
 import orjson
 
 from ctxmgr.core.objects.codec import verify_document
-from ctxmgr.core.store.documents import ID
+from ctxmgr.core.objects.hashes import NOT_METADATA
+from ctxmgr.core.store.canonical import canonical
+from ctxmgr.core.store.documents import ID, Document
 from ctxmgr.errors import CtxmgrError, Incorrect, Unavailable
+from ctxmgr.stores.sqlite.body_format import (
+    FORMAT,
+    PLAIN,
+    SPACE,
+    cell_numbers,
+    join_fields,
+    loads,
+)
 from ctxmgr.stores.sqlite.body_reader import BodyReader
 from ctxmgr.stores.sqlite.connection import SqliteAddress, connect, statements, translate_error
 from ctxmgr.stores.sqlite.fields import Fields, load, sort_key, text_order
@@ -28,6 +40,9 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 FAULTS_MAX: Final = 1_000
 """Faults that are listed; a file with more cannot be repaired anyway."""
+
+LISTS_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Canonical JSON of lists that is kept in memory; the lists used longest ago are read again."""
 
 BACKUP_PAGES: Final = 256
 """Pages copied between two reports of progress: 4 MB."""
@@ -136,9 +151,11 @@ class _Verifier:
     faults: list[str] = field(default_factory=list)
     fields: Fields = field(default_factory=Fields)
     bodies: BodyReader = field(init=False)
+    lists: "CanonicalLists" = field(init=False)
 
     def run(self) -> Verification:
         self.bodies = BodyReader(self.connection.execute, url=self.url)
+        self.lists = CanonicalLists(self.bodies)
         self.connection.execute("BEGIN")
         counts = {"transactions": 0, "versions": 0, "pieces": 0}
         with self._recording_faults("the file"):
@@ -202,11 +219,11 @@ class _Verifier:
         return done
 
     def _version(self, nid: int, object_id: str, fmt: int, body: bytes) -> None:
-        document = self.bodies.document(fmt, body, object_id)
+        document, metadata = self._read(fmt, body, object_id)
         if document.get(ID) != object_id:
             self.faults.append(f"{object_id}: its document has the id {document.get(ID)!r:.80}")
             return
-        verify_document(document)
+        verify_document(document, metadata=metadata)
         place = text_order(object_id)
         for fid, value in self.fields.values(document):
             indexed = (fid, sort_key(value), place)
@@ -214,6 +231,30 @@ class _Verifier:
                 self.faults.append(
                     f"{object_id}: the index of all versions lacks {value!r:.80} (field {fid})"
                 )
+
+    def _read(self, fmt: int, body: bytes, object_id: str) -> tuple[Document, str | None]:
+        """Return the document; if it has shared lists, without them but with its metadata_hash."""
+        if fmt != FORMAT or body[0] in {PLAIN, SPACE}:
+            return self.bodies.document(fmt, body, object_id), None
+        exact, cells = self.bodies.cells(fmt, body, object_id)
+        lists = {name: cell for name, cell in cells if cell[:1] == b"L"}
+        if exact or not lists:
+            return self.bodies.document(fmt, body, object_id), None
+        rest = [
+            (name, self.bodies.raw(cell, object_id)) for name, cell in cells if name not in lists
+        ]
+        document: Document = loads(join_fields(rest, exact=False))
+        state, separator = hashlib.sha256(), b"{"
+        for name in sorted({*document, *lists} - NOT_METADATA):
+            state.update(separator + canonical(name) + b":")
+            if name in lists:
+                lid, length = cell_numbers(lists[name])
+                self.lists.hash_into(state, lid=lid, length=length, object_id=object_id)
+            else:
+                state.update(canonical(document[name]))
+            separator = b","
+        state.update(b"}")
+        return document, state.hexdigest()
 
     def _heads(self) -> None:
         values = 0
@@ -241,3 +282,33 @@ class _Verifier:
                     f"{object_id}: the index of visible versions lacks {value!r:.80} (field {fid})"
                 )
         return len(values)
+
+
+class CanonicalLists:
+    """The canonical JSON of shared lists, each read once and extended as its versions grow."""
+
+    def __init__(self, bodies: BodyReader) -> None:
+        self._bodies = bodies
+        self._lists: OrderedDict[int, tuple[bytearray, list[int]]] = OrderedDict()
+        """By list: the items with a comma after each, and where each ends."""
+        self._size = 0
+
+    def hash_into(self, state: "hashlib._Hash", *, lid: int, length: int, object_id: str) -> None:
+        """Add the first items of a list to a hash, as canonical JSON."""
+        text, ends = self._lists.setdefault(lid, (bytearray(), []))
+        self._lists.move_to_end(lid)
+        if len(ends) < length:
+            before = len(text)
+            for raw in self._bodies.items(lid, length, object_id, start=len(ends)):
+                text += canonical(orjson.loads(raw))
+                ends.append(len(text))
+                text += b","
+            self._size += len(text) - before
+        state.update(b"[")
+        if length:
+            with memoryview(text) as view:
+                state.update(view[: ends[length - 1]])
+        state.update(b"]")
+        while self._size > LISTS_BYTES_MAX and len(self._lists) > 1:
+            _, (dropped, _) = self._lists.popitem(last=False)
+            self._size -= len(dropped)

@@ -28,7 +28,7 @@ import apsw
 from ctxmgr.core.store.contract import Commit
 from ctxmgr.errors import CtxmgrError, OutcomeUnknown, Unavailable
 from ctxmgr.stores.sqlite.apply import Applier
-from ctxmgr.stores.sqlite.connection import BUSY_WAIT_MS, translate_error
+from ctxmgr.stores.sqlite.connection import translate_error, wait_for_lock
 from ctxmgr.stores.sqlite.reader import StoreContext
 from ctxmgr.stores.sqlite.submission import Job
 
@@ -250,7 +250,7 @@ class Writer:
         except apsw.Error:
             return False
         finally:
-            self._connection.set_busy_timeout(BUSY_WAIT_MS)
+            wait_for_lock(self._connection)
         with self._failing_together([pending]):
             self._write([pending])
         _deliver([pending])

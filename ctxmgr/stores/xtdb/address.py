@@ -4,6 +4,7 @@
     xtdb+https://a:3000,b:3000/behind/proxy    several nodes of one database, under a path
     xtdb+http://user:password@host             Authorization: Basic
     xtdb+http://token@host                     Authorization: Bearer
+    xtdb+http://host?timeout=30                seconds that a call may take
 
 Credentials are used only for the header; displayed URLs never contain them.
 """
@@ -19,6 +20,9 @@ from ctxmgr.errors import Incorrect
 NODES_MAX: Final = 16
 """Nodes of one database; each holds a complete copy."""
 
+TIMEOUT_S_MAX: Final = 3_600.0
+"""Longer than anyone waits for a call; larger numbers are mistakes, such as milliseconds."""
+
 _SCHEMES: Final = {"xtdb+http": 3000, "xtdb+https": 443}
 _PORT_MAX: Final = 65_535
 
@@ -33,6 +37,8 @@ class XtdbAddress:
     """The store's URL without credentials."""
     authorization: str | None = field(default=None, repr=False)
     """The value of the header."""
+    timeout_s: float | None = None
+    """The time of a call; None: not given."""
 
 
 def read_address(url: str, *, token: str | None = None) -> XtdbAddress:
@@ -40,6 +46,7 @@ def read_address(url: str, *, token: str | None = None) -> XtdbAddress:
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in _SCHEMES:
         raise Incorrect(f"invalid XTDB store {redact_url(url)!r}: use xtdb+http://host:port")
+    rest, question, query = rest.partition("?")
     names = [name.removeprefix(f"{scheme}://") for name in rest.split(",")]
     if len(names) > NODES_MAX:
         raise Incorrect(f"{len(names)} nodes in one URL (at most {NODES_MAX})")
@@ -52,7 +59,31 @@ def read_address(url: str, *, token: str | None = None) -> XtdbAddress:
         nodes=tuple(dict.fromkeys(bases)),
         shown=_display_url(scheme, hosts, path),
         authorization=_authorization(hosts, token),
+        timeout_s=_timeout(query) if question else None,
     )
+
+
+def check_timeout(timeout_s: float) -> None:
+    """Raise ``Incorrect`` unless a call may take this long."""
+    if not isinstance(timeout_s, int | float) or not 0 < timeout_s <= TIMEOUT_S_MAX:
+        raise Incorrect(
+            f"the timeout must be more than 0 and at most {TIMEOUT_S_MAX:g} seconds, "
+            f"not {timeout_s!r:.40}"
+        )
+
+
+def _timeout(query: str) -> float:
+    name, _, value = query.partition("=")
+    try:
+        timeout_s = float(value) if name == "timeout" else None
+    except ValueError:
+        timeout_s = None
+    if timeout_s is None:
+        raise Incorrect(
+            f"?{query:.40}: the URL of an XTDB store takes only a timeout, such as ?timeout=30"
+        )
+    check_timeout(timeout_s)
+    return timeout_s
 
 
 def _split(url: str, *, default_port: int) -> SplitResult:
@@ -66,8 +97,8 @@ def _split(url: str, *, default_port: int) -> SplitResult:
         raise Incorrect(f"{where!r} has no host")
     if port is not None and not 0 < port <= _PORT_MAX:
         raise Incorrect(f"{where!r}: invalid port {port}")
-    if parts.query or parts.fragment:
-        raise Incorrect(f"{where!r}: the URL of an XTDB store cannot have a query or fragment")
+    if parts.fragment:
+        raise Incorrect(f"{where!r}: the URL of an XTDB store cannot have a fragment")
     if port is None:
         parts = parts._replace(netloc=f"{parts.netloc.rstrip(':')}:{default_port}")
     return parts

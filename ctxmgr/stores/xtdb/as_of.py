@@ -19,6 +19,10 @@ from ctxmgr.stores.xtdb.transport import XtdbTransport
 SEQUENCE_WAIT_MS: Final = 2_000
 """Wait for a sequence we have not seen ourselves: nodes poll a shared log every 100 ms."""
 
+WAIT_SHARE: Final = 0.5
+"""Share of a call's remaining time that a node may wait for a transaction, so that its reply comes
+in time."""
+
 _TX, _TX_ID, _TX_TIME = (Keyword(f"xtdb.api/{name}") for name in ("tx", "tx-id", "tx-time"))
 _VALID_TIME: Final = Keyword("xtdb.api/valid-time")
 
@@ -34,9 +38,8 @@ class ReadPoint:
 class ReadPoints:
     """Keeps the last transaction this store has seen, and makes read points of it."""
 
-    def __init__(self, http: XtdbTransport, *, wait_ms: int) -> None:
+    def __init__(self, http: XtdbTransport) -> None:
         self._http = http
-        self._wait_ms = wait_ms
         self._seen: int | None = None
 
     @property
@@ -73,7 +76,7 @@ class ReadPoints:
 
     def waiting(self, sequence: int | None = None) -> dict[str, str]:
         """Return the parameters that make a node wait until it has indexed the transaction."""
-        wait_ms = self._wait_ms
+        wait_ms = self._wait_ms()
         if sequence is None or (self._seen is not None and sequence <= self._seen):
             sequence = self._seen
         else:
@@ -93,7 +96,7 @@ class ReadPoints:
 
     def confirming(self, sequence: int) -> dict[str, str]:
         """Return the parameters that make a node wait for our own transaction."""
-        return {"await-tx-id": str(sequence), "await-tx-timeout": str(self._wait_ms)}
+        return {"await-tx-id": str(sequence), "await-tx-timeout": str(self._wait_ms())}
 
     async def resolve(self, as_of: AsOf) -> ReadPoint | None:
         """Return the read point of a caller's times; None if the store was empty then."""
@@ -120,6 +123,9 @@ class ReadPoints:
         basis = await self._http.get("db", self.params(point))
         with readable(self._http.node):
             return ReadPoint(basis[_VALID_TIME].ms, basis[_TX][_TX_ID])
+
+    def _wait_ms(self) -> int:
+        return int(self._http.deadline.left_s * WAIT_SHARE * 1000)
 
     def _sequence(self, basis: Any) -> int | None:
         with readable(self._http.node):

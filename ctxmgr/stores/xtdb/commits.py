@@ -48,9 +48,9 @@ from ctxmgr.stores.xtdb.transport import Params, XtdbTransport
 RESUBMIT_PAUSES_S: Final = (0.1, 0.5, 2.0)
 """Pauses before resubmissions: a proxy error, another node, a restart by a service manager."""
 
-WAITS_MAX: Final = 4
-"""Waits for a transaction to be indexed: two minutes with the default timeout. One with 10,000
-operations takes half a minute on two busy cores."""
+WAITS_MAX: Final = 6
+"""Waits for a transaction to be indexed. Each takes half of the time that is left, so they take up
+nearly all of it."""
 
 _TX_ID, _TX_TIME = Keyword("xtdb.api/tx-id"), Keyword("xtdb.api/tx-time")
 _COMMITTED: Final = Keyword("tx-committed?")
@@ -83,7 +83,7 @@ class Commits:
         try:
             outcome = await self._outcome(submission, landed)
         except CtxmgrError as error:
-            raise OutcomeUnknown(submission.key, str(error)) from error
+            raise self._unknown(submission, str(error)) from error
         if isinstance(outcome, CtxmgrError):
             raise outcome
         return outcome
@@ -108,19 +108,24 @@ class Commits:
                 if lost is None:
                     raise
                 if not isinstance(error, NotSent):
-                    raise OutcomeUnknown(submission.key, f"{lost}; then {error}") from error
-            if pause_s is not None:
-                await asyncio.sleep(pause_s)
-        raise OutcomeUnknown(submission.key, str(lost)) from lost
+                    raise self._unknown(submission, f"{lost}; then {error}") from error
+            if pause_s is None or self._http.deadline.left_s <= pause_s:
+                break
+            await asyncio.sleep(pause_s)
+        raise self._unknown(submission, str(lost)) from lost
+
+    def _unknown(self, submission: Submission, reason: str) -> OutcomeUnknown:
+        return OutcomeUnknown(submission.key, reason, expired=self._http.deadline.expired)
 
     async def _committed(self, sequence: int) -> bool:
-        params = {"tx-id": str(sequence), **self._points.confirming(sequence)}
-        for _ in range(WAITS_MAX - 1):
+        for wait in range(WAITS_MAX):
+            params = {"tx-id": str(sequence), **self._points.confirming(sequence)}
             try:
                 return await is_committed(self._http, params)
             except NodeBehind:
-                continue  # it is still indexing
-        return await is_committed(self._http, params)
+                if wait == WAITS_MAX - 1 or self._http.deadline.expired:
+                    raise
+        raise AssertionError("the loop returns or raises")
 
     async def _aborted(self, submission: Submission, landed: _Landed) -> Commit | CtxmgrError:
         sequence = landed.sequence

@@ -94,10 +94,18 @@ class Stored(NamedTuple):
         if self.is_cut:
             for name, value in self.fields.items():
                 if name.startswith((_OLDER, _TEXT)):
+                    if not isinstance(value, list) or {*map(type, value)} - {str}:
+                        raise Corrupt(f"{self.object_id}: :{name} is not a list of ids")
                     yield from value
 
     def document(self, pieces: Pieces) -> Document:
-        """Return the document as it was put."""
+        """Return the document as it was put. Raises ``Corrupt`` if the entity is malformed."""
+        try:
+            return self._document(pieces)
+        except (KeyError, TypeError, ValueError) as error:
+            raise Corrupt(f"{self.object_id}: the entity is malformed ({error!r:.80})") from error
+
+    def _document(self, pieces: Pieces) -> Document:
         fields = self.fields
         if _FORMAT not in fields:
             return fields

@@ -94,9 +94,9 @@ class Reads:
 
     async def versions(self, query: RowQuery, point: ReadPoint) -> list[Version]:
         """Return the versions of the rows that ``query`` reads, in their order."""
-        rows = await query(point)
+        rows = await self._rows_and_mark(query, point)
         starts: dict[str, Instant] = {}
-        if rows and await self._may_start_again(rows, point):
+        if rows and self._marked:
             point = await self._points.fixed(point)
             rows = await query(point)
             starts = await self._starts([row.stored.object_id for row in rows], point)
@@ -168,20 +168,29 @@ class Reads:
                     _collect(tree, pieces)
         return pieces
 
-    async def _may_start_again(self, rows: list[VersionRow], point: ReadPoint) -> bool:
-        """Return whether any write ever had an end; a past point does not show a newer mark."""
-        if not self._marked:
-            self._marked = rows[0].marked
-        if not self._marked and point.sequence is not None:
-            reply = await self._http.query(existing_query([BOUNDED]), self._points.waiting())
-            self._marked = bool(reply)
-        return self._marked
+    async def _rows_and_mark(self, query: RowQuery, point: ReadPoint) -> list[VersionRow]:
+        """Run a query, and learn whether any write ever had an end.
+
+        A row shows the mark as of its point. A write after that point restores versions from before
+        it, so a read at a sequence also needs the mark of the present: both are read at once.
+        """
+        if self._marked or point.sequence is None:
+            rows = await query(point)
+        else:
+            rows, _ = await asyncio.gather(query(point), self._read_mark())
+        self._marked = self._marked or bool(rows and rows[0].marked)
+        return rows
+
+    async def _read_mark(self) -> None:
+        reply = await self._http.query(existing_query([BOUNDED]), self._points.waiting())
+        self._marked = self._marked or bool(reply)
 
     async def _starts(self, object_ids: Sequence[str], point: ReadPoint) -> dict[str, Instant]:
         """Return where the visible version starts, for objects that were written with an end."""
         marks = {marker_id(object_id): object_id for object_id in object_ids}
         reply = await self._http.query(existing_query(marks), self._points.waiting())
-        bounded = [marks[mark] for (mark,) in reply]
+        with readable(self._http.node):
+            bounded = [marks[mark] for (mark,) in reply]
         starts: dict[str, Instant] = {}
         for first in range(0, len(bounded), STARTS_AT_ONCE):
             batch = bounded[first : first + STARTS_AT_ONCE]

@@ -52,9 +52,10 @@ from ctxmgr.core.store.transactions import (
 )
 from ctxmgr.errors import Unavailable
 from ctxmgr.stores.edn.values import Keyword
-from ctxmgr.stores.xtdb.address import XtdbAddress, read_address
+from ctxmgr.stores.xtdb.address import XtdbAddress, check_timeout, read_address
 from ctxmgr.stores.xtdb.as_of import ReadPoints
 from ctxmgr.stores.xtdb.commits import Commits
+from ctxmgr.stores.xtdb.deadline import call_deadline
 from ctxmgr.stores.xtdb.history import (
     HistoryRequest,
     last_transaction,
@@ -74,15 +75,13 @@ from ctxmgr.stores.xtdb.replies import (
 from ctxmgr.stores.xtdb.transactions import submission_of
 from ctxmgr.stores.xtdb.transport import XtdbTransport, ingester_failure, tls_context
 
-TIMEOUT_S: Final = 60.0
-"""Timeout of a request: the largest transactions take tens of seconds to index on two cores."""
+TIMEOUT_S: Final = 10.0
+"""Default time of a call, retries included: an agent waits for it. Large calls get more, see
+``deadline``."""
 
 SUBMISSIONS_MAX: Final = 3
 """Submissions of one transaction: the first may rely on pieces of a database that was replaced, and
 the second may put single versions that another client has just stored."""
-
-WAIT_SHARE: Final = 0.5
-"""Share of the timeout that a node may wait for a transaction, so that its reply comes in time."""
 
 
 class XtdbStore:
@@ -94,7 +93,7 @@ class XtdbStore:
         self._address = address
         self._kinds = kinds
         self._http = http
-        self._points = ReadPoints(http, wait_ms=int(http.timeout_s * WAIT_SHARE * 1000))
+        self._points = ReadPoints(http)
         self._reads = Reads(http, self._points)
         self._commits = Commits(http, self._points, self._reads)
         self._calls = 0
@@ -108,12 +107,16 @@ class XtdbStore:
         url: str,
         *,
         kinds: Iterable[Kind] | Mapping[str, Kind] = (),
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float | None = None,
         token: str | None = None,
         verify: bool = True,
         ca_file: Path | str | None = None,
     ) -> Self:
         """Open the store and check that a node responds.
+
+        ``timeout_s`` bounds every call, retries included; by default it is the ``timeout`` of the
+        URL, or 10 s. Calls that transfer much get more time. Within it, a call waits for a server
+        that restarts; opening does not wait for one that is down.
 
         ``token`` is sent as a bearer token; a user and password are given in the URL. ``ca_file``
         contains the certificates to trust instead of the system's.
@@ -125,12 +128,16 @@ class XtdbStore:
         declared = kinds.values() if isinstance(kinds, Mapping) else kinds
         by_name = {kind.name: _with_field_names(kind) for kind in declared}
         tls = tls_context(verify=verify, ca_file=ca_file)
+        if timeout_s is None:
+            timeout_s = address.timeout_s or TIMEOUT_S
+        check_timeout(timeout_s)
         store = cls(
             address, kinds=by_name, http=XtdbTransport(address, timeout_s=timeout_s, tls=tls)
         )
         try:
-            with public_errors():
+            with public_errors(), call_deadline(timeout_s):
                 await store._node_status()
+                store._http.waits_for_restart = True
         except BaseException:
             await store.close()
             raise
@@ -299,6 +306,7 @@ class XtdbStore:
 
     async def _land(self, checked: CheckedOperations, key: str | None) -> Commit:
         call, known = uuid4().hex, self._reads.known
+        self._http.deadline.extend(writes=len(checked.writes))
         stored: dict[str, str] = {}
         write = partial(
             submission_of,
@@ -336,7 +344,7 @@ class XtdbStore:
         self._calls += 1
         self._idle.clear()
         try:
-            with public_errors():
+            with public_errors(), call_deadline(self._http.timeout_s):
                 try:
                     yield
                 except NodeBehind as error:

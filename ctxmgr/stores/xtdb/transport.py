@@ -2,12 +2,13 @@
 
 All httpx errors are translated here. A read is retried on a new connection or on the next node; a
 submission only if no connection was made, since only its key makes it safe to send twice. After a
-failure, the next node in the list is used until it fails, too.
+failure, the next node in the list is used until it fails, too. All requests of a call share its
+deadline; within it, a server that refuses connections is waited for, because it may be restarting.
 """
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,6 +20,7 @@ from ctxmgr.errors import CtxmgrError, Incorrect, Unavailable
 from ctxmgr.stores.edn.reader import ListReader
 from ctxmgr.stores.edn.values import Keyword
 from ctxmgr.stores.xtdb.address import XtdbAddress
+from ctxmgr.stores.xtdb.deadline import Deadline, current_deadline
 from ctxmgr.stores.xtdb.replies import (
     ERROR_BYTES_MAX,
     OK,
@@ -45,6 +47,13 @@ READ_TRIES: Final = 3
 RETRY_PAUSE_S: Final = 0.05
 """Long enough for a server to drop a connection after its reply, and for httpx to notice."""
 
+RESTART_PAUSE_S: Final = 0.2
+"""Between two attempts to connect to a server that is down; a restart takes some seconds."""
+
+GRACE_S: Final = 0.1
+"""Added to limits of our own, so that httpx reports a timeout first: it knows whether it had
+connected."""
+
 REPLY_BYTES_MAX: Final = 1024 * 1024 * 1024
 """Bytes of one reply: 64 of the largest documents."""
 
@@ -67,13 +76,16 @@ class XtdbTransport:
         self._nodes = address.nodes
         self._current = 0
         self.timeout_s = timeout_s
+        self.waits_for_restart = False
+        """Whether a server that refuses connections is waited for. Not before it was reached once:
+        an address may be wrong."""
         self._free = asyncio.Semaphore(CONNECTIONS)
         self._client = httpx.AsyncClient(
             headers=headers,
             # Reading the certificates to trust takes longer than opening the rest of the store.
             verify=tls if _is_encrypted(address) else False,
             trust_env=False,  # proxies in the environment are meant for the web
-            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+            timeout=timeout_s,
             limits=httpx.Limits(
                 max_connections=CONNECTIONS,
                 max_keepalive_connections=CONNECTIONS,
@@ -85,6 +97,11 @@ class XtdbTransport:
     def node(self) -> str:
         """The node that gets the next request."""
         return self._nodes[self._current]
+
+    @property
+    def deadline(self) -> Deadline:
+        """The deadline of the current call."""
+        return current_deadline(self.timeout_s)
 
     async def get(self, path: str, params: Params) -> Any:
         """Read a value, or None if nothing was found."""
@@ -109,35 +126,53 @@ class XtdbTransport:
 
         Raises ``ReplyLost`` if it may have been logged; after any other error it was not.
         """
-        for node in self._turns(len(self._nodes) - 1):
+        refused = 0
+        while True:
+            node = self.node
             try:
                 return await self._send(node, content)
             except NotSent:
-                self._leave(node)
-        return await self._send(self.node, content)
+                refused += 1
+                if not await self._may_connect_again(node, refused):
+                    raise
 
     async def close(self) -> None:
         await self._client.aclose()
 
     async def _with_retries(self, attempt: Callable[[str], Awaitable[T]]) -> T:
-        failure: Unavailable | None = None
-        for node in self._turns(max(READ_TRIES, len(self._nodes))):
+        lost = refused = 0
+        while True:
+            node = self.node
             try:
                 return await attempt(node)
-            except (NotSent, ReplyLost) as error:
-                failure = error
+            except NotSent as error:
+                refused += 1
+                if not await self._may_connect_again(node, refused):
+                    raise Unavailable(str(error)) from error
+            except ReplyLost as error:
+                lost += 1
                 self._leave(node)
-                await asyncio.sleep(RETRY_PAUSE_S if isinstance(error, ReplyLost) else 0)
+                if lost >= max(READ_TRIES, len(self._nodes)) or self.deadline.expired:
+                    raise Unavailable(str(error)) from error
+                await asyncio.sleep(RETRY_PAUSE_S)
             except NodeBehind as error:
                 await self._refuse_stopped(node, error)
                 raise
-        raise Unavailable(str(failure)) from failure
 
-    def _turns(self, count: int) -> Iterator[str]:
-        for _ in range(count):
-            yield self.node
+    async def _may_connect_again(self, node: str, refused: int) -> bool:
+        """Go to the next node, with a pause after a round of all nodes; False: give up."""
+        self._leave(node)
+        if refused < len(self._nodes):
+            return not self.deadline.expired
+        if not self.waits_for_restart or self.deadline.left_s <= RESTART_PAUSE_S:
+            return False
+        if refused % len(self._nodes) == 0:
+            self.deadline.failed.clear()
+            await asyncio.sleep(RESTART_PAUSE_S)
+        return True
 
     def _leave(self, node: str) -> None:
+        self.deadline.failed.add(node)
         if self.node == node:
             self._current = (self._current + 1) % len(self._nodes)
 
@@ -153,13 +188,13 @@ class XtdbTransport:
 
     async def _send(self, node: str, content: bytes) -> tuple[int, Instant]:
         async with self._request("POST", node + "submit-tx", {}, content) as response:
-            body = await _body(response, bound=ERROR_BYTES_MAX)
+            body = await self._body(response, bound=ERROR_BYTES_MAX)
         kind = response.headers.get("content-type", "")
         return landing_of(response.status_code, kind, body, node=_origin(node))
 
     async def _exchange(self, method: str, url: str, params: Params, content: bytes | None) -> Any:
         async with self._request(method, url, params, content) as response:
-            body = await _body(response, bound=_bound(response))
+            body = await self._body(response, bound=_bound(response))
         kind = response.headers.get("content-type", "")
         return value_of(response.status_code, kind, body, node=_origin(url))
 
@@ -173,11 +208,11 @@ class XtdbTransport:
                 value_of(
                     response.status_code,
                     kind,
-                    await _body(response, bound=ERROR_BYTES_MAX),
+                    await self._body(response, bound=ERROR_BYTES_MAX),
                     node=node,
                 )
                 return taken, False
-            async for chunk in response.aiter_bytes():
+            async for chunk in self._chunks(response):
                 with readable(node):
                     taken += [item for item in map(take, reader.feed(chunk)) if item is not None]
                 size += len(chunk)
@@ -192,30 +227,63 @@ class XtdbTransport:
     async def _request(
         self, method: str, url: str, params: Params, content: bytes | None
     ) -> AsyncIterator[httpx.Response]:
-        node = _origin(url)
-        await self._wait_for_connection(node)
+        node, deadline = _origin(url), self.deadline
+        await self._wait_for_connection(node, deadline)
+        share_s = deadline.share_s(len(self._nodes))
         try:
-            request = self._client.build_request(method, url, params=params, content=content)
-            response = await self._client.send(request, stream=True)
+            request = self._client.build_request(
+                method,
+                url,
+                params=params,
+                content=content,
+                timeout=httpx.Timeout(share_s, connect=min(CONNECT_S, share_s)),
+            )
+            deadline.extend(transferred_bytes=len(content or b""))
+            async with asyncio.timeout(deadline.left_s + GRACE_S):
+                response = await self._client.send(request, stream=True)
             try:
                 yield response
             finally:
                 await response.aclose()
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise NotSent(f"{node} cannot be reached: {_reason(error)}") from error
-        except httpx.TimeoutException as error:
+        except (httpx.TimeoutException, TimeoutError) as error:
             raise ReplyLost(f"{node} did not answer within {self.timeout_s:g} s") from error
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
             raise ReplyLost(f"lost the connection to {node}: {_reason(error)}") from error
         finally:
             self._free.release()
 
-    async def _wait_for_connection(self, node: str) -> None:
+    async def _wait_for_connection(self, node: str, deadline: Deadline) -> None:
         try:
-            async with asyncio.timeout(self.timeout_s):
+            async with asyncio.timeout(deadline.left_s):
                 await self._free.acquire()
         except TimeoutError as error:
-            raise NotSent(f"{node}: all {CONNECTIONS} connections are busy") from error
+            raise NotSent(
+                f"{node}: all {CONNECTIONS} connections were busy for {self.timeout_s:g} s"
+            ) from error
+
+    async def _chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """Yield the body as it arrives, within the deadline, which large replies extend."""
+        deadline, chunks = self.deadline, response.aiter_bytes()
+        while True:
+            async with asyncio.timeout(deadline.left_s + GRACE_S):
+                chunk = await anext(chunks, None)
+            if chunk is None:
+                return
+            deadline.extend(transferred_bytes=len(chunk))
+            yield chunk
+
+    async def _body(self, response: httpx.Response, *, bound: int) -> bytes:
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in self._chunks(response):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > bound:
+                break
+        _check_reply(size)
+        return b"".join(chunks)
 
 
 def tls_context(*, verify: bool, ca_file: Path | str | None) -> ssl.SSLContext | bool:
@@ -247,18 +315,6 @@ def _is_encrypted(address: XtdbAddress) -> bool:
 
 def _bound(response: httpx.Response) -> int:
     return REPLY_BYTES_MAX if response.status_code in OK else ERROR_BYTES_MAX
-
-
-async def _body(response: httpx.Response, *, bound: int) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.aiter_bytes():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > bound:
-            break
-    _check_reply(size)
-    return b"".join(chunks)
 
 
 def _check_reply(size: int) -> None:

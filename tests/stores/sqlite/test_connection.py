@@ -307,3 +307,28 @@ async def test_a_short_foreign_file_is_not_overwritten(tmp_path: Path, size: int
         await SqliteStore.open(path)
 
     assert path.read_bytes() == b"n" * size
+
+
+def test_a_writer_that_has_waited_long_asks_as_often_as_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """003-R006: with eight writing processes, SQLite's growing pauses starve one for seconds."""
+    pauses: list[float] = []
+    monkeypatch.setattr(connection.time, "sleep", pauses.append)
+    waiting = connection._LockWait()
+
+    assert all(waiting(earlier) for earlier in range(300))
+
+    assert max(pauses) <= connection.LOCK_PAUSES_MS[1] / 1_000
+
+
+def test_a_writer_gives_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """003-R006: a lock that is never released is told, not waited for."""
+    monkeypatch.setattr(connection, "BUSY_WAIT_MS", 20)
+    waiting = connection._LockWait()
+
+    tries = 0
+    while waiting(tries):
+        tries += 1
+
+    assert 1 <= tries <= 110

@@ -1,6 +1,7 @@
 """Backup, verify and vacuum."""
 
 import asyncio
+import hashlib
 from pathlib import Path
 
 import apsw
@@ -11,6 +12,7 @@ from ctxmgr.core.objects.codec import KINDS, to_document
 from ctxmgr.core.store.contract import FieldType, Kind, Match, Put, Query
 from ctxmgr.errors import Conflict, Incorrect, Unavailable
 from ctxmgr.stores.sqlite import maintenance
+from ctxmgr.stores.sqlite.body_reader import BodyReader
 from ctxmgr.stores.sqlite.store import SqliteStore
 
 NOTE = {"note": Kind("note", {"rank": FieldType.INTEGER})}
@@ -116,6 +118,60 @@ async def test_verify_recomputes_the_five_hashes(store):
 
     assert len(faults) == 1
     assert "metadata_hash is stored as 0000" in faults[0]
+
+
+async def _grow(store: SqliteStore, turns: int) -> None:
+    """Save a chat after every turn, as a client does."""
+    chat = Chat(session_id="long")
+    for number in range(turns):
+        chat = chat.append(Turn(user=f"{number} " * 100, assistant=()))
+        await store.commit([Put(to_document(chat))])
+
+
+async def test_verify_reads_every_turn_of_a_chat_once(store, monkeypatch):
+    """A session of a thousand turns has a thousand versions, each with all turns before it."""
+    turns = 60
+    await _grow(store, turns)
+    read: list[int] = []
+    items = BodyReader.items
+
+    def counted(self, *args, **options):
+        found = items(self, *args, **options)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(BodyReader, "items", counted)
+
+    assert (await store.verify()).faults == ()
+
+    assert turns - 1 <= sum(read) <= turns + 1
+
+
+async def test_verify_forgets_lists_that_take_too_much_memory(store, monkeypatch):
+    """003-R045: with lists of any size, the answer is the same."""
+    await _grow(store, 20)
+    monkeypatch.setattr(maintenance, "LISTS_BYTES_MAX", 10)
+
+    assert (await store.verify()).faults == ()
+
+
+async def test_verify_finds_a_changed_turn_in_every_version_that_has_it(store):
+    """003-R045: a turn whose piece was replaced, its hash included, proves no version."""
+    turns, changed = 20, 7
+    await _grow(store, turns)
+    connection = store._writer._connection
+    rows = connection.execute("SELECT pid, body FROM piece").fetchall()
+    ((pid, body),) = [row for row in rows if b'"user":"6 6' in row[1]]
+    forged = body.replace(b"6 6 6", b"9 9 9", 1)
+    connection.execute(
+        "UPDATE piece SET body = ?, address = ? WHERE pid = ?",
+        (forged, hashlib.sha256(forged).digest(), pid),
+    )
+
+    faults = (await store.verify()).faults
+
+    assert len(faults) == turns - changed + 1
+    assert all("metadata_hash is stored as" in fault for fault in faults)
 
 
 @pytest.mark.parametrize(

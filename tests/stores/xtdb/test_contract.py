@@ -1,6 +1,7 @@
 """XTDB passes the store contract. One server in memory serves all tests."""
 
 from collections.abc import AsyncIterator
+from typing import Final
 
 import pytest
 
@@ -13,19 +14,26 @@ from tests.contracts.store_contract import (
 )
 from tests.contracts.store_two_clients import Reopen
 
+PATIENCE_S: Final = 60
+"""The answers are what is tested here, on however busy a machine; test_deadline tests the time."""
+
 
 @pytest.mark.xtdb
 class TestXtdb(StoreContract, SharedStoreContract, ReopenedStoreContract):
     @pytest.fixture
     async def store(self, xtdb_url: str, namespace: Namespace) -> AsyncIterator[XtdbStore]:
-        async with await XtdbStore.open(xtdb_url, kinds=namespace.kinds) as store:
+        async with await XtdbStore.open(
+            xtdb_url, kinds=namespace.kinds, timeout_s=PATIENCE_S
+        ) as store:
             yield store
 
     @pytest.fixture
     async def another_store(self, xtdb_url: str, namespace: Namespace) -> AsyncIterator[XtdbStore]:
-        async with await XtdbStore.open(xtdb_url, kinds=namespace.kinds) as another:
+        async with await XtdbStore.open(
+            xtdb_url, kinds=namespace.kinds, timeout_s=PATIENCE_S
+        ) as another:
             yield another
 
     @pytest.fixture
     def reopen(self, xtdb_url: str) -> Reopen:
-        return lambda kinds: XtdbStore.open(xtdb_url, kinds=kinds)
+        return lambda kinds: XtdbStore.open(xtdb_url, kinds=kinds, timeout_s=PATIENCE_S)

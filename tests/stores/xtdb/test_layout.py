@@ -36,7 +36,7 @@ pytestmark = pytest.mark.xtdb
 PAGE = (ROOT / "docs" / "xtdb-layout.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```clojure\n(.*?)```", PAGE, re.DOTALL)
 RULES = next(block for block in BLOCKS if block.startswith("[[(holds"))
-STUBS, MET, CALLED, PIECES = [block for block in BLOCKS if block.startswith("{:find")]
+STUBS, MET, CALLED, TOLD, PIECES, WHOLE = [block for block in BLOCKS if block.startswith("{:find")]
 
 EDN = {"Content-Type": "application/edn", "Accept": "application/edn"}
 TURNS = 700
@@ -174,6 +174,22 @@ def test_all_tool_calls_of_a_chat_are_found(written: Written) -> None:
 
     assert calls == {call.object_id for call in written.calls}
     assert "ctxmgr/older.toolcall_refs" in written.raw.entity(written.chat.object_id)
+
+
+def test_the_turns_of_a_chat_are_found_however_many(written: Written) -> None:
+    """003-R028: a chat is not flat, and the page says how plain Datalog gets all of it."""
+    rows = written.raw.ask(TOLD, written.chat.object_id, rules=True)
+
+    found = {turn["assistant"][0]["text"] for (turn,) in rows}
+    assert found == {f"answer {call.object_id}" for call in written.calls}
+
+
+def test_one_query_returns_a_chat_with_its_turns_in_order(written: Written) -> None:
+    """003-R028: whoever reads a session needs no second request for what is in pieces."""
+    ((chat,),) = written.raw.ask(WHOLE, written.chat.object_id)
+
+    older = [turn for piece in chat["ctxmgr/older.turns"] for turn in leaves(piece, "ctxmgr/items")]
+    assert [*older, *chat["turns"]] == to_document(written.chat)["turns"]
 
 
 @pytest.mark.parametrize("position", [0, 1, TURNS], ids=["oldest", "second", "newer"])

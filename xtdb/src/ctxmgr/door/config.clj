@@ -7,7 +7,8 @@
             [clojure.java.io :as io]
             [clojure.walk :as walk]
             [ctxmgr.door.auth :as auth])
-  (:import [java.io File]))
+  (:import [java.io File]
+           [org.rocksdb DBOptions RocksDB]))
 
 (def defaults
   {:host "127.0.0.1"
@@ -72,6 +73,32 @@
     (update config :xtdb/query-engine dissoc :fn-allow-list)
     (update config :xtdb/query-engine #(merge {:fn-allow-list []} %))))
 
+(def ^:private max-wal-bytes
+  "RocksDB deletes a log file when every column family has flushed what it holds. The index store
+  has a dozen that hardly ever fill, so without a bound its logs grow to many times its data."
+  (* 16 1024 1024))
+
+(defn- background-jobs
+  "As XTDB sets it when it makes the options itself."
+  []
+  (max 2 (dec (.availableProcessors (Runtime/getRuntime)))))
+
+(defn- db-options ^DBOptions [wal-bytes]
+  (RocksDB/loadLibrary)
+  (doto (DBOptions.)
+    (.setMaxTotalWalSize (long wal-bytes))
+    (.setMaxBackgroundJobs (int (background-jobs)))))
+
+(defn- with-bounded-logs
+  "Bound the write-ahead log of every store on RocksDB, by its :max-wal-bytes or the default."
+  [config]
+  (walk/postwalk (fn [form]
+                   (if (and (map? form) (= 'xtdb.rocksdb/->kv-store (:xtdb/module form)))
+                     (-> (merge {:db-options (db-options (:max-wal-bytes form max-wal-bytes))} form)
+                         (dissoc :max-wal-bytes))
+                     form))
+                 config))
+
 (defn- check [settings]
   (when-let [unknown (seq (remove (set (keys defaults)) (keys settings)))]
     (throw (ex-info (str "unknown setting of :ctxmgr.door/server: " (first unknown)) {:usage true})))
@@ -95,6 +122,7 @@
     {:server (update server :jwks #(some-> % auth/read-jwks))
      :node (-> (dissoc config :ctxmgr.door/server :xtdb.http-server/server)
                (with-data-dir data-dir)
+               (with-bounded-logs)
                (with-allow-list (:allow-eval? server)))}))
 
 (def ^:private flags
