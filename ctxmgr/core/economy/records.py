@@ -51,7 +51,10 @@ class EconomyRecord:
             "epoch": self.epoch,
             "pool": None if self.pool == pool else list(self.pool),
             "views": {
-                key: view.to_value() for key, view in self.views.items() if view != views.get(key)
+                key: view.to_value()
+                for key, view in self.views.items()
+                # Most views of a long stream are the same value, which is the cheaper comparison.
+                if (old := views.get(key)) is not view and old != view
             },
             "notices": {
                 str(turn): [notice.to_value() for notice in of_turn]
