@@ -1,5 +1,6 @@
 """`ctxmgr bench core`: benchmarks of turns, prompts, files and resuming, with baselines."""
 
+from ctxmgr.bench.core import append as append_figures
 from ctxmgr.bench.core import files as files_figures
 from ctxmgr.bench.core import render as render_figures
 from ctxmgr.bench.core import resume as resume_figures
@@ -19,6 +20,8 @@ async def run(*, quick: bool, histories: int | None, say: Say) -> Report:
     turns, turn_sizes = turn_figures, turn_figures.QUICK if quick else turn_figures.FULL
     figures += await turns.sqlite_turn_figures(turn_sizes, say=say)
     figures += await turns.past_figures(turn_sizes, say=say)
+    append_sizes = append_figures.QUICK if quick else append_figures.FULL
+    figures += await append_figures.append_figures(append_sizes, say=say)
     resume_sizes = resume.QUICK if quick else resume.FULL
     figures += await resume.embedded_figures(resume_sizes, say=say)
     async with own_xtdb(say) as xtdb:
