@@ -263,6 +263,16 @@ class ValuesContract:
             with pytest.raises(Incorrect, match="key"):
                 await store.commit([changed], key=key)
 
+    @pytest.mark.parametrize("value", [["a"], None, 1])
+    async def test_a_growing_list_is_the_field_of_its_document(
+        self, store: Store, namespace: Namespace, value: object
+    ) -> None:
+        """Two contents for one field are a mistake, whichever would be stored (003-R012)."""
+        put_two = Put(namespace.note(turns=value), grown={"turns": AppendOnly(["a", "b"])})
+
+        with pytest.raises(Incorrect, match="turns"):
+            await store.commit([put_two])
+
     @pytest.mark.parametrize("item", [{1, 2}, "\ud800", float("nan"), {1: 2}])
     async def test_an_invalid_item_of_a_growing_list_is_refused(
         self, store: Store, namespace: Namespace, item: object
