@@ -98,7 +98,9 @@ async def test_past_prompts_are_built_at_three_turns(tmp_path: Path) -> None:
     figures = await turns.past_figures(sizes, say=quiet)
 
     check(figures, bounds=["at most 40 ms"] * 3)
-    assert [figure.what.split(" of ")[1].split()[-1] for figure in figures] == ["10", "11", "20"]
+    assert [figure.what for figure in figures] == [
+        f"prompt as of turn {turn} of 22, processor time" for turn in (10, 11, 20)
+    ]
     check_left_nothing(tmp_path)
 
 
