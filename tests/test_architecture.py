@@ -51,7 +51,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "core.events core.objects core.store core.append_only core.bounded_cache errors"
     ),
     "core.context": _rooms("core.objects core.store core.append_only core.bounded_cache errors"),
-    "core.economy": _rooms("core.context core.discovery core.objects core.store errors"),
+    "core.economy": _rooms(
+        "core.context core.discovery core.objects core.store core.append_only errors"
+    ),
     "core.history": _rooms(
         "core.economy core.context core.sessions core.files core.objects core.store core.model"
         " core.append_only errors"
@@ -102,8 +104,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "bench settings stores.edn stores.sqlite stores.xtdb core.objects core.store errors"
     ),
     "bench.core": _rooms(
-        "bench bench.stores app stores.sqlite stores.xtdb core.client core.context core.files"
-        " core.objects core.store core.tracking errors"
+        "bench bench.stores app stores.sqlite stores.xtdb core.client core.context core.economy"
+        " core.files core.objects core.store core.tracking errors"
     ),
     "bench.economy": _rooms(
         "bench app messages recordings core.client core.context core.economy core.objects"

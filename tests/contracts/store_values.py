@@ -7,9 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import AsOf, Put, Store
 from ctxmgr.core.store.documents import DEPTH_MAX
+from ctxmgr.errors import Incorrect
 from tests.contracts.namespace import Namespace, put
 
 SCALARS: Final = (
@@ -225,6 +227,66 @@ class ValuesContract:
         for number in (0, 1, 31, 32, 33, 63, 64, 100, 119):
             read = await _read(store, namespace, AsOf(sequence=sequences[number]))
             assert read["turns"] == turns[: number + 1]
+
+    async def test_a_list_that_is_passed_as_growing_is_stored_like_any_other(
+        self, store: Store, namespace: Namespace
+    ) -> None:
+        """The shortcut for long chats must not change what is stored (003-R078, 003-R005)."""
+        turns = AppendOnly({"n": number, "said": "answer " * 40} for number in range(120))
+        versions = [turns]
+        for number in range(120, 160, 8):
+            versions.append(versions[-1].add([{"n": number, "said": None}] * 8))
+        versions += [versions[2].add(["branch"]), turns, versions[-1]]
+        commits = []
+
+        for items in versions:
+            document = namespace.note(turns=list(items), title="t")
+            commits.append(await store.commit([Put(document, grown={"turns": items})]))
+
+        for commit, items in zip(commits, versions, strict=True):
+            read = await _read(store, namespace, AsOf(sequence=commit.sequence))
+            assert same(read["turns"], list(items))
+
+    async def test_a_retry_may_pass_a_list_in_another_way(
+        self, store: Store, namespace: Namespace
+    ) -> None:
+        """A client that has restarted knows no growing lists, and retries the same (003-R112)."""
+        items = AppendOnly({"n": number} for number in range(500))
+        document = namespace.note(turns=list(items))
+        for first, again in [({"turns": items}, None), (None, {"turns": items})]:
+            key = namespace.id(f"key-{first is None}")
+            await store.commit([Put(document, grown=first)], key=key)
+
+            assert (await store.commit([Put(document, grown=again)], key=key)).repeated
+            other = items.add([1])
+            changed = Put({**document, "turns": list(other)}, grown={"turns": other})
+            with pytest.raises(Incorrect, match="key"):
+                await store.commit([changed], key=key)
+
+    @pytest.mark.parametrize("value", [["a"], None, 1])
+    async def test_a_growing_list_is_the_field_of_its_document(
+        self, store: Store, namespace: Namespace, value: object
+    ) -> None:
+        """Two contents for one field are a mistake, whichever would be stored (003-R012)."""
+        put_two = Put(namespace.note(turns=value), grown={"turns": AppendOnly(["a", "b"])})
+
+        with pytest.raises(Incorrect, match="turns"):
+            await store.commit([put_two])
+
+    @pytest.mark.parametrize("item", [{1, 2}, "\ud800", float("nan"), {1: 2}])
+    async def test_an_invalid_item_of_a_growing_list_is_refused(
+        self, store: Store, namespace: Namespace, item: object
+    ) -> None:
+        """What was valid before does not vouch for what is new (003-R012)."""
+        items = AppendOnly([{"n": number} for number in range(100)])
+        await store.commit([Put(namespace.note(turns=list(items)), grown={"turns": items})])
+        longer = items.add([item])
+
+        for _ in range(2):
+            with pytest.raises(Incorrect):
+                await store.commit(
+                    [Put(namespace.note(turns=list(longer)), grown={"turns": longer})]
+                )
 
     async def test_one_document_may_hold_several_long_lists_and_texts(
         self, store: Store, namespace: Namespace

@@ -1,12 +1,13 @@
 """Append-only values."""
 
 import hashlib
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctxmgr.core.append_only import AppendOnly, Rope
+from ctxmgr.core.append_only import AppendOnly, Fold, Rope
 from tests.core.builders.values import texts
 
 
@@ -32,6 +33,50 @@ def test_an_index_beyond_the_end_raises() -> None:
     assert (base[-1], base[0], "b" in base) == ("a", "a", False)
     with pytest.raises(IndexError):
         base[1]
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.lists(texts, max_size=3)), max_size=12))
+def test_a_fold_is_the_same_however_the_sequence_came_about(
+    steps: list[tuple[int, list[str]]],
+) -> None:
+    """003-R125: what is kept of a shorter sequence, or of a branch, is never another's."""
+    joined: Fold[str, tuple[str, ...]] = Fold((), add=lambda state, items: (*state, *items))
+    states = [AppendOnly(["first"])]
+
+    for base, items in steps:
+        states.append(states[base % len(states)].add(items))
+        if base % 3:
+            joined.of(states[-1])
+
+    for sequence in [*states, *reversed(states)]:
+        assert joined.of(sequence) == tuple(sequence)
+
+
+def test_a_fold_reads_each_item_once() -> None:
+    """003-R078: a turn costs what is new, however long the chat is."""
+    read: list[str] = []
+
+    def add(count: int, items: Sequence[str]) -> int:
+        read.extend(items)
+        return count + len(items)
+
+    counted: Fold[str, int] = Fold(0, add=add)
+    sequence = AppendOnly(["a", "b"])
+    counted.of(sequence)
+
+    sequence = sequence.add(["c"])
+
+    assert (counted.of(sequence), counted.of(sequence)) == (3, 3)
+    assert read == ["a", "b", "c"]
+
+
+def test_only_a_sequence_that_grew_from_another_continues_it() -> None:
+    """003-R125: equal items prove nothing about what a store has of them."""
+    base = AppendOnly(["a"])
+    longer, branch = base.add(["b"]), base.add(["c"])
+
+    assert (longer.continues(base), longer.continues(longer)) == (True, True)
+    assert (base.continues(longer), branch.continues(base)) == (False, False)
 
 
 @given(st.lists(texts), texts)

@@ -46,6 +46,7 @@ class SessionPlan:
     """Files in the pool."""
     unseen: int = 0
     """Tool calls of other chats that are only in the index."""
+    message_chars: int = MESSAGE_CHARS
 
 
 class Filler:
@@ -61,9 +62,9 @@ class Filler:
         page, start = self._random.choice(self._pages), self._random.randrange(_STARTS)
         return page[start : start + length]
 
-    def turn(self, *toolcall_ids: str) -> Turn:
-        answer = {"type": "text", "text": self.text(MESSAGE_CHARS)}
-        user = self.text(MESSAGE_CHARS)
+    def turn(self, *toolcall_ids: str, chars: int = MESSAGE_CHARS) -> Turn:
+        answer = {"type": "text", "text": self.text(chars)}
+        user = self.text(chars)
         return Turn(user=user, assistant=(answer,), toolcall_ids=toolcall_ids)
 
     def toolcall(self, toolcall_id: str, *, chat_ref: str) -> ToolCall:
@@ -99,7 +100,10 @@ async def build_session(store: Store, plan: SessionPlan) -> SessionRecord:
         active_set=(*active_files, *active_calls),
     )
     step = plan.calls_per_turn
-    turns = tuple(filler.turn(*call_ids[n : n + step]) for n in range(0, len(call_ids), step))
+    turns = tuple(
+        filler.turn(*call_ids[n : n + step], chars=plan.message_chars)
+        for n in range(0, len(call_ids), step)
+    )
     prompt = SystemPrompt(session_id=plan.session_id, content=filler.text(OUTPUT_CHARS))
     parts = (prompt, Chat(session_id=plan.session_id, turns=turns), record)
     await store.commit([Put(to_document(part)) for part in parts])

@@ -22,7 +22,7 @@ from ctxmgr.bench.core.files import read_files, settle, write_files
 from ctxmgr.bench.core.resume_child import Resumed
 from ctxmgr.bench.measure import alternate
 from ctxmgr.bench.report import Figure, Say, at_most, within
-from ctxmgr.bench.stores.xtdb_server import EDN, OwnXtdb, own_xtdb
+from ctxmgr.bench.stores.xtdb_server import EDN, OwnXtdb
 from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.stores.sqlite.store import SqliteStore
 from ctxmgr.stores.xtdb.queries import get_query
@@ -51,14 +51,6 @@ QUICK: Final = ResumeSizes(objects=5_000, pool=500, active=50, rounds=3, on_xtdb
 
 _SESSION: Final = "resumed"
 _CALLS_PER_TURN: Final = 5
-
-
-async def resume_figures(sizes: ResumeSizes, *, say: Say) -> list[Figure]:
-    """Measure with both stores; the XTDB server is started here."""
-    figures = await embedded_figures(sizes, say=say)
-    async with own_xtdb(say) as xtdb:
-        figures.append(await xtdb_figure(sizes, xtdb, say=say))
-    return figures
 
 
 async def embedded_figures(sizes: ResumeSizes, *, say: Say) -> list[Figure]:

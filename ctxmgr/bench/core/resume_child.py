@@ -1,4 +1,4 @@
-"""Resumes one session and prints time and memory as JSON. Run by ``resume_figures``.
+"""Resumes one session and prints time and memory as JSON. Run by ``embedded_figures``.
 
     python -m ctxmgr.bench.core.resume_child URL SESSION [--memory]
 

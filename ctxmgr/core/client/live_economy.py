@@ -125,6 +125,7 @@ class LiveEconomy:
             epoch=self._epoch,
             pool=tuple(entry.line for entry in self._pool),
             views=dict(self._stream.slots.views),
+            viewed=self._stream.slots.viewed,
             notices=dict(self._notices),
             masks=dict(self._masks),
             files=self._files.hashes(),

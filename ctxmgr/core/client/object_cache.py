@@ -9,7 +9,6 @@ per object of the pool. What is shown is decided by the session's sets, not here
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 
 from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.context.assembly import ActiveBlock, Pool, PoolEntry
@@ -85,7 +84,7 @@ class ObjectCache:
 
     def missing(self, session: Session) -> list[str]:
         """Return the ids of objects that must be read before the session can be shown."""
-        new = islice(session.metadata_pool, self._complete, None)
+        new = session.metadata_pool.in_order[self._complete :]
         missing = [object_id for object_id in new if object_id not in self._objects]
         if not missing:
             self._complete = len(session.metadata_pool)
@@ -136,7 +135,7 @@ class ObjectCache:
             self._pool = Pool(item.entry for item in cached)
             self._shown = AppendOnly(item.shown for item in cached)
         elif len(ids) > length:
-            cached = [self._objects[object_id] for object_id in islice(ids, length, None)]
+            cached = [self._objects[object_id] for object_id in ids.in_order[length:]]
             self._pool = self._pool.add(item.entry for item in cached)
             self._shown = self._shown.add(item.shown for item in cached)
         self._reordered = False

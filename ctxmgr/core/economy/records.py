@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self, TypeAlias
 
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.economy.folding import TextView
 from ctxmgr.core.economy.planner import FoldPlan
 from ctxmgr.core.economy.policy import Economy
@@ -34,6 +35,8 @@ class EconomyRecord:
     epoch: int
     pool: tuple[str, ...]
     views: Mapping[str, TextView] = field(repr=False)
+    viewed: AppendOnly[str] = field(default_factory=AppendOnly, repr=False, compare=False)
+    """The keys of the views in the order in which they were set; empty: not known."""
     notices: Mapping[int, tuple[Notice, ...]] = field(repr=False)
     masks: Mapping[str, Masks] = field(default_factory=dict)
     files: Mapping[str, str]
@@ -51,7 +54,9 @@ class EconomyRecord:
             "epoch": self.epoch,
             "pool": None if self.pool == pool else list(self.pool),
             "views": {
-                key: view.to_value() for key, view in self.views.items() if view != views.get(key)
+                key: self.views[key].to_value()
+                for key in self._viewed_since(before)
+                if key in self.views and self.views[key] != views.get(key)
             },
             "notices": {
                 str(turn): [notice.to_value() for notice in of_turn]
@@ -69,6 +74,13 @@ class EconomyRecord:
             else asdict(self.plan)
             | {"reason": str(self.plan.reason), "folds": len(self.plan.folds)},
         }
+
+    def _viewed_since(self, before: Self | None) -> Iterable[str]:
+        """Return the keys whose views may differ: those that were set since, if that is known."""
+        known = before is not None and len(before.viewed) and self.viewed.continues(before.viewed)
+        if before is None or not known:
+            return self.views
+        return dict.fromkeys(self.viewed[len(before.viewed) :])
 
     @classmethod
     def joined(cls, values: Iterable[Mapping[str, Any]]) -> Self:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.context.assembly import ShownTurn, Transcript
 from ctxmgr.core.context.tokens import MESSAGE_TOKENS
 from ctxmgr.core.discovery.known_tools import OutputKind
@@ -76,6 +77,8 @@ class SlotTexts:
         self.all: list[SlotText] = []
         self.views: dict[str, TextView] = {}
         """By the key of the slot; a text without a view is shown whole."""
+        self.viewed: AppendOnly[str] = AppendOnly()
+        """The keys of all views that were ever set, in that order."""
         self._count = count
         self._signatures = signatures
         self._visible = VisibleNames()
@@ -168,6 +171,7 @@ class SlotTexts:
             slot_text.tokens = slot_text.text.tokens
         else:
             self.views[slot.key] = view
+            self.viewed = self.viewed.add((slot.key,))
             text = shown(slot.content, view, handle=slot.handle, title=slot.title)
             slot_text.tokens = self._count(text)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ctxmgr.core.context.assembly import Context
-from ctxmgr.core.history.reading import read_chat, read_prompts
+from ctxmgr.core.history.reading import read_prompts, read_turns_until
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import StoredObject, from_document
 from ctxmgr.core.objects.envelope import chat_id, session_object_id, system_prompt_id
@@ -39,7 +39,7 @@ async def prompt_as_of(store: Store, session_id: str, *, turn: int) -> Context:
 
     A turn from before a fork belongs to the parent session.
     """
-    chat = await read_chat(store, session_id)
+    chat = await read_turns_until(store, session_id, turn=turn)
     if not 1 <= turn <= chat.turn_count:
         raise NotFound(f"session {session_id} has no turn {turn}")
     read = await read_prompts(store, chat, first=turn, last=turn)

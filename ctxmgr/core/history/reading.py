@@ -20,13 +20,14 @@ from ctxmgr.core.history.prompt_rows import Count, Prompt
 from ctxmgr.core.history.rebuild import PromptWalk
 from ctxmgr.core.history.shown_versions import PromptVersion, Versions
 from ctxmgr.core.history.turn_records import ShownReader, TurnRecord
-from ctxmgr.core.objects.chat import Chat
+from ctxmgr.core.objects.chat import Chat, read_turns
 from ctxmgr.core.objects.codec import from_document
-from ctxmgr.core.objects.envelope import chat_id, system_prompt_id, turn_id
+from ctxmgr.core.objects.envelope import chat_id, read_list, system_prompt_id, turn_id
 from ctxmgr.core.sessions.lineage import lineage, owner
 from ctxmgr.core.store.contract import Instant, Store, Version
+from ctxmgr.core.store.documents import Document
 from ctxmgr.core.store.queries import batched
-from ctxmgr.errors import Corrupt, NotFound
+from ctxmgr.errors import Corrupt, Incorrect, NotFound
 
 BATCH: Final = 500
 """Records or versions in one read."""
@@ -62,7 +63,6 @@ class ReadPrompts:
         walk = PromptWalk(self.chat.turns, self.versions, count=len)  # its sizes are not used
         for record in self.records:
             walk.join(record)
-        walk.build()
         return walk.context()
 
 
@@ -74,6 +74,24 @@ async def read_chat(store: Store, session_id: str) -> Chat:
     chat = await asyncio.to_thread(from_document, version.document)
     assert isinstance(chat, Chat)
     return chat
+
+
+async def read_turns_until(store: Store, session_id: str, *, turn: int) -> Chat:
+    """Return a session's chat up to a turn. It is not verified, as a whole chat is: what a prompt
+    shows of it is proven by the prompt's record.
+    """
+    version = await store.get(chat_id(session_id))
+    if version is None:
+        raise NotFound(f"there is no session {session_id}")
+    return await asyncio.to_thread(_first_turns, version.document, session_id, max(turn, 0))
+
+
+def _first_turns(document: Document, session_id: str, count: int) -> Chat:
+    try:
+        values = read_list("turns", document.get("turns"))
+        return Chat(session_id=session_id, turns=read_turns(list(values[:count])))
+    except Incorrect as error:
+        raise Corrupt(f"{chat_id(session_id)}: {error}") from error
 
 
 async def read_prompts(store: Store, chat: Chat, *, first: int, last: int) -> ReadPrompts:

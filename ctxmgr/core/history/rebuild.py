@@ -2,7 +2,7 @@
 
     join      read the record of the next turn, without building its prompt
     build     build the prompt of the record that was joined last, in rows of counted blocks
-    context   return that prompt as the ``Context`` that was rendered then
+    context   build it as the ``Context`` that was rendered then
 
 Nothing of the machine that sent the prompts is needed: display paths and file states are in the
 records. A prompt whose hash is not the recorded one is ``Corrupt``.
@@ -126,20 +126,21 @@ class PromptWalk:
         return Prompt(tuple(row for row in self._rows.values() if row.blocks))
 
     def context(self) -> Context:
-        """Return the prompt that was built last as the context it was rendered from.
+        """Return the prompt of the record that was joined last, as it was rendered then.
 
-        ``Corrupt`` unless the chat is the recorded one: other forms of the prompt show parts of an
-        answer that the hash of the text does not cover.
+        ``Corrupt`` unless it hashes to what was sent, and unless the chat is the recorded one:
+        other forms of the prompt show parts of an answer that the hash of the text does not cover.
         """
-        record = self._built
-        assert record is not None, "a prompt was built"
+        record = self._record
+        assert record is not None, "a record was joined"
+        if record.n > len(self._turns):
+            raise Incorrect(f"{record.object_id}: the chat has only {len(self._turns)} turns")
         self._check_chat(record)
-        layout = (
-            self._plain.layout(record, self._shown)
-            if record.policy is None
-            else self._economy.layout(record)
-        )
-        return Context(
+        if record.policy is None:
+            layout = self._plain.layout(record, self._shown)
+        else:
+            layout = self._economy.layout(record, self._shown)
+        context = Context(
             session_id=record.session,
             system_prompt=self._system_prompt(record).content or "",
             pool=layout.pool,
@@ -148,6 +149,10 @@ class PromptWalk:
             active=layout.active,
             contributions=record.contributions,
         )
+        computed = context.prompt_hash()
+        if computed != record.prompt_hash:
+            raise HashMismatch(record.object_id, "prompt_hash", record.prompt_hash, computed)
+        return context
 
     def _check_chat(self, record: TurnRecord) -> None:
         chat = Chat(session_id=record.session, turns=tuple(self._turns[: record.n - 1]))
@@ -218,17 +223,25 @@ class PlainWalk:
         }
 
     def layout(self, record: TurnRecord, shown: Mapping[str, ShownVersion]) -> _Layout:
-        """Return the parts of the context whose rows were built last."""
+        """Return the parts of a context, without counting them."""
+        not_pooled = (chat_id(record.session), system_prompt_id(record.session))
         return _Layout(
             pool=Pool(
-                PoolEntry(object_id=object_id, line=block.text)
-                for object_id, block in self._pool.items()
+                PoolEntry(
+                    object_id=version.object_id,
+                    line=_pool_line(require_version(self._versions, version), version),
+                )
+                for version in shown.values()
+                if version.object_id not in not_pooled
             ),
-            transcript=Transcript(self._shown_turns),
+            transcript=Transcript(
+                ShownTurn.of(turn, calls=self._calls(turn, shown))
+                for turn in self._turns[: record.n - 1]
+            ),
             user=self._turns[record.n - 1].user,
             active=tuple(
-                _active_block(require_version(self._versions, shown[object_id]), shown[object_id])
-                for object_id in record.active
+                _active_block(require_version(self._versions, version), version)
+                for version in (_require_shown(shown, object_id) for object_id in record.active)
             ),
         )
 
@@ -352,10 +365,7 @@ class EconomyWalk:
             self._pool_blocks = [
                 self._counted(Section.POOL, line_id(line), line) for line in self._pool
             ]
-        for number in range(len(self._held) + 1, record.n):
-            turn = self._turns[number - 1]
-            self._held.append(self._hold(turn, number, shown))
-            self._turn_of_call.update(dict.fromkeys(turn.toolcall_ids, number))
+        self._hold_until(record, shown)
         for held in self._held[len(self._turn_blocks) :]:
             self._turn_blocks.append(self._blocks(held))
         chat = list(chain.from_iterable(self._turn_blocks))
@@ -364,8 +374,9 @@ class EconomyWalk:
             chat.append(self._counted(Section.CHAT, None, user))
         return {Section.POOL: self._pool_blocks, Section.CHAT: chat}
 
-    def layout(self, record: TurnRecord) -> _Layout:
-        """Return the parts of the context whose rows were built last."""
+    def layout(self, record: TurnRecord, shown: Mapping[str, ShownVersion]) -> _Layout:
+        """Return the parts of the context whose record was joined last, without counting them."""
+        self._hold_until(record, shown)
         return _Layout(
             pool=Pool(PoolEntry(object_id=line_id(line), line=line) for line in self._pool),
             transcript=Transcript(turn.shown(self._views) for turn in self._held),
@@ -410,6 +421,12 @@ class EconomyWalk:
         notices = (notice.handle for turn in self._held for notice in turn.notices)
         calls = (part for turn in self._held for part in turn.parts if isinstance(part, AnswerCall))
         self._handles = {*notices, *(call.handle for call in calls)}
+
+    def _hold_until(self, record: TurnRecord, shown: Mapping[str, ShownVersion]) -> None:
+        for number in range(len(self._held) + 1, record.n):
+            turn = self._turns[number - 1]
+            self._held.append(self._hold(turn, number, shown))
+            self._turn_of_call.update(dict.fromkeys(turn.toolcall_ids, number))
 
     def _hold(self, turn: Turn, number: int, shown: Mapping[str, ShownVersion]) -> HeldTurn:
         refs: dict[str, CallRef] = {}

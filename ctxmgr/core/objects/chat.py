@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
+import orjson
+
 from ctxmgr.core.append_only import AppendOnly, OrderedIds
 from ctxmgr.core.objects.envelope import (
     CHAT,
@@ -26,7 +28,12 @@ from ctxmgr.core.objects.envelope import (
     session_object_id,
 )
 from ctxmgr.core.objects.hashes import grown_metadata_hash
-from ctxmgr.core.store.canonical import CANONICAL_ITEMS, CanonicalItems, canonical
+from ctxmgr.core.store.canonical import (
+    CANONICAL_ITEMS,
+    CanonicalItems,
+    canonical,
+    canonical_if_plain,
+)
 from ctxmgr.core.store.documents import Document, check_value
 from ctxmgr.errors import Incorrect
 
@@ -47,8 +54,15 @@ class AssistantMeta:
 
     def to_value(self) -> Document:
         """Return the stored form, without fields that are None."""
-        values = ((spec.name, getattr(self, spec.name)) for spec in fields(self))
+        if self is NO_META:
+            return {}
+        values = ((name, getattr(self, name)) for name in _META_FIELDS)
         return {name: value for name, value in values if value is not None}
+
+
+_META_FIELDS: Final = tuple(spec.name for spec in fields(AssistantMeta))
+NO_META: Final = AssistantMeta()
+"""Nothing is known of how the answer was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +74,7 @@ class Turn:
     assistant: tuple[Mapping[str, Any], ...] = field(repr=False)
     """The parts of the answer, in order. Each is a dict with a ``type``."""
     toolcall_ids: tuple[str, ...] = ()
-    assistant_meta: AssistantMeta = AssistantMeta()
+    assistant_meta: AssistantMeta = NO_META
 
     value: Document = field(init=False, repr=False, compare=False)
     """The stored form. It is shared between documents and must not be changed."""
@@ -77,13 +91,20 @@ class Turn:
             "toolcall_ids": list(self.toolcall_ids),
             "assistant_meta": self.assistant_meta.to_value(),
         }
-        check_value(uncopied, where="turn", depth=1)  # a turn is nested in the list of turns
-        value = copy_nested(uncopied)
+        # A turn is nested in the list of turns, hence the depth.
+        encoded = canonical_if_plain(uncopied, depth=1)
+        if encoded is not None:
+            value = orjson.loads(orjson.dumps(uncopied))  # the fastest copy
+        else:
+            check_value(uncopied, where="turn", depth=1)
+            value = copy_nested(uncopied)
+            encoded = canonical(value)
         object.__setattr__(self, "assistant", tuple(value["assistant"]))
-        object.__setattr__(self, "assistant_meta", AssistantMeta(**value["assistant_meta"]))
+        if self.assistant_meta.usage is not None:
+            object.__setattr__(self, "assistant_meta", AssistantMeta(**value["assistant_meta"]))
         object.__setattr__(self, "value", value)
         # Copied: orjson's bytes may occupy a buffer of several KB, and a chat keeps them all.
-        object.__setattr__(self, "canonical", bytes(memoryview(canonical(value))))
+        object.__setattr__(self, "canonical", bytes(memoryview(encoded)))
 
     @classmethod
     def from_value(cls, value: object) -> Self:
@@ -193,6 +214,8 @@ def _check_parts(parts: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _check_meta(meta: AssistantMeta) -> None:
+    if meta is NO_META:
+        return
     for name in ("api", "provider", "model", "stopReason"):
         if getattr(meta, name) is not None:
             check_text(f"assistant_meta {name}", getattr(meta, name))
@@ -203,7 +226,7 @@ def _check_meta(meta: AssistantMeta) -> None:
 
 
 def _read_meta(value: object) -> AssistantMeta:
-    names = {spec.name for spec in fields(AssistantMeta)}
+    names = frozenset(_META_FIELDS)
     if not isinstance(value, dict) or not value.keys() <= names or None in value.values():
         raise Incorrect(f"assistant_meta may have {', '.join(sorted(names))}, not {value!r:.80}")
-    return AssistantMeta(**value)
+    return AssistantMeta(**value) if value else NO_META

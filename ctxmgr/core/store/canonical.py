@@ -60,6 +60,19 @@ def canonical(value: object) -> bytes:
     return b"".join(parts)
 
 
+def canonical_if_plain(value: object, *, depth: int = 0) -> bytes | None:
+    """Return the canonical bytes of a value that ``check_value`` accepts at this depth.
+
+    None: it holds something unusual, and the slower functions have to decide.
+    """
+    if not _is_plain(value, levels=DEPTH_MAX - depth + 1):
+        return None
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return None
+
+
 class CanonicalItems:
     """The canonical bytes of a list without its brackets, in a few parts."""
 
@@ -98,12 +111,12 @@ def canonical_items(items: AppendOnly[Any]) -> CanonicalItems:
     return CANONICAL_ITEMS.of(items)
 
 
-def _is_plain(value: object) -> bool:
+def _is_plain(value: object, *, levels: int = _NESTING_MAX) -> bool:
     """Whether orjson writes it canonically, checked one level of nesting at a time."""
     if type(value) is dict and set(map(type, value.values())) <= _SIMPLE:
         return _all_keys(value).isascii()
     level: list[Any] = [[value]]
-    for _ in range(_NESTING_MAX):
+    for _ in range(levels):
         inner: list[Any] = []
         for nested in level:
             items = nested if type(nested) is list else nested.values()

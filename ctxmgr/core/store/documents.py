@@ -75,7 +75,8 @@ def check_document(
             f"{document[ID]}: invalid field name {invalid!r} (use letters, digits, _ and -)"
         )
     for name, items in (grown or {}).items():
-        if len(document.get(name, ())) != len(items):
+        value = document.get(name)
+        if not isinstance(value, list) or len(value) != len(items):
             raise Incorrect(f"{document[ID]}: {name} differs from the list that it grew to")
         _CHECKED_ITEMS.of(items)
     fields = document

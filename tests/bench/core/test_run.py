@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctxmgr.app import connect
-from ctxmgr.bench.core import bundles, files, render, resume, run
+from ctxmgr.bench.core import append, bundles, files, render, resume, run, turns
 from ctxmgr.bench.report import Figure
 from ctxmgr.bench.stores.xtdb_server import tapped_xtdb
 from ctxmgr.bench.surfaces.long_session import LongPlan, build_long_session
@@ -78,6 +78,49 @@ async def test_a_resume_on_xtdb_is_compared_with_its_query(tmp_path: Path, xtdb_
         figure = await resume.xtdb_figure(sizes, xtdb, say=quiet)
 
     check([figure], bounds=["at most 2×"])
+
+
+async def test_turns_are_ended_in_a_short_and_a_long_chat(tmp_path: Path) -> None:
+    """Both chats grow in the same minute, so a busy machine slows both."""
+    sizes = turns.TurnSizes(turns=130, measured=2, past=12, rounds=1)
+
+    figures = await turns.sqlite_turn_figures(sizes, say=quiet)
+
+    check(figures, bounds=["at most 1.5×", "at most 5 ms"] * 2)
+    assert "economy" in figures[2].what
+    check_left_nothing(tmp_path)
+
+
+async def test_past_prompts_are_built_at_three_turns(tmp_path: Path) -> None:
+    """A prompt near the end has more to read than one near the beginning."""
+    sizes = turns.TurnSizes(turns=0, measured=0, past=22, rounds=1)
+
+    figures = await turns.past_figures(sizes, say=quiet)
+
+    check(figures, bounds=["at most 40 ms"] * 3)
+    assert [figure.what for figure in figures] == [
+        f"prompt as of turn {turn} of 22, processor time" for turn in (10, 11, 20)
+    ]
+    check_left_nothing(tmp_path)
+
+
+async def test_processes_append_turns_as_clients_and_without(tmp_path: Path) -> None:
+    """The baseline commits what the clients commit, in as many processes."""
+    figures = await append.append_figures(append.AppendSizes(turns=2, rounds=1), say=quiet)
+
+    check(figures, bounds=["at least 0.7×"])
+    check_left_nothing(tmp_path)
+
+
+@pytest.mark.xtdb
+async def test_turns_are_ended_on_xtdb(tmp_path: Path, xtdb_url: str) -> None:
+    """The client's own time is measured against a real server."""
+    sizes = turns.TurnSizes(turns=130, measured=2, past=0, rounds=1)
+
+    async with tapped_xtdb(xtdb_url, data_dir=tmp_path) as xtdb:
+        figures = await turns.xtdb_turn_figures(sizes, xtdb, say=quiet)
+
+    check(figures, bounds=["at most 1.5×"] * 2)
 
 
 async def test_the_histories_option_is_refused() -> None:

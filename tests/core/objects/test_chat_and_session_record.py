@@ -4,15 +4,18 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
+from ctxmgr.core.append_only import OrderedIds
 from ctxmgr.core.objects.chat import AssistantMeta, Chat, Turn
 from ctxmgr.core.objects.codec import to_document
 from ctxmgr.core.objects.envelope import SESSION_ID_BYTES_MAX, turn_id
 from ctxmgr.core.objects.hashes import metadata_hash
-from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
+from ctxmgr.core.objects.session_record import SETS, SessionRecord, SystemPrompt
+from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.documents import DEPTH_MAX, check_document
 from ctxmgr.errors import Incorrect
-from tests.core.builders.values import chats, turns
+from tests.core.builders.values import chats, object_ids, turns
 
 
 def _turn(**changes: Any) -> Turn:
@@ -36,6 +39,63 @@ def test_adding_a_turn_makes_a_new_version_of_the_same_chat(chat: Chat, turn: Tu
     assert longer.turn_count == len(longer.turns) == chat.turn_count + 1
     assert longer.turns[:-1] == chat.turns
     assert longer.object_hash != chat.object_hash
+
+
+@given(chats, st.lists(turns, max_size=5), st.integers(0, 5))
+def test_a_chat_that_grew_is_the_chat_that_is_read(
+    chat: Chat, added: list[Turn], branch: int
+) -> None:
+    """003-R059, 003-R078, 003-R082: another client must compute the same hashes from the turns."""
+    grown = [chat]
+    for turn in added:
+        grown.append(grown[-1].append(turn))
+    grown.append(grown[min(branch, len(added))].append(_turn(toolcall_ids=("other",))))
+
+    for version in grown:
+        whole = Chat(session_id=chat.session_id, turns=version.turns)
+        assert to_document(version) == to_document(whole)
+        assert list(to_document(version)) == list(to_document(whole))
+        assert version.metadata_hash == metadata_hash(version.metadata())
+        assert {name: list(items) for name, items in version.grown().items()} == {
+            name: version.metadata()[name] for name in ("toolcall_refs", "turns")
+        }
+
+
+@given(st.lists(st.lists(object_ids, max_size=4), max_size=5), st.data())
+def test_a_session_that_grew_is_the_session_that_is_read(
+    steps: list[list[str]], data: st.DataObject
+) -> None:
+    """003-R059, 003-R085: another client must compute the same hashes from the sets."""
+    session = Session(session_id="s1")
+    for step in steps:
+        session = session.add(step)
+        if step and data.draw(st.booleans()):
+            session = session.activate(step[0]).pin(step[-1])
+
+        record = session.to_record()
+
+        whole = SessionRecord(
+            session_id="s1",
+            session_index=tuple(session.session_index),
+            metadata_pool=tuple(session.metadata_pool),
+            active_set=tuple(session.active_set),
+            pinned_set=tuple(session.pinned_set),
+        )
+        assert record == whole
+        assert to_document(record) == to_document(whole)
+        assert record.metadata_hash == metadata_hash(record.metadata())
+
+
+def test_a_record_of_sets_checks_what_it_did_not_check_before() -> None:
+    """003-R085: an id that cannot be stored must not enter the store with valid ones."""
+    sets = dict.fromkeys(SETS, OrderedIds(["a"]))
+    SessionRecord.of("s1", sets=sets)
+    longer = OrderedIds(["a"]).add(["ctxmgr/reserved"])
+
+    with pytest.raises(Incorrect, match="reserved"):
+        SessionRecord.of("s1", sets={**sets, "session_index": longer, "metadata_pool": longer})
+    with pytest.raises(Incorrect, match="b is in active_set and not in metadata_pool"):
+        SessionRecord.of("s1", sets={**sets, "active_set": OrderedIds(["b"])})
 
 
 def test_a_chat_lists_every_tool_call_once_in_order() -> None:
