@@ -24,7 +24,7 @@ chat of a thousand versions is encoded once.
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,6 +32,7 @@ from typing import Any, Final, Self, TypeAlias
 
 import orjson
 
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.objects.codec import verify_document
 from ctxmgr.core.objects.envelope import OBJECT_KINDS, check_session_id
 from ctxmgr.core.objects.hashes import NOT_METADATA, sha256
@@ -178,6 +179,8 @@ class BundledWrite:
     valid_from: Instant
     hash: str | None = None
     """Identifies the version, as ``version_hash`` does; None if it does not come from a bundle."""
+    grown: Mapping[str, AppendOnly[Any]] = field(default_factory=dict, repr=False, compare=False)
+    """The lists of the document that have grown so far, so that a store reads only what is new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,13 +323,34 @@ class _Versions:
 
     def __init__(self) -> None:
         self._documents: dict[str, Document] = {}
+        self._grown: dict[str, dict[str, AppendOnly[Any]]] = {}
 
     def read(self, packed: Any) -> BundledWrite:
         object_id = packed["id"]
         document = changed(self._documents.get(object_id, {}), packed["fields"])
         self._documents[object_id] = document
         hashed = document["object_hash"] if document[KIND] in OBJECT_KINDS else packed["hash"]
-        return BundledWrite(document=document, valid_from=packed["valid_from"], hash=hashed)
+        return BundledWrite(
+            document=document,
+            valid_from=packed["valid_from"],
+            hash=hashed,
+            grown=self._lists(object_id, document, packed["fields"]),
+        )
+
+    def _lists(
+        self, object_id: str, document: Document, fields: Document
+    ) -> Mapping[str, AppendOnly[Any]]:
+        """Return the lists of a version that began as those of the version before it."""
+        lists = dict(self._grown.get(object_id, {}))
+        for name, change in fields.items():
+            if change is not None and GROWN in change:
+                before = lists.get(name)
+                new = change[GROWN]
+                lists[name] = AppendOnly(document[name]) if before is None else before.add(new)
+            else:
+                lists.pop(name, None)
+        self._grown[object_id] = lists
+        return lists
 
     def size(self, _object_id: str) -> int:
         """Return the bytes of an object's newest version, as far as they are counted."""

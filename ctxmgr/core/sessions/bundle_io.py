@@ -346,9 +346,16 @@ async def _objects_of_others(
 
 def _put(write: BundledWrite, *, now: Instant, slot: Instant | None) -> Put:
     if slot is not None and write.valid_from >= slot:
-        return Put(write.document, valid_from=slot, valid_to=slot + 1, checked=True)
+        return Put(
+            write.document, valid_from=slot, valid_to=slot + 1, checked=True, grown=write.grown
+        )
     past = write.valid_from < now  # a clock that ran ahead must not hide what comes next
-    return Put(write.document, valid_from=write.valid_from if past else None, checked=True)
+    return Put(
+        write.document,
+        valid_from=write.valid_from if past else None,
+        checked=True,
+        grown=write.grown,
+    )
 
 
 async def _pack(store: Store, packing: BundleWriter, object_id: str) -> None:
