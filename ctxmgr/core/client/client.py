@@ -38,7 +38,7 @@ from ctxmgr.core.objects.session_record import SystemPrompt
 from ctxmgr.core.sessions.bundle_files import naming, read_bundle_file, write_bundle_file
 from ctxmgr.core.sessions.bundle_io import export_session, import_session
 from ctxmgr.core.sessions.collapse import Activations
-from ctxmgr.core.sessions.lineage import fork_document, forked
+from ctxmgr.core.sessions.lineage import fork_document, forked, was_imported
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Instant, Put, Store
 from ctxmgr.errors import Incorrect
@@ -134,6 +134,10 @@ class Client:
         that is ``Incorrect`` instead, and nothing changes; with ``take_over=True`` only the other
         client is warned.
 
+        A session that was imported from a bundle names files that somebody else chose. Without
+        mounts and sandbox they are not read, and count as orphaned: declare ``mounts`` to read
+        them.
+
         With ``eager=False`` only active files are compared before this returns. The rest, including
         the session index, is read in the background: ``reconciliation`` shows the progress and can
         be awaited. Until then reading ``sets.session_index`` raises ``Unavailable``, and the first
@@ -146,6 +150,7 @@ class Client:
         if take_over is False:
             await lease.require_free()
         state = await SessionState.load(self._runtime, session_id, whole=eager)
+        state.reads_files = await self._may_read_files_of(session_id)
         track = self.tracking.follow if self.tracking is not None else None
         reconciliation = Reconciliation(
             state, upgrade_stubs=upgrade_stubs, track=track, relocate=relocate or {}
@@ -170,6 +175,7 @@ class Client:
         active.
         """
         state = await SessionState.load(self._runtime, session_id)
+        state.reads_files = await self._may_read_files_of(session_id)
         last = await self._last_record(state)
         live = LiveSession(state, activations=last.activations if last else None)
         await live.restore()
@@ -194,6 +200,7 @@ class Client:
             besides=[Put(origin), lease.put()],
             created=lease.acquired,
         )
+        state.reads_files = await self._may_read_files_of(session_id)
         return await self._opened(state, None, lease)
 
     async def export_session(self, session_id: str, *, path: str | Path) -> str:
@@ -273,6 +280,16 @@ class Client:
     async def heard(self) -> None:
         """Wait until every listener has handled all events so far, or has failed."""
         await self._listeners.heard()
+
+    async def _may_read_files_of(self, session_id: str) -> bool:
+        """Return whether files may be read because the stored session names them.
+
+        Without mounts, every path of this machine is in reach: then whoever made an imported
+        bundle must not choose what is read.
+        """
+        mounts = self._runtime.files.mounts
+        is_host = not mounts.sandboxed and not mounts.mappings
+        return not is_host or not await was_imported(self.store, session_id)
 
     def _lease(self, session_id: str) -> SessionLease:
         return SessionLease(self.store, session_id, clock=self._runtime.clock)

@@ -376,7 +376,9 @@ class LiveSession:
         object_id = self._resolve(object_id)
         async with self._changing():
             self._state.session.activate(object_id)  # raises what is wrong with the id
-            effects, error = await plan_activation(self._state.runtime, object_id)
+            effects, error = await plan_activation(
+                self._state.runtime, object_id, reads=self._state.reads_files
+            )
             await self._state.save(
                 lambda session, _: session if error else session.activate(object_id),
                 draft=Draft(effects=effects),

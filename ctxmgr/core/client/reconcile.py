@@ -204,6 +204,10 @@ class Reconciliation:
 
     async def _compare(self, files: Iterable[File]) -> None:
         files = [file for file in files if file.object_id not in self._compared]
+        if not self._state.reads_files:
+            self._compared.update(file.object_id for file in files)
+            self.orphaned += (file.object_id for file in files if not file.is_stub)
+            return
         named = self._named
         self._elsewhere += [
             file

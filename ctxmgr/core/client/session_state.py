@@ -76,6 +76,8 @@ class SessionState:
         """Of the last known transaction."""
         self.tokens: dict[str, str | None] = {}
         """By object: the token that guards its next version."""
+        self.reads_files = True
+        """Whether files that the session names may be read without being named by the agent."""
         self._known: KnownPaths | None = None
 
     @classmethod

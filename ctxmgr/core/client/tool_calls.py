@@ -27,7 +27,7 @@ from ctxmgr.core.store.contract import Operation
 from ctxmgr.core.store.documents import DOCUMENT_BYTES_MAX
 from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexPlan
 from ctxmgr.core.tracking.indexing import Indexing
-from ctxmgr.errors import CtxmgrError, Incorrect, NotFound, Unavailable
+from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable
 
 TOUCHED_MAX: Final = 100
 """Files that one call may be said to have read or written. Each is held in memory until the call is
@@ -255,7 +255,7 @@ class ToolCallPlan:
 
 
 async def plan_activation(
-    runtime: Runtime, object_id: str
+    runtime: Runtime, object_id: str, *, reads: bool
 ) -> tuple[ToolCallEffects, CtxmgrError | None]:
     """Plan the reading of an object that is to be shown, if it is a stub.
 
@@ -273,6 +273,11 @@ async def plan_activation(
         shown = display_path(stored, runtime.files.mounts)
         return ToolCallEffects(), _not_text(shown) if state is FileState.NONTEXT else None
     path = runtime.reached_at(stored)
+    if not reads:
+        raise Denied(
+            f"{path or object_id} is named by an imported session, and is not read for it without "
+            "mounts; read it by its path"
+        )
     if path is None:
         raise Unavailable(f"{object_id} is out of reach: it is on no mount of this client")
     planned = await runtime.plan_file(path)

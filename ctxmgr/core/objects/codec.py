@@ -95,6 +95,8 @@ _DECLARED: Final = (
     Kind("lifecycle", {"session": FieldType.TEXT, "state": FieldType.TEXT}, ids=IdForm.NAMED),
     Kind("fork", {"session": FieldType.TEXT, "parent": FieldType.TEXT}, ids=IdForm.NAMED),
     Kind("run", ids=IdForm.NAMED),
+    Kind("lease", ids=IdForm.NAMED),
+    Kind("imported", {"session": FieldType.TEXT}, ids=IdForm.NAMED),
 )
 
 KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _DECLARED}

@@ -21,10 +21,10 @@ from operator import itemgetter
 from typing import Final, Self
 
 from ctxmgr.core.events.events import LIFECYCLE
+from ctxmgr.core.objects.codec import check_toolcall_id
 from ctxmgr.core.objects.envelope import (
     CHAT,
     FILE,
-    INFRASTRUCTURE_KINDS,
     SESSION,
     SYSTEM_PROMPT,
     TOOLCALL,
@@ -45,17 +45,11 @@ from ctxmgr.core.sessions.bundle import (
 )
 from ctxmgr.core.sessions.bundle_checks import CheckRecord, ObjectChecks
 from ctxmgr.core.sessions.bundle_limits import LINE_BYTES_MAX, BundleBudget
-from ctxmgr.core.sessions.lease import LEASE
-from ctxmgr.core.sessions.lineage import ANCESTORS_MAX, FORK, lineage
+from ctxmgr.core.sessions.lineage import ANCESTORS_MAX, FORK, imported_document, lineage
 from ctxmgr.core.store.contract import INSTANT_MAX, AsOf, Instant, Put, Query, Store
 from ctxmgr.core.store.documents import ID, KIND, Document
 from ctxmgr.core.store.queries import batched
 from ctxmgr.errors import BundleDamaged, Incorrect, NotFound
-
-_RESERVED: Final = tuple(
-    f"{kind}:" for kind in (*sorted(INFRASTRUCTURE_KINDS), TURN, LIFECYCLE, FORK, LEASE, "run")
-)
-"""Beginnings of the ids of a session's own documents; ``run`` is that of ``ctxmgr run``."""
 
 _LONG_FIELDS: Final = ("content", "turns", "shown", "policy", *SETS)
 """Fields that are not needed to learn whether an object is stored."""
@@ -137,6 +131,11 @@ async def import_checked(store: Store, checked: CheckedBundle) -> str:
     slots = await _slots_of_known_files(store, contents, sessions, there)
     # An empty store has no time of its own yet; a machine's clock may be behind its store.
     now = max(time.time_ns() // 1_000_000, (await store.status()).system_time or 0)
+    marks = [
+        Put(imported_document(session_id, root=bundle.root))
+        for session_id in sessions
+        if session_id == bundle.session_id or not there[session_object_id(session_id)]
+    ]
     for transaction in bundle.transactions_again():
         puts = [
             _put(write, now=now, slot=slots.get(write.document[ID]))
@@ -144,7 +143,9 @@ async def import_checked(store: Store, checked: CheckedBundle) -> str:
             if write.document[ID] not in kept and write.hash not in there[write.document[ID]]
         ]
         if puts:
-            await store.commit(puts)
+            # With the first, so that no part of an import is without its mark.
+            await store.commit([*puts, *marks])
+            marks = []
     return bundle.session_id
 
 
@@ -214,9 +215,8 @@ class BundleContents:
             if object_id in kinds:
                 belongs = kind == kinds[object_id]
             elif kind == TOOLCALL:
-                # Such an id would be taken for a document of some session.
-                named = object_id.startswith(_RESERVED)
-                belongs = object_id in index and document["chat_ref"] in chats and not named
+                belongs = object_id in index and document["chat_ref"] in chats
+                belongs = belongs and not _is_reserved(object_id)
             else:
                 belongs = object_id in index and kind == FILE
             if not belongs:
@@ -230,6 +230,15 @@ class BundleContents:
         if document is None or document[KIND] != kind:
             raise BundleDamaged(f"the bundle lacks {object_id!r:.80}")
         return document
+
+
+def _is_reserved(object_id: str) -> bool:
+    """Return whether an id would be taken for a document of some session."""
+    try:
+        check_toolcall_id(object_id)
+    except Incorrect:
+        return True
+    return False
 
 
 def _own_kinds(session_id: str, *, turns: int) -> dict[str, str]:

@@ -20,6 +20,10 @@ from ctxmgr.errors import Corrupt, NotFound
 FORK: Final = "fork"
 """``fork:{session}`` names the parent and the turn: a plain document, not one of the five types."""
 
+IMPORTED: Final = "imported"
+"""``imported:{session}`` says that a bundle wrote to the session: which files it names was decided
+elsewhere. In no bundle itself."""
+
 ANCESTORS_MAX: Final = 1_000
 """Forks of forks that are followed."""
 
@@ -53,6 +57,19 @@ def owner(line: list[Ancestor], turn: int) -> str:
             break
         session_id = ancestor.session_id
     return session_id
+
+
+def imported_document(session_id: str, *, root: str) -> Document:
+    """Return the mark of a session that a bundle with this root hash was imported into."""
+    mark = {ID: f"{IMPORTED}:{session_id}", KIND: IMPORTED}
+    return {**mark, "session": session_id, "root": root}
+
+
+async def was_imported(store: Store, session_id: str) -> bool:
+    """Return whether a bundle wrote to a session, or to one that it was forked from."""
+    line = await lineage(store, session_id)
+    marks = await store.get_many([f"{IMPORTED}:{ancestor.session_id}" for ancestor in line])
+    return bool(marks)
 
 
 async def forked(

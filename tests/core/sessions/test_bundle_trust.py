@@ -1,6 +1,7 @@
 """A bundle is untrusted data: importing one changes only its own session."""
 
 import gzip
+import json
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ import ctxmgr
 from ctxmgr import (
     AsOf,
     BundleDamaged,
+    Denied,
     Incorrect,
     Put,
     SessionRecord,
@@ -301,17 +303,19 @@ async def check_others_stay(
     ahead_ms: int,
 ) -> None:
     """Import a bundle into a store that has its files; forged times must not make them current."""
-    (folder / "b.txt").write_text("never read\n", encoding="utf-8")
+    files = folder / "files"
+    files.mkdir()
+    (files / "b.txt").write_text("never read\n", encoding="utf-8")
     theirs, unique = f"sqlite:///{folder}/theirs.db", uuid.uuid4().hex[:8]
     host, visitor = f"mine-{unique}", f"guest-{unique}"
     order = [(ours, host, mine), (theirs, visitor, guest)]
     for url, session_id, texts in order if mine_first else reversed(order):
-        await work(url, folder, session_id, texts=tuple(texts))
-    data = await bundle_of(theirs, folder, visitor)
+        await work(url, files, session_id, texts=tuple(texts))
+    data = await bundle_of(theirs, files, visitor)
     if ahead_ms:
         data = altered(data, lambda versions: [(s, d, v + ahead_ms) for s, d, v in versions])
 
-    async with connecting(ours, folder) as client:
+    async with connecting(ours, files) as client:
         turns = range(1, len(mine) + 1)
         before = await seen_by(client.store, host)
         prompts = [(await client.prompt_as_of(host, turn=turn)).text() for turn in turns]
@@ -415,12 +419,16 @@ async def test_a_tool_call_does_not_take_the_id_of_a_sessions_document(
     async with connecting(theirs, project) as client:
         session = await client.start("guest", system_prompt="Hello.")
         await session.render("go")
-        await session.record(taken, tool="bash", args={}, output="x")
+        await session.record("c1", tool="bash", args={}, output="x")
         await session.end_turn("Done.")
-    data = await bundle_of(theirs, project, "guest")
+    session_id, versions = versions_of(await bundle_of(theirs, project, "guest"))
+    for version in versions:
+        text = json.dumps(version.document).replace('"c1"', json.dumps(taken))
+        version.document = json.loads(text)
+    data = packed(session_id, versions)
 
     async with connecting(ours, project) as client:
-        with pytest.raises(BundleDamaged, match="belongs to none of its sessions"):
+        with pytest.raises(BundleDamaged, match=r"belongs to none of its sessions|reserved"):
             await import_session(client.store, data, check_record=check_record)
 
 
@@ -451,3 +459,81 @@ async def test_a_turn_record_is_checked_in_every_field(
 
     with pytest.raises(BundleDamaged, match="turn:guest:1"):
         await check_bundle(packed(session_id, versions), check_record=check_record)
+
+
+@pytest.mark.parametrize("forked", [False, True])
+async def test_an_imported_session_does_not_choose_what_is_read(
+    tmp_path: Path,
+    forked: bool,  # noqa: FBT001 (a parameter)
+) -> None:
+    """Without mounts, every file of this machine is in reach: the bundle must not name one."""
+    secret, listed = tmp_path / "secret.txt", tmp_path / "listed.txt"
+    secret.write_text("harmless\n", encoding="utf-8")
+    listed.write_text("key\n", encoding="utf-8")
+    async with ctxmgr.connect(f"sqlite:///{tmp_path}/theirs.db", tracking=False) as client:
+        session = await client.start("guest", system_prompt="Hello.")
+        await session.render("go")
+        await session.read(str(secret))
+        await session.record(
+            "c1",
+            tool="bash",
+            args={"command": "ls"},
+            output="listed.txt\n",
+            directory=str(tmp_path),
+        )
+        await session.end_turn("Done.")
+        data, _ = await export_session(client.store, "guest")
+    secret.write_text("the key of this machine\n", encoding="utf-8")
+
+    async with ctxmgr.connect(f"sqlite:///{tmp_path}/ours.db", tracking=False) as client:
+        await import_session(client.store, data, check_record=check_record)
+        if forked:
+            await client.fork("guest", turn=1, new_session_id="fork")
+            await client.pause("fork")
+        resumed = await client.resume("fork" if forked else "guest")
+        stub = next(
+            object_id
+            for object_id in resumed.sets.session_index
+            if object_id not in resumed.sets.active_set
+        )
+
+        prompt = await resumed.render("go on")
+
+        assert "harmless" in prompt
+        assert "the key of this machine" not in prompt
+        with pytest.raises(Denied, match="imported session"):
+            await resumed.activate(stub)
+        assert "key" not in await resumed.render("go on")
+
+
+async def test_a_declared_mount_lets_an_imported_session_read(
+    tmp_path: Path, project: Path
+) -> None:
+    """Whoever declares a mount decides that its files may be read."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    await work(theirs, project, "guest", texts=("one\n",))
+    data = await bundle_of(theirs, project, "guest")
+    (project / "a.txt").write_text("changed since\n", encoding="utf-8")
+
+    async with connecting(ours, project) as client:
+        await import_session(client.store, data, check_record=check_record)
+        resumed = await client.resume("guest")
+
+        assert "changed since" in await resumed.render("go on")
+
+
+async def test_importing_a_session_again_does_not_mark_it_as_imported(tmp_path: Path) -> None:
+    """A session that began here may read its files, whatever bundle of it comes back."""
+    file = tmp_path / "a.txt"
+    file.write_text("one\n", encoding="utf-8")
+    async with ctxmgr.connect(f"sqlite:///{tmp_path}/ours.db", tracking=False) as client:
+        session = await client.start("mine", system_prompt="Hello.")
+        await session.render("go")
+        await session.read(str(file))
+        await session.end_turn("Done.")
+        await client.pause("mine")
+        data, _ = await export_session(client.store, "mine")
+        await import_session(client.store, data, check_record=check_record)
+        file.write_text("two\n", encoding="utf-8")
+
+        assert "two" in await (await client.resume("mine")).render("go on")

@@ -9,9 +9,16 @@ from weakref import ref
 import pytest
 
 from ctxmgr.app import open_store
+from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import to_document
 from ctxmgr.core.sessions.sets import Session
-from ctxmgr.core.sessions.storage import IDS_AT_ONCE_MAX, StoredSets, save_sets, stored_sets
+from ctxmgr.core.sessions.storage import (
+    IDS_AT_ONCE_MAX,
+    StoredSets,
+    save_sets,
+    stored_sets,
+    whole_session,
+)
 from ctxmgr.core.store.contract import AsOf, Put, Store, Version
 from ctxmgr.errors import Corrupt, HashMismatch
 
@@ -111,12 +118,12 @@ async def test_changed_sets_under_the_same_token_are_read_again(store: Store) ->
     assert list((await read(beside)).session.active_set) == ["a"]
 
 
-async def test_a_document_that_is_not_a_session_is_refused(store: Store) -> None:
+def test_a_document_that_is_not_a_session_is_refused() -> None:
     """An id that starts with session: does not guarantee a session document."""
-    await store.commit([Put({"xt/id": ID, "type": "note"})])
+    chat = to_document(Chat(session_id="s1"))
 
     with pytest.raises(Corrupt):
-        await read(store)
+        whole_session({**chat, "xt/id": ID})
 
 
 async def test_a_long_index_is_verified_too(store: Store) -> None:
