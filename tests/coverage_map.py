@@ -1,8 +1,8 @@
 """Lists the requirement rows that no test names: ``make coverage-map``.
 
 A row is a table line that begins with an id such as ``003-R017``; a rule of ``ambiguities.md`` is
-one with ``003-A17``, ``X-C14`` or ``PG-05``. A test names a row by writing the id in a docstring or
-a marker. Ranges (``003-R017…R020``, ``003-R017 to R020``) name every row between. Rows that no test
+one with ``003-A17``, ``X-C14`` or ``PG-05``. A test names a row by writing the id in its docstring,
+its class's or its module's: an id among the arguments of a test proves nothing. Ranges (``003-R017…R020``, ``003-R017 to R020``) name every row between. Rows that no test
 can prove are listed in ``docs/ssot.md`` with how they are verified. The map never fails.
 """
 
@@ -88,8 +88,6 @@ def main() -> None:
 def _texts(node: ast.AST) -> list[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
         return [ast.get_docstring(node) or ""]
-    if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("pytest.mark."):
-        return [ast.unparse(node)]
     return []
 
 

@@ -119,13 +119,14 @@ def test_a_file_line_says_what_can_be_shown(state: FileState, marker: str) -> No
 def test_unread_and_empty_files_differ() -> None:
     """003-R132: a model must not take an unread file for an empty one."""
     stub, empty = File.stub(FILE.source), File.read(FILE.source, data=b"")
+    binary = File.read(FILE.source, data=b"\xff")
 
     lines = [
         PoolEntry.of_file(file, display_path="/a", state=file.state()).line
-        for file in (stub, empty)
+        for file in (stub, empty, binary)
     ]
 
-    assert [line.split()[-1] for line in lines] == ["[unread]", "char_count=0"]
+    assert [line.split()[-1] for line in lines] == ["[unread]", "char_count=0", "[binary]"]
 
 
 def test_a_name_cannot_forge_a_line() -> None:

@@ -106,6 +106,7 @@ def test_an_unknown_type_is_refused(kind: object) -> None:
 @pytest.mark.parametrize("version", EXAMPLES, ids=_kind)
 def test_an_unknown_field_is_refused(version: StoredObject) -> None:
     """003-R035: no locked, provenance or nickname, nor anything else."""
+    assert to_document(version).keys().isdisjoint(FORBIDDEN)
     for name in (*FORBIDDEN, "path"):
         document = {**to_document(version), name: "x"}
         document["metadata_hash"] = metadata_hash(document)

@@ -1,9 +1,11 @@
 """Files and tool calls as values."""
 
+from hashlib import sha256
 from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from ctxmgr.core.objects.codec import to_document
 from ctxmgr.core.objects.file import NO_BYTES_HASH, File, FileState
@@ -118,12 +120,16 @@ def test_a_deleted_empty_file_is_deleted() -> None:
 
 def test_stored_content_may_differ_from_the_source() -> None:
     """003-R061: file_hash is of the source, content_hash of the stored text."""
-    read = File.read(SOURCE, data=b"a\r\n")
+    stored = File.read(SOURCE, data=b"key = 7\n", kept=lambda _: "key = ***\n")
 
-    stored = File(source=SOURCE, content="a\n", file_hash=read.file_hash)
+    assert stored.file_hash == sha256(b"key = 7\n").hexdigest()
+    assert stored.content_hash == sha256(b"key = ***\n").hexdigest()
 
-    assert stored.file_hash == read.file_hash
-    assert stored.content_hash != read.content_hash
+
+@given(st.binary())
+def test_a_file_that_was_read_has_the_hash_of_its_bytes(data: bytes) -> None:
+    """003-R049, 003-R168: a change of one byte, even of white space, is a new version."""
+    assert File.read(SOURCE, data=data).file_hash == sha256(data).hexdigest()
 
 
 @given(files)
