@@ -25,8 +25,8 @@ from ctxmgr.core.objects.envelope import (
     session_object_id,
 )
 from ctxmgr.core.objects.hashes import sha256
-from ctxmgr.core.store.canonical import canonical
-from ctxmgr.core.store.documents import Document, check_value
+from ctxmgr.core.store.canonical import canonical, checked_canonical
+from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Incorrect
 
 _TURN_FIELDS: Final = frozenset({"user", "assistant", "toolcall_ids", "assistant_meta"})
@@ -76,13 +76,14 @@ class Turn:
             "toolcall_ids": list(self.toolcall_ids),
             "assistant_meta": self.assistant_meta.to_value(),
         }
-        check_value(uncopied, where="turn", depth=1)  # a turn is nested in the list of turns
+        # A turn is nested in the list of turns.
+        encoded = checked_canonical(uncopied, where="turn", depth=1)
         value = copy_nested(uncopied)
         object.__setattr__(self, "assistant", tuple(value["assistant"]))
         object.__setattr__(self, "assistant_meta", AssistantMeta(**value["assistant_meta"]))
         object.__setattr__(self, "value", value)
         # Copied: orjson's bytes may occupy a buffer of several KB, and a chat keeps them all.
-        object.__setattr__(self, "canonical", bytes(memoryview(canonical(value))))
+        object.__setattr__(self, "canonical", bytes(memoryview(encoded)))
 
     @classmethod
     def from_value(cls, value: object) -> Self:
