@@ -13,18 +13,15 @@ are executed one after the other.
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ctxmgr.core.client.collector import collector_paused
 from ctxmgr.core.client.conversation import Conversation, new_turns
-from ctxmgr.core.client.live_economy import LiveEconomy
 from ctxmgr.core.client.runtime import RecallSearch
 from ctxmgr.core.client.session_state import Draft, SessionState
 from ctxmgr.core.client.tool_calls import ToolCallEffects, plan_activation, require_text
 from ctxmgr.core.context.assembly import Context, Contribution
 from ctxmgr.core.context.contributors import contributions
-from ctxmgr.core.discovery.known_tools import Trace, absolute, trace_of
-from ctxmgr.core.economy.policy import Economy, policy_of
-from ctxmgr.core.economy.records import EconomyRecord
 from ctxmgr.core.history.turn_records import SentPrompt, TurnRecorder
 from ctxmgr.core.objects.answers import Status, text_part
 from ctxmgr.core.objects.chat import AssistantMeta, Chat, Turn
@@ -33,12 +30,17 @@ from ctxmgr.core.objects.envelope import check_text
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.session_record import SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
-from ctxmgr.core.sandbox import Sandbox
 from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Match, Put
 from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Conflict, Incorrect
+
+if TYPE_CHECKING:
+    from ctxmgr.core.client.live_economy import LiveEconomy
+    from ctxmgr.core.economy.policy import Economy
+    from ctxmgr.core.economy.records import EconomyRecord
+    from ctxmgr.core.sandbox import Sandbox
 
 Answer = str | Sequence[Mapping[str, Any]]
 """Plain text, or the parts of an answer (``core.objects.answers``)."""
@@ -109,7 +111,7 @@ class LiveSession:
         return None if self._sent is None else self._sent.context
 
     @property
-    def sandbox(self) -> Sandbox | None:
+    def sandbox(self) -> "Sandbox | None":
         """The sandbox that runs the agent's commands; None: the harness runs its own tools."""
         return self._state.runtime.sandbox
 
@@ -141,7 +143,7 @@ class LiveSession:
         *,
         form: str = "text",
         contribute: bool = False,
-        policy: str | Economy | None = None,
+        policy: "str | Economy | None" = None,
     ) -> Any:
         """Return the prompt of this turn and remember it as the one that is sent.
 
@@ -155,7 +157,7 @@ class LiveSession:
         turn, the last prompt is the one that is recorded.
         """
         check_text("user", user)
-        economy = None if policy is None else policy_of(policy)
+        economy = None if policy is None else _policy(policy)
         runtime = self._state.runtime
         if form not in runtime.forms:
             names = ", ".join(sorted(runtime.forms))
@@ -172,9 +174,13 @@ class LiveSession:
             await self._state.fill()
             if economy is None:
                 context, record = self.context(user).contribute(added), None
-            else:
-                if self._economy is None:
+            elif self._economy is None:
+                from ctxmgr.core.client.live_economy import LiveEconomy
+
+                with collector_paused():
                     self._economy = await LiveEconomy.open(self._state, economy)
+                    context, record = await self._economy.prompt(user, economy, contributions=added)
+            else:
                 context, record = await self._economy.prompt(user, economy, contributions=added)
             self._sent = self._sent_prompt(context, user=user, record=record)
             return runtime.forms[form](context)
@@ -202,6 +208,8 @@ class LiveSession:
 
         Recording the same call again changes nothing; another call with its id is ``Incorrect``.
         """
+        from ctxmgr.core.discovery.known_tools import Trace, trace_of
+
         check_text("output", output)
         where = directory or self._state.runtime.directory
         async with self._changing():
@@ -291,6 +299,8 @@ class LiveSession:
 
     async def read(self, path: str) -> File:
         """Read a file for the agent, store its version and show it in full."""
+        from ctxmgr.core.discovery.known_tools import absolute
+
         absolute_path = absolute(path, directory=self._state.runtime.directory)
         if absolute_path is None:
             raise Incorrect(f"{path!r:.200} is not absolute")
@@ -381,7 +391,7 @@ class LiveSession:
         return object_id if self._economy is None else self._economy.object_id(object_id)
 
     def _sent_prompt(
-        self, context: Context, *, user: str, record: EconomyRecord | None = None
+        self, context: Context, *, user: str, record: "EconomyRecord | None" = None
     ) -> SentPrompt:
         state = self._state
         return SentPrompt(
@@ -448,6 +458,12 @@ class LiveSession:
         self._recorder.forget()
         self._sent = None
         self._economy = None
+
+
+def _policy(policy: "str | Economy") -> "Economy":
+    from ctxmgr.core.economy.policy import policy_of
+
+    return policy_of(policy)
 
 
 def _parts(answer: Answer) -> tuple[Document, ...]:

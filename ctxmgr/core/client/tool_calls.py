@@ -8,11 +8,9 @@ files its output names     stubs, added to the session
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ctxmgr.core.client.runtime import Runtime, refusal
-from ctxmgr.core.discovery.discover import discover
-from ctxmgr.core.discovery.known_tools import Trace
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.file import File, FileState
 from ctxmgr.core.sessions.sets import Session
@@ -20,6 +18,9 @@ from ctxmgr.core.store.contract import Operation
 from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexPlan
 from ctxmgr.core.tracking.indexing import Indexing
 from ctxmgr.errors import Incorrect, NotFound
+
+if TYPE_CHECKING:
+    from ctxmgr.core.discovery.known_tools import Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class ToolCallEffects:
 
     @classmethod
     async def plan(
-        cls, runtime: Runtime, trace: Trace, *, output: str, faithful: bool
+        cls, runtime: Runtime, trace: "Trace", *, output: str, faithful: bool
     ) -> tuple[Self, list[Self]]:
         """Plan the effects of a call, and those that need transactions after the call's own.
 
@@ -42,6 +43,8 @@ class ToolCallEffects:
         """
         discovered: list[IndexPlan] = []
         if trace.command is not None and trace.directory is not None:
+            from ctxmgr.core.discovery.discover import discover
+
             paths = discover(
                 trace.command, directory=trace.directory, output=output, failed=trace.failed
             )

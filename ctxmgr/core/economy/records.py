@@ -14,12 +14,12 @@ previous record. Masks are stored because a later release may recognise more sec
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from ctxmgr.core.economy.folding import TextView
 from ctxmgr.core.economy.planner import FoldPlan
 from ctxmgr.core.economy.policy import Economy
-from ctxmgr.core.economy.stream_turns import Notice
+from ctxmgr.core.economy.stream_turns import ECONOMY_RENDERER, Notice
 from ctxmgr.errors import Corrupt, Incorrect
 
 Masks: TypeAlias = tuple[tuple[int, int, str], ...]
@@ -29,6 +29,8 @@ Masks: TypeAlias = tuple[tuple[int, int, str], ...]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EconomyRecord:
     """Everything that determines an economy prompt besides the stored objects."""
+
+    renderer: ClassVar[str] = ECONOMY_RENDERER
 
     policy: Economy
     epoch: int

@@ -11,11 +11,12 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ctxmgr.core.bounded_cache import BoundedCache
-from ctxmgr.core.secrets.known_forms import SecretSpan, formed_spans
-from ctxmgr.core.secrets.named_values import named_spans
+
+if TYPE_CHECKING:
+    from ctxmgr.core.secrets.known_forms import SecretSpan
 
 FINGERPRINT_DIGITS: Final = 6
 MASKED_MAX: Final = 4_096
@@ -66,6 +67,10 @@ def mask(text: str, *, key: bytes = b"") -> MaskedText:
     With a ``key`` (at most 64 bytes), a fingerprint cannot be computed from a guessed secret
     without the key.
     """
+    # Compiling their patterns takes time, which a session that masks nothing does not wait for.
+    from ctxmgr.core.secrets.known_forms import formed_spans  # noqa: PLC0415
+    from ctxmgr.core.secrets.named_values import named_spans  # noqa: PLC0415
+
     spans = _joined(sorted((*formed_spans(text), *named_spans(text))))
     secrets = tuple(_secret(text, span, key) for span in spans)
     return MaskedText("".join(_pieces(text, secrets)) if secrets else text, secrets)
@@ -99,7 +104,7 @@ class Masker:
         return masked
 
 
-def _joined(spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
+def _joined(spans: "Iterable[SecretSpan]") -> "Iterator[SecretSpan]":
     """Join overlapping spans; the first determines the kind."""
     current: SecretSpan | None = None
     for span in spans:
@@ -113,7 +118,7 @@ def _joined(spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
         yield current
 
 
-def _secret(text: str, span: SecretSpan, key: bytes) -> FoundSecret:
+def _secret(text: str, span: "SecretSpan", key: bytes) -> FoundSecret:
     value = text[span.start : span.end].encode(errors="surrogatepass")
     digest = hashlib.blake2b(value, key=key, person=b"ctxmgr secret").hexdigest()
     return FoundSecret(span.kind, digest[:FINGERPRINT_DIGITS], span.start, span.end)

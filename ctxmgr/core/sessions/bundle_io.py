@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Final, Self
 
-from ctxmgr.core.events.events import LIFECYCLE
+from ctxmgr.core.events.lifecycle import LIFECYCLE
 from ctxmgr.core.objects.envelope import (
     CHAT,
     FILE,

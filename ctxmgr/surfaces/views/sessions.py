@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ctxmgr.core.client.runtime import display_path
-from ctxmgr.core.events.events import ACTIVE, LIFECYCLE
+from ctxmgr.core.events.lifecycle import ACTIVE, LIFECYCLE
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
