@@ -7,9 +7,11 @@
     masks              tool call → positions of secrets in its output, and their replacements
     files              active file → hash of the text that was last shown of it
     plan               what was folded for this call, and why
+    stream             what the next prompt needs besides the above, to continue after a resume
 
 A record that does not begin a chain lists only the views, notices and masks that are new since the
-previous record. Masks are stored because a later release may recognise more secrets.
+previous record. Records of version 0.1 have no ``stream``. Masks are stored because a later release
+may recognise more secrets.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,6 +21,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 from ctxmgr.core.economy.folding import TextView
 from ctxmgr.core.economy.planner import FoldPlan
 from ctxmgr.core.economy.policy import Economy
+from ctxmgr.core.economy.stream_state import StreamState
 from ctxmgr.core.economy.stream_turns import ECONOMY_RENDERER, Notice
 from ctxmgr.errors import Corrupt, Incorrect
 
@@ -40,6 +43,8 @@ class EconomyRecord:
     masks: Mapping[str, Masks] = field(default_factory=dict)
     files: Mapping[str, str]
     plan: FoldPlan | None = None
+    stream: StreamState | None = field(default=None, repr=False)
+    """None: the record was made by version 0.1."""
 
     def to_value(self, before: "EconomyRecord | None" = None) -> dict[str, Any]:
         """Return the value to store after a record with ``before``."""
@@ -47,7 +52,7 @@ class EconomyRecord:
         notices = before.notices if before else {}
         masks = before.masks if before else {}
         pool = before.pool if before else None
-        return {
+        value = {
             "name": self.policy.name,
             "settings": self.policy.to_value(),
             "epoch": self.epoch,
@@ -68,6 +73,9 @@ class EconomyRecord:
             "files": dict(self.files),
             "plan": None if self.plan is None else _plan_value(self.plan),
         }
+        if self.stream is not None:
+            value["stream"] = self.stream.to_value(before.stream if before else None)
+        return value
 
     @classmethod
     def joined(cls, values: Iterable[Mapping[str, Any]]) -> Self:
@@ -77,8 +85,10 @@ class EconomyRecord:
         views: dict[str, TextView] = {}
         notices: dict[int, tuple[Notice, ...]] = {}
         masks: dict[str, Masks] = {}
+        streams: list[Mapping[str, Any] | None] = []
         try:
             for last in values:
+                streams.append(last.get("stream"))
                 pool = pool if last["pool"] is None else tuple(last["pool"])
                 views |= {key: TextView.from_value(view) for key, view in last["views"].items()}
                 notices |= {
@@ -99,6 +109,7 @@ class EconomyRecord:
                 notices=notices,
                 masks=masks,
                 files=last["files"],
+                stream=StreamState.joined(streams),
             )
         except (KeyError, TypeError, ValueError, AttributeError, Incorrect) as error:
             raise Corrupt(f"a turn record does not say how its prompt was made: {error}") from error
