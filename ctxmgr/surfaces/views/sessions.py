@@ -4,11 +4,13 @@
     SessionOverview   `show SESSION`
     ObjectLine        one line of `objects`
 
-A list reads the chats without their turns.
+A list reads all sessions without their sets and turns, to find the newest ones, and then the sets
+of those that it shows.
 """
 
 import asyncio
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,10 +21,12 @@ from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.envelope import SESSION, chat_id, session_object_id, system_prompt_id
 from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.session_record import SETS
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sessions.lineage import lineage
 from ctxmgr.core.sessions.sets import Level, Session
-from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Query, Store, Version
+from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, Instant, Query, Store, Version
+from ctxmgr.core.store.queries import check_limit, decode_position, encode_cursor
 from ctxmgr.core.tracking.indexing import state_of
 from ctxmgr.errors import Corrupt
 from ctxmgr.messages.answers import answer_text
@@ -31,6 +35,9 @@ from ctxmgr.surfaces.views.lookup import read_session
 
 SHORT_LENGTH_MAX: Final = 200
 """Characters of a shortened text."""
+
+_REQUEST: Final = ["sessions", "newest first"]
+"""What a cursor of the list belongs to."""
 
 DAMAGED: Final = "damaged"
 LEVELS: Final = ("active", "metadata", "indexed", "pinned")
@@ -101,14 +108,42 @@ class SessionOverview:
 
 
 async def list_sessions(store: Store, *, limit: int, cursor: str | None) -> SessionPage:
-    """Return one page of all sessions, by id."""
-    page = await store.find(Query(SESSION), limit=limit, cursor=cursor)
-    ids = [version.object_id.removeprefix(f"{SESSION}:") for version in page.versions]
-    related_ids = [*map(chat_id, ids), *map(_lifecycle_id, ids)]
+    """Return one page of all sessions, the one with the latest activity first.
+
+    A session that becomes active while pages are read moves to the first page.
+    """
+    check_limit(limit)
+    after = None if cursor is None else decode_position(_REQUEST, cursor, int, str)
+    small = await _without_sets(store)
+    names = [object_id.removeprefix(f"{SESSION}:") for object_id in small]
+    related_ids = [*map(chat_id, names), *map(_lifecycle_id, names)]
     related = await store.get_many(related_ids, without=("turns", "toolcall_refs"))
+    newest = sorted(
+        (-_last_activity(name, small[session_object_id(name)], related), name) for name in names
+    )
+    start = 0 if after is None else bisect_right(newest, (-after[0], after[1]))
+    shown = newest[start : start + limit]
+    ids = [session_object_id(name) for _, name in shown]
+    # A session that was deleted since is left out.
+    versions = await store.get_many(ids)
     # Ten thousand ids per session are verified here: a thread keeps the event loop free.
-    lines = await asyncio.to_thread(lambda: [_line(version, related) for version in page.versions])
-    return SessionPage(sessions=tuple(lines), cursor=page.cursor)
+    lines = await asyncio.to_thread(lambda: [_line(each, related) for each in versions.values()])
+    more = start + limit < len(newest)
+    last = [-shown[-1][0], shown[-1][1]] if more else []
+    return SessionPage(
+        sessions=tuple(lines), cursor=encode_cursor(_REQUEST, last) if more else None
+    )
+
+
+async def _without_sets(store: Store) -> dict[str, Version]:
+    """Return all sessions without their sets, by object id."""
+    found: dict[str, Version] = {}
+    cursor, more = None, True
+    while more:
+        page = await store.find(Query(SESSION), without=SETS, limit=PAGE_MAX, cursor=cursor)
+        found |= {version.object_id: version for version in page.versions}
+        cursor, more = page.cursor, page.cursor is not None
+    return found
 
 
 async def overview(store: Store, session: Session, *, as_of: AsOf = LATEST) -> SessionOverview:
@@ -207,7 +242,6 @@ def shorten(text: str) -> str:
 def _line(version: Version, related: dict[str, Version]) -> SessionLine:
     name = version.object_id.removeprefix(f"{SESSION}:")
     chat, life = related.get(chat_id(name)), related.get(_lifecycle_id(name))
-    times = [each.valid_time for each in (version, chat, life) if each is not None]
     state = str(life.document["state"]) if life else ACTIVE
     counts: dict[str, int | None]
     try:
@@ -222,8 +256,18 @@ def _line(version: Version, related: dict[str, Version]) -> SessionLine:
         metadata=counts["metadata"],
         indexed=counts["indexed"],
         pinned=counts["pinned"],
-        last_activity=max(times),
+        last_activity=_last_activity(name, version, related),
     )
+
+
+def _last_activity(name: str, version: Version, related: Mapping[str, Version]) -> Instant:
+    """Return when the sets, the chat or the state of a session last changed."""
+    times = [
+        related[object_id].valid_time
+        for object_id in (chat_id(name), _lifecycle_id(name))
+        if object_id in related
+    ]
+    return max([version.valid_time, *times])
 
 
 def glance_ids(session: Session) -> list[str]:
