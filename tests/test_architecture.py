@@ -101,8 +101,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "bench settings stores.edn stores.sqlite stores.xtdb core.objects core.store errors"
     ),
     "bench.core": _rooms(
-        "bench bench.stores app stores.sqlite stores.xtdb core.client core.context core.files"
-        " core.objects core.store core.tracking errors"
+        "bench bench.stores app stores.sqlite stores.xtdb core.client core.context core.economy"
+        " core.files core.objects core.store core.tracking errors"
     ),
     "bench.economy": _rooms(
         "bench app messages recordings core.client core.context core.economy core.objects"
