@@ -20,7 +20,7 @@ from heapq import heapify, heappop, heapreplace
 from itertools import groupby
 from typing import Any, Final, Self, TypeVar
 
-from ctxmgr.core.economy.visible_names import VisibleNames, identifiers
+from ctxmgr.core.economy.visible_names import VisibleNames, identifier_set, identifiers
 
 LINE_CHARS_MAX: Final = 240
 """Characters kept or hidden as one unit. One-line JSON would otherwise be all or nothing."""
@@ -206,16 +206,18 @@ def has_long_line(content: str) -> bool:
     return max(map(len, content.split("\n"))) >= LINE_CHARS_MAX
 
 
-def visible_names(content: str, view: TextView | None) -> tuple[str, ...]:
-    """Return the names in the lines that the prompt shows, each once."""
+def visible_names(content: str, view: TextView | None) -> frozenset[str]:
+    """Return the names in the lines that the prompt shows."""
+    if view is not None and not view.spans:
+        return frozenset()
     if has_long_line(content):
         spans: Iterable[TextSpan] = visible_spans(content, view)
     elif view is None:
-        return identifiers(content)
+        return identifier_set(content)
     else:
         spans = (span for span in view.spans if span.as_in is None)
     # A name does not continue in the next line.
-    return identifiers("\n".join([content[span.start : span.end] for span in spans]))
+    return identifier_set("\n".join([content[span.start : span.end] for span in spans]))
 
 
 def _within(lines: Iterable[_Part], view: TextView) -> Iterator[_Part]:

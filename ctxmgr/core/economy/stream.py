@@ -252,7 +252,7 @@ class SlotTexts:
                     slot_text.used = call
 
     def _new(self, slot: TextSlot, *, message: int, call: int) -> SlotText:
-        names = identifiers(slot.content)
+        names = identifier_set(slot.content)
         self._visible.add_holder(names)
         slot_text = SlotText(slot, message, call, self)
         self.awake.append(slot_text)
