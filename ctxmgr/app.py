@@ -20,11 +20,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
-from ctxmgr.core.context.contributors import Contributor
-from ctxmgr.core.events.events import Listener
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.codec import KINDS
-from ctxmgr.core.sandbox import Sandbox
 from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
@@ -33,7 +30,12 @@ from ctxmgr.errors import Incorrect
 
 if TYPE_CHECKING:
     from ctxmgr.core.client.client import Client
+    from ctxmgr.core.client.runtime import CommitObserver
+    from ctxmgr.core.context.contributors import Contributor
+    from ctxmgr.core.events.events import Listener
+    from ctxmgr.core.events.listeners import ListenerFeed
     from ctxmgr.core.files.own_files import OwnFiles
+    from ctxmgr.core.sandbox import Sandbox
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
 
@@ -81,12 +83,12 @@ async def connect(
     url: str | None = None,
     *,
     mounts: Iterable[Mapping[str, Any]] = (),
-    sandbox: Sandbox | None = None,
+    sandbox: "Sandbox | None" = None,
     directory: str | None = None,
     filesystem_id: str | None = None,
     window: Window | None = None,
-    listeners: Iterable[Listener] = (),
-    contributors: Iterable[Contributor] = (),
+    listeners: "Iterable[Listener]" = (),
+    contributors: "Iterable[Contributor]" = (),
     fingerprints: Path | None = None,
     search: Path | None = None,
     secrets: Secrets = Secrets.MASK,
@@ -190,10 +192,11 @@ def refuse_windows() -> None:
 
 def _mounts(mounts: tuple[Mapping[str, Any], ...], filesystem_id: str | None) -> Mounts:
     from ctxmgr.core.files.filesystem_ids import container_filesystem_id, host_filesystem_id
-    from ctxmgr.core.files.mount_settings import read_mappings
 
     if not mounts and filesystem_id is None:
         return Mounts.of_host(host_filesystem_id())
+    from ctxmgr.core.files.mount_settings import read_mappings  # loads pydantic
+
     mappings = read_mappings(mounts, host_id=host_filesystem_id)
     # Without a name, two sandboxes cannot be known to be the same: each gets a new id.
     own_id = filesystem_id or container_filesystem_id(uuid.uuid4().hex)
@@ -215,16 +218,16 @@ async def _own_files(store: Store, *, search: Path | None, fingerprints: Path | 
     return await asyncio.to_thread(OwnFiles, [file.absolute() for file in files])
 
 
-def _keep_out_of_reach(own: "OwnFiles", mounts: Mounts, *, sandbox: Sandbox | None) -> None:
+def _keep_out_of_reach(own: "OwnFiles", mounts: Mounts, *, sandbox: "Sandbox | None") -> None:
     """Raise ``Incorrect`` if an agent behind these mounts could read or change our own files.
 
     Sandboxes hide ctxmgr's folders. A harness that runs its own tools has to do that itself.
     """
+    if not mounts.sandboxed:
+        return  # the agent's paths are the host's: it has every right of its user
     from ctxmgr.core.files.own_files import host_paths, steps_of
     from ctxmgr.settings import data_dir
 
-    if not mounts.sandboxed:
-        return  # the agent's paths are the host's: it has every right of its user
     files = [file for file in own.files if sandbox is not None or not own.lie_in_folders(file)]
     for path in [*files, *(own.folders if sandbox is not None else ())]:
         for step in steps_of(str(path)):
@@ -244,21 +247,18 @@ async def _client(
     closing: AsyncExitStack,
     *,
     mounts: Mounts,
-    sandbox: Sandbox | None,
+    sandbox: "Sandbox | None",
     directory: str | None,
     window: Window,
-    listeners: tuple[Listener, ...],
-    contributors: tuple[Contributor, ...],
+    listeners: "tuple[Listener, ...]",
+    contributors: "tuple[Contributor, ...]",
     fingerprints: Path | None,
     search: Path | None,
     masker: Masker,
     tracking: bool,
 ) -> "Client":
     from ctxmgr.core.client.client import Client
-    from ctxmgr.core.client.recall import Recall
     from ctxmgr.core.client.runtime import Runtime, display_path
-    from ctxmgr.core.client.tracker_loop import TrackerLoop
-    from ctxmgr.core.events.listeners import ListenerFeed
     from ctxmgr.core.files.fingerprints import Fingerprints
     from ctxmgr.core.files.host_files import HostFiles
     from ctxmgr.core.tracking.indexing import Indexing
@@ -271,14 +271,18 @@ async def _client(
     known = Fingerprints(fingerprints)
     known.load()
     indexing = Indexing(store, files, fingerprints=known, kept=masker.stored)
-    feed = ListenerFeed(store, listeners=listeners)
+    feed = _listener_feed(store, listeners)
+    observers: list[CommitObserver] = [] if feed is None else [feed.committed]
     trackers = None
     if tracking:
+        from ctxmgr.core.client.tracker_loop import TrackerLoop
+
         trackers = TrackerLoop(
-            store, indexing=indexing, mounts=files.mounts, observers=[feed.committed]
+            store, indexing=indexing, mounts=files.mounts, observers=tuple(observers)
         )
     recall = None
     if search is not None:
+        from ctxmgr.core.client.recall import Recall
         from ctxmgr.stores.fts5 import Fts5Index
 
         index = await Fts5Index.open(search)
@@ -296,9 +300,17 @@ async def _client(
         contributors=contributors,
         masker=masker,
         recall=recall.search if recall is not None else None,
-        observers=(feed.committed, *([trackers.follow] if trackers is not None else [])),
+        observers=(*observers, *([trackers.follow] if trackers is not None else [])),
     )
     return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers)
+
+
+def _listener_feed(store: Store, listeners: "tuple[Listener, ...]") -> "ListenerFeed | None":
+    if not listeners:
+        return None
+    from ctxmgr.core.events.listeners import ListenerFeed
+
+    return ListenerFeed(store, listeners=listeners)
 
 
 async def _open_loaded(

@@ -19,7 +19,6 @@ Every part keeps its item, so that the SDK gets back exactly what it stored.
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from copy import deepcopy
 from typing import Any, Self, TypeAlias, cast
 
 from ctxmgr import Client, ExtraMissing, LiveSession, Match, NotFound, Put
@@ -47,6 +46,11 @@ class AgentsSession:
         self._store = client.store
         self._session = session
         self._state_id = f"{AGENTS_HISTORY}:{self.session_id}"
+        self._known: list[Mapping[str, Any]] = []
+        """The parts with an item of the first ``_turns_read`` turns."""
+        self._calls: dict[Any, Mapping[str, Any]] = {}
+        """Call id → the last of these parts that has it."""
+        self._turns_read = 0
 
     @classmethod
     async def open(cls, client: Client, session_id: str, *, system_prompt: str = "") -> Self:
@@ -66,7 +70,7 @@ class AgentsSession:
         outputs = {call_id: version.document["content"] for call_id, version in calls.items()}
         items: list[TResponseInputItem] = []
         for part in latest:
-            item: Item = deepcopy(part["item"])
+            item: Item = _copied(part["item"])
             if "output" in part:
                 text = outputs[part["output"]]
                 item["output"] = text if part["as_text"] else json.loads(text)
@@ -101,8 +105,16 @@ class AgentsSession:
         await self._save(await self._state() | {"start": len(self._parts()), "popped": []})
 
     def _parts(self) -> list[Mapping[str, Any]]:
+        """Return the parts with an item; a chat only grows, so only new turns are looked at."""
         turns = self._session.chat.turns
-        return [part for turn in turns for part in turn.assistant if "item" in part]
+        for turn in turns[self._turns_read :]:
+            for part in turn.assistant:
+                if "item" in part:
+                    self._known.append(part)
+                if "item" in part and "call_id" in part:
+                    self._calls[part["call_id"]] = part
+        self._turns_read = len(turns)
+        return self._known
 
     def _visible(self, state: Document) -> list[tuple[int, Mapping[str, Any]]]:
         """Return the parts that were neither popped nor cleared, with their positions."""
@@ -115,8 +127,12 @@ class AgentsSession:
         """Return the call that an output belongs to, if it is the call's first output."""
         if item.get("type") != "function_call_output":
             return None
-        parts = reversed([*self._parts(), *new_parts])
-        call = next((part for part in parts if part.get("call_id") == item.get("call_id")), None)
+        call_id = item.get("call_id")
+        if not isinstance(call_id, str):
+            return None
+        self._parts()
+        new = (part for part in reversed(new_parts) if part.get("call_id") == call_id)
+        call = next(new, None) or self._calls.get(call_id)
         recorded = self._session.sets.session_index
         return None if call is None or call["toolcall_id"] in recorded else call
 
@@ -140,6 +156,13 @@ class AgentsSession:
         token = state.pop("token")
         fields = {"xt/id": self._state_id, "type": AGENTS_HISTORY, "session": self.session_id}
         await self._store.commit([Match(self._state_id, token), Put({**state, **fields})])
+
+
+def _copied(value: Any) -> Any:
+    """Copy lists and maps at every level; the SDK may change what it is given."""
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
 def _part_of(item: Item, ids: ToolCallIds) -> Document:

@@ -11,10 +11,9 @@ marks turns, after the pool, after each marked turn and at the end of the chat.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ctxmgr.core.context.assembly import Context, Section, ShownTurn
-from ctxmgr.core.model import ToolDescription
 from ctxmgr.core.objects.answers import AnswerCall, AnswerNative, AnswerText, text_part
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.messages.answers import (
@@ -29,6 +28,9 @@ from ctxmgr.messages.answers import (
     result_text,
     tool_name,
 )
+
+if TYPE_CHECKING:
+    from ctxmgr.core.model import ToolDescription
 
 API: Final = "anthropic"
 
@@ -95,7 +97,7 @@ def read_answer(
         return Answer(parts=tuple(_part(block, ids) for block in stored["content"]), meta=meta)
 
 
-def tool_definitions(definitions: Iterable[ToolDescription]) -> list[dict[str, Any]]:
+def tool_definitions(definitions: "Iterable[ToolDescription]") -> list[dict[str, Any]]:
     """Return ``tools`` of a request."""
     return [
         {"name": tool.name, "description": tool.description, "input_schema": tool.schema}

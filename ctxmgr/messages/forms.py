@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ctxmgr.core.context.assembly import Context
-from ctxmgr.core.model import ToolDescription
 from ctxmgr.messages import anthropic, openai, text
 from ctxmgr.messages.answers import Answer
+
+if TYPE_CHECKING:
+    from ctxmgr.core.model import ToolDescription
 
 
 class MessageApi(NamedTuple):
     """What a model API needs besides the prompt."""
 
     read_answer: Callable[..., Answer]
-    tool_definitions: Callable[[Iterable[ToolDescription]], list[dict[str, Any]]]
+    tool_definitions: "Callable[[Iterable[ToolDescription]], list[dict[str, Any]]]"
 
 
 class MessageForm(NamedTuple):

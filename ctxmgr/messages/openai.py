@@ -12,10 +12,9 @@ unless ``unique_ids`` is set.
 
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ctxmgr.core.context.assembly import Context, Section, ShownTurn
-from ctxmgr.core.model import ToolDescription
 from ctxmgr.core.objects.answers import AnswerCall, AnswerText, text_part
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.documents import Document, storable
@@ -31,6 +30,9 @@ from ctxmgr.messages.answers import (
     result_text,
     tool_name,
 )
+
+if TYPE_CHECKING:
+    from ctxmgr.core.model import ToolDescription
 
 API: Final = "openai"
 
@@ -85,7 +87,7 @@ def read_answer(
         return Answer(parts=tuple(_parts(choice["message"], ids)), meta=meta)
 
 
-def tool_definitions(definitions: Iterable[ToolDescription]) -> list[dict[str, Any]]:
+def tool_definitions(definitions: "Iterable[ToolDescription]") -> list[dict[str, Any]]:
     """Return ``tools`` of a request."""
     return [
         {

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from ctxmgr.core.events.events import LIFECYCLE
+from ctxmgr.core.events.lifecycle import LIFECYCLE
 from ctxmgr.core.objects.envelope import SESSION, TURN, chat_id, session_object_id, system_prompt_id
 from ctxmgr.core.sessions.lineage import FORK
 from ctxmgr.core.store.contract import Store

@@ -266,6 +266,23 @@ class FindContract:
 
         assert list(page.versions) == [await store.get(namespace.id())]
 
+    async def test_fields_can_be_left_out_of_what_is_found(
+        self, store: Store, namespace: Namespace
+    ) -> None:
+        """A list of sessions shows when each was last used, not the thousands of ids it holds."""
+        notes = [
+            namespace.note(name, title=name, others=[f"{n:064x}" for n in range(2_000)])
+            for name in ("a", "b", "c")
+        ]
+        await store.commit([Put(note) for note in notes])
+        query = Query(namespace.kind.name, order=Order("title", descending=True))
+
+        first = await store.find(query, without=("others", "title", "xt/id"), limit=2)
+        rest = await store.find(query, without=("others",), limit=2, cursor=first.cursor)
+
+        found = [version.document for version in (*first.versions, *rest.versions)]
+        assert found == [namespace.note(name, title=name) for name in ("c", "b", "a")]
+
     async def test_a_kind_without_declared_fields_is_found_by_kind_only(
         self, store: Store, namespace: Namespace
     ) -> None:

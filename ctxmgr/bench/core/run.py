@@ -3,6 +3,7 @@
 from ctxmgr.bench.core import append as append_figures
 from ctxmgr.bench.core import bundles as bundles_figures
 from ctxmgr.bench.core import files as files_figures
+from ctxmgr.bench.core import long_chat
 from ctxmgr.bench.core import render as render_figures
 from ctxmgr.bench.core import resume as resume_figures
 from ctxmgr.bench.core import turns as turn_figures
@@ -25,6 +26,8 @@ async def run(*, quick: bool, histories: int | None, say: Say) -> Report:
     figures += await append_figures.append_figures(append_sizes, say=say)
     bundles = bundles_figures
     figures += await bundles.bundle_figures(bundles.QUICK if quick else bundles.FULL, say=say)
+    long_sizes = long_chat.QUICK if quick else long_chat.FULL
+    figures += await long_chat.long_chat_figures(long_sizes, say=say)
     resume_sizes = resume.QUICK if quick else resume.FULL
     figures += await resume.embedded_figures(resume_sizes, say=say)
     async with own_xtdb(say) as xtdb:

@@ -2,6 +2,7 @@
 
 from ctxmgr.bench.report import Report, Say
 from ctxmgr.bench.surfaces.http import http_figures
+from ctxmgr.bench.surfaces.listing import listing_figures
 from ctxmgr.bench.surfaces.mcp import mcp_figures
 from ctxmgr.bench.surfaces.paint import paint_figures
 from ctxmgr.errors import Incorrect
@@ -12,5 +13,6 @@ async def run(*, quick: bool, histories: int | None, say: Say) -> Report:
     if histories is not None:
         raise Incorrect("--histories compares the stores; use it with `ctxmgr bench stores`")
     figures = await http_figures(quick=quick, say=say)
+    figures += await listing_figures(quick=quick, say=say)
     figures += await paint_figures(quick=quick, say=say)
     return Report(figures=(*figures, *await mcp_figures(quick=quick, say=say)))

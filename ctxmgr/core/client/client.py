@@ -16,32 +16,32 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
+from ctxmgr.core.client.collector import collector_paused
 from ctxmgr.core.client.leases import LeaseHeartbeat, SessionLease
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.client.reconcile import Reconciliation
 from ctxmgr.core.client.runtime import Runtime
 from ctxmgr.core.client.session_state import SessionState
-from ctxmgr.core.client.tracker_loop import TrackerLoop
 from ctxmgr.core.context.assembly import Context
-from ctxmgr.core.events.events import ACTIVE, PAUSED, lifecycle_document
-from ctxmgr.core.events.listeners import ListenerFeed
+from ctxmgr.core.events.lifecycle import ACTIVE, PAUSED, lifecycle_document
 from ctxmgr.core.files.fingerprints import Fingerprints
-from ctxmgr.core.history.as_of import PastState, believed_at, prompt_as_of, state_as_of, true_at
-from ctxmgr.core.history.record_checks import check_record
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import StoredObject
 from ctxmgr.core.objects.envelope import check_session_id, turn_id
 from ctxmgr.core.objects.session_record import SystemPrompt
-from ctxmgr.core.sessions.bundle_files import naming, read_bundle_file, write_bundle_file
-from ctxmgr.core.sessions.bundle_io import export_session, import_session
 from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.lineage import fork_document, forked, was_imported
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Instant, Put, Store
 from ctxmgr.errors import Incorrect
+
+if TYPE_CHECKING:
+    from ctxmgr.core.client.tracker_loop import TrackerLoop
+    from ctxmgr.core.events.listeners import ListenerFeed
+    from ctxmgr.core.history.as_of import PastState
 
 
 class Client:
@@ -56,8 +56,8 @@ class Client:
         runtime: Runtime,
         *,
         fingerprints: Fingerprints,
-        listeners: ListenerFeed,
-        tracking: TrackerLoop | None = None,
+        listeners: "ListenerFeed | None" = None,
+        tracking: "TrackerLoop | None" = None,
     ) -> None:
         self._runtime = runtime
         self._listeners = listeners
@@ -83,7 +83,8 @@ class Client:
     async def __aenter__(self) -> Self:
         self._closing.push_async_callback(asyncio.to_thread, self._fingerprints.save)
         self._closing.callback(self._runtime.files.close)
-        await self._closing.enter_async_context(self._listeners)
+        if self._listeners is not None:
+            await self._closing.enter_async_context(self._listeners)
         if self.tracking is not None:
             await self._closing.enter_async_context(self.tracking)
         await self._closing.enter_async_context(self.leases)
@@ -149,15 +150,16 @@ class Client:
         await lease.look()
         if take_over is False:
             await lease.require_free()
-        state = await SessionState.load(self._runtime, session_id, whole=eager)
-        state.reads_files = await self._may_read_files_of(session_id)
         track = self.tracking.follow if self.tracking is not None else None
-        reconciliation = Reconciliation(
-            state, upgrade_stubs=upgrade_stubs, track=track, relocate=relocate or {}
-        )
-        await reconciliation.begin(eager=eager)
-        last = await self._last_record(state)
-        live = await self._opened(state, last.activations if last else None, lease)
+        with collector_paused():
+            state = await SessionState.load(self._runtime, session_id, whole=eager)
+            state.reads_files = await self._may_read_files_of(session_id)
+            reconciliation = Reconciliation(
+                state, upgrade_stubs=upgrade_stubs, track=track, relocate=relocate or {}
+            )
+            await reconciliation.begin(eager=eager)
+            last = await self._last_record(state)
+            live = await self._opened(state, last.activations if last else None, lease)
         self._reconciling[session_id] = reconciliation
         opened = await self._runtime.commit(
             [Put(lifecycle_document(session_id, state=ACTIVE)), lease.put()]
@@ -205,6 +207,9 @@ class Client:
 
     async def export_session(self, session_id: str, *, path: str | Path) -> str:
         """Write a session with its complete history to a file; return the bundle's root hash."""
+        from ctxmgr.core.sessions.bundle_files import write_bundle_file
+        from ctxmgr.core.sessions.bundle_io import export_session
+
         data, root = await export_session(self.store, session_id)
         await asyncio.to_thread(write_bundle_file, Path(path), data, replace=True)
         return root
@@ -215,6 +220,10 @@ class Client:
         A bundle that was altered raises ``BundleDamaged``, and nothing is written. No other session
         of the store changes.
         """
+        from ctxmgr.core.history.record_checks import check_record
+        from ctxmgr.core.sessions.bundle_files import naming, read_bundle_file
+        from ctxmgr.core.sessions.bundle_io import import_session
+
         path = Path(path)
         data = await asyncio.to_thread(read_bundle_file, path)
         with naming(path):
@@ -225,6 +234,8 @@ class Client:
 
         Raises ``Corrupt`` unless it matches the hash that was recorded when the prompt was sent.
         """
+        from ctxmgr.core.history.as_of import prompt_as_of
+
         return await prompt_as_of(self.store, session_id, turn=turn)
 
     async def state_as_of(
@@ -233,14 +244,18 @@ class Client:
         *,
         valid_time: Instant | None = None,
         system_time: Instant | None = None,
-    ) -> PastState:
+    ) -> "PastState":
         """Return a session and its objects as of a point on both time axes; None means now."""
+        from ctxmgr.core.history.as_of import state_as_of
+
         return await state_as_of(
             self.store, session_id, valid_time=valid_time, system_time=system_time
         )
 
     async def believed_at(self, object_id: str, *, instant: Instant) -> StoredObject | None:
         """Return the version of an object that was known at that time, as of that time."""
+        from ctxmgr.core.history.as_of import believed_at
+
         return await believed_at(self.store, object_id, instant=instant)
 
     async def true_at(self, object_id: str, *, instant: Instant) -> StoredObject | None:
@@ -248,6 +263,8 @@ class Client:
 
         For a file, this is its content on disk at that time, even if it was read only later.
         """
+        from ctxmgr.core.history.as_of import true_at
+
         return await true_at(self.store, object_id, instant=instant)
 
     async def stored_sets(self, session_id: str) -> Session:
@@ -279,7 +296,8 @@ class Client:
 
     async def heard(self) -> None:
         """Wait until every listener has handled all events so far, or has failed."""
-        await self._listeners.heard()
+        if self._listeners is not None:
+            await self._listeners.heard()
 
     async def _may_read_files_of(self, session_id: str) -> bool:
         """Return whether files may be read because the stored session names them.

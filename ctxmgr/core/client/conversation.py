@@ -23,14 +23,16 @@ class Conversation:
     """The turns of one session, as far as rendering and collapse need them."""
 
     def __init__(self) -> None:
-        self.transcript = Transcript()
+        self._transcript: Transcript | None = Transcript()
+        self._unshown: tuple[Chat, Mapping[str, CallRef]] | None = None
+        """What the transcript is built from when it is first needed: a policy shows its own."""
         self.pending: list[str] = []
         self.turn_of: dict[str, int] = {}
         self.context_calls: dict[str, tuple[Status, str]] = {}
 
     def load(self, chat: Chat, *, calls: Mapping[str, CallRef], recorded: Iterable[str]) -> None:
         """Start again from a stored chat; calls of ``recorded`` that it lacks are pending."""
-        self.transcript = Transcript(ShownTurn.of(turn, calls=calls) for turn in chat.turns)
+        self._transcript, self._unshown = None, (chat, calls)
         self.turn_of = {
             toolcall_id: number
             for number, turn in enumerate(chat.turns, start=1)
@@ -38,6 +40,15 @@ class Conversation:
         }
         self.pending = [call_id for call_id in recorded if call_id not in self.turn_of]
         self.turn_of.update(dict.fromkeys(self.pending, chat.turn_count + 1))
+
+    @property
+    def transcript(self) -> Transcript:
+        if self._transcript is None:
+            assert self._unshown is not None
+            chat, calls = self._unshown
+            self._transcript = Transcript(ShownTurn.of(turn, calls=calls) for turn in chat.turns)
+            self._unshown = None
+        return self._transcript
 
     def add_call(self, toolcall_id: str, *, turn: int) -> None:
         """Assign a call to the current turn, unless it belongs to one already."""
@@ -88,7 +99,7 @@ class Conversation:
 
     def end_turn(self, turn: Turn, *, calls: Mapping[str, CallRef]) -> None:
         """Append a turn that was stored."""
-        self.transcript = self.transcript.append(ShownTurn.of(turn, calls=calls))
+        self._transcript = self.transcript.append(ShownTurn.of(turn, calls=calls))
         self.pending = [call_id for call_id in self.pending if call_id not in turn.toolcall_ids]
         self.context_calls.clear()
 

@@ -104,7 +104,7 @@ class SessionLease:
         """Note that a prompt is rendered; acquire the lease again if it has run out."""
         self._used = self._in_turn = True
         age_ms = None if self._renewed_at is None else (self._clock() - self._renewed_at) * 1_000
-        if age_ms is None or age_ms >= LEASE_MS:
+        if age_ms is None or not 0 <= age_ms < LEASE_MS:  # a clock may be set back
             await self.renew()
 
     def turn_ended(self) -> None:

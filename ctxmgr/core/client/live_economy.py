@@ -4,17 +4,22 @@
     pool              the files known when the epoch began, one line each
     stream            every turn, and every output and file text once, where it became active
 
-A new epoch begins when nothing is cached at the provider: after a resume, after a pause longer than
-the cache's time to live, or with another model. Only then is the pool written again; files that are
+A new epoch begins when nothing is cached at the provider: after a pause that is longer than the
+cache's time to live, or with another model. Only then is the pool written again; files that are
 discovered later are visible in the outputs that named them.
+
+A session that is resumed continues from its last turn record, and renders what it would have
+rendered without the interruption.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final, Self, TypeAlias
 
 from ctxmgr.core.client.session_state import SessionState
 from ctxmgr.core.context.assembly import Context, Contribution, Pool, PoolEntry
+from ctxmgr.core.context.lines import line_id
 from ctxmgr.core.context.tokens import MESSAGE_TOKENS
 from ctxmgr.core.economy.folding import TextView
 from ctxmgr.core.economy.notices import ActiveFile, ShownFiles, asked_back
@@ -23,12 +28,13 @@ from ctxmgr.core.economy.policy import Economy
 from ctxmgr.core.economy.records import EconomyRecord, Masks, masked
 from ctxmgr.core.economy.signatures import signature_rows
 from ctxmgr.core.economy.stream import Stream
-from ctxmgr.core.economy.stream_turns import Notice
+from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, held_turn
 from ctxmgr.core.history.reading import read_economy
 from ctxmgr.core.model import read_usage
 from ctxmgr.core.objects.answers import answer_parts
 from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.hashes import sha256
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.secrets.masking import Secrets
 from ctxmgr.core.store.contract import BATCH_MAX
@@ -36,6 +42,9 @@ from ctxmgr.errors import Corrupt
 
 POOL_TOKENS_MAX: Final = 4_000
 """For the pool of an epoch; of more files, the newest are listed."""
+
+EARLIER_VERSIONS_MAX: Final = 100
+"""Versions of a file among which the one that was last shown is looked for: a page of history."""
 
 Views: TypeAlias = Mapping[str, TextView]
 
@@ -61,33 +70,102 @@ class LiveEconomy:
     @classmethod
     async def open(cls, state: SessionState, policy: Economy) -> Self:
         """Continue from the last prompt of the session, if it was rendered under a policy."""
-        economy, turn = cls(state, policy), state.chat.turn_count
+        turn = state.chat.turn_count
         record = await read_economy(state.runtime.store, state.session.session_id, turn=turn)
-        if record is not None:
-            await economy._restore(record, turn=turn)
+        if record is None:
+            return cls(state, policy)
+        economy = cls(state, record.policy)
+        await economy._restore(record, turn=turn)
         return economy
 
     async def _restore(self, record: EconomyRecord, *, turn: int) -> None:
         """Restore what the prompt of an earlier turn showed, byte for byte."""
         self._epoch, self._notices = record.epoch, dict(record.notices)
         self._masks = dict(record.masks)
-        self._files.restore(record.files, chain.from_iterable(record.notices.values()))
-        turns = self._state.chat.turns[: turn - 1]
-        stored = await self._outputs(turns)
+        past, last = self._state.chat.turns[: turn - 1], self._state.chat.turns[turn - 1]
+        stored = await self._outputs(past)
         outputs = {
-            object_id: masked(text, record.masks.get(object_id, ()))
+            object_id: masked(text, masks) if (masks := record.masks.get(object_id)) else text
             for object_id, text in stored.items()
         }
-        for number, past in enumerate(turns, start=1):
-            self._stream.open(record.notices.get(number, ()), views=record.views)
-            self._close(past, outputs, views=record.views)
-        self._stream.open(record.notices.get(turn, ()), views=record.views)
+        await self._restore_files(record)
+        if record.stream is None:
+            for number, closed in enumerate(past, start=1):
+                self._stream.open(record.notices.get(number, ()), views=record.views)
+                self._close(closed, outputs, views=record.views)
+            self._stream.open(record.notices.get(turn, ()), views=record.views)
+            return
+        opened = HeldTurn(number=turn, notices=record.notices.get(turn, ()))
+        turns = self._held(past, outputs, record.notices)
+        self._stream.restore(turns, opened, views=record.views, state=record.stream)
+        self._planner.restore(record.stream)
+        self._sent_at = record.stream.sent_at
+        self._pool = tuple(PoolEntry(object_id=line_id(line), line=line) for line in record.pool)
+        self.touched.update(record.stream.touched)
+        self._requested = dict.fromkeys(record.stream.requested)
+        self.answered(last)
+
+    def _held(
+        self,
+        turns: Sequence[Turn],
+        outputs: Mapping[str, str],
+        notices: Mapping[int, tuple[Notice, ...]],
+    ) -> Iterator[HeldTurn]:
+        handles: set[str] = set()
+        for number, turn in enumerate(turns, start=1):
+            yield held_turn(
+                turn,
+                number=number,
+                calls=self._state.cache.calls(turn.toolcall_ids),
+                outputs=outputs,
+                notices=notices.get(number, ()),
+                handles=handles,
+            )
+
+    async def _restore_files(self, record: EconomyRecord) -> None:
+        """Restore which texts of files were last shown; one that has changed since is read."""
+        cache, texts = self._state.cache, dict[str, str]()
+        paths = {
+            object_id: cached.shown.display_path or object_id
+            for object_id in record.files
+            if (cached := cache.get(object_id)) is not None
+        }
+        for object_id, shown_hash in record.files.items():
+            content = cache.content(object_id)
+            if content is None or self._shown_hash(content) != shown_hash:
+                content = await self._earlier(object_id, shown_hash)
+            if content is not None:
+                texts[object_id] = self._state.runtime.masker.shown(content)
+        notices = chain.from_iterable(record.notices.values())
+        self._files.restore(record.files, notices, texts=texts, paths=paths)
+
+    async def _earlier(self, object_id: str, shown_hash: str) -> str | None:
+        """Return the newest text of a file that was shown with this hash; None if there is none."""
+        page = await self._state.runtime.store.history(
+            object_id, newest_first=True, corrections=True, limit=EARLIER_VERSIONS_MAX
+        )
+        for entry in page.entries:
+            content = None if entry.document is None else entry.document.get("content")
+            if isinstance(content, str) and self._shown_hash(content) == shown_hash:
+                return content
+        return None
+
+    def _shown_hash(self, content: str) -> str:
+        return sha256(self._state.runtime.masker.shown(content).encode())
 
     def answered(self, turn: Turn) -> None:
         """Adapt to the tokens that the provider counted in the last prompt."""
         usage = read_usage(turn.assistant_meta.usage)
         if usage is not None:
             self._planner.reported(usage.prompt_tokens)
+
+    def ended(self, record: EconomyRecord) -> EconomyRecord:
+        """Return the record of the last prompt with what has happened since, for the next one."""
+        if record.stream is None:
+            return record
+        touched, requested = tuple(sorted(self.touched)), tuple(self._requested)
+        stream = replace(record.stream, touched=touched, requested=requested)
+        return replace(record, stream=stream)
 
     def request(self, object_id: str) -> None:
         """Show an object in full in the next prompt."""
@@ -130,6 +208,7 @@ class LiveEconomy:
             masks=dict(self._masks),
             files=self._files.hashes(),
             plan=plan,
+            stream=self._planner.state(self._sent_at or 0.0),
         )
         return context, record
 
@@ -137,7 +216,7 @@ class LiveEconomy:
         """Return whether the provider has nothing cached; an epoch then begins."""
         now, before = self._state.runtime.clock(), self._sent_at
         other_model = policy.model != self._stream.policy.model
-        cold = before is None or other_model or now - before > policy.prices.ttl_seconds
+        cold = before is None or other_model or not 0 <= now - before <= policy.prices.ttl_seconds
         self._sent_at = now
         self._stream.policy = policy
         if cold:

@@ -15,11 +15,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ctxmgr.core.client.collector import collector_paused
 from ctxmgr.core.client.conversation import Conversation, new_turns
 from ctxmgr.core.client.leases import SessionLease
-from ctxmgr.core.client.live_economy import LiveEconomy
 from ctxmgr.core.client.runtime import RecallSearch
 from ctxmgr.core.client.session_state import Draft, SessionState
 from ctxmgr.core.client.tool_calls import (
@@ -33,9 +33,6 @@ from ctxmgr.core.client.tool_calls import (
 )
 from ctxmgr.core.context.assembly import Context, Contribution
 from ctxmgr.core.context.contributors import contributions
-from ctxmgr.core.discovery.known_tools import Trace, absolute, trace_of
-from ctxmgr.core.economy.policy import Economy, policy_of
-from ctxmgr.core.economy.records import EconomyRecord
 from ctxmgr.core.history.turn_records import SentPrompt, TurnRecorder
 from ctxmgr.core.objects.answers import Status, text_part
 from ctxmgr.core.objects.chat import AssistantMeta, Chat, Turn
@@ -44,13 +41,18 @@ from ctxmgr.core.objects.envelope import check_text
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.session_record import SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
-from ctxmgr.core.sandbox import Sandbox
 from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.lease import LeaseHolder
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Match, Put
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.errors import Conflict, Incorrect, NotFound
+
+if TYPE_CHECKING:
+    from ctxmgr.core.client.live_economy import LiveEconomy
+    from ctxmgr.core.economy.policy import Economy
+    from ctxmgr.core.economy.records import EconomyRecord
+    from ctxmgr.core.sandbox import Sandbox
 
 Answer = str | Sequence[Mapping[str, Any]]
 """Plain text, or the parts of an answer (``core.objects.answers``)."""
@@ -134,7 +136,7 @@ class LiveSession:
         return None if self._lease is None else self._lease.also_open
 
     @property
-    def sandbox(self) -> Sandbox | None:
+    def sandbox(self) -> "Sandbox | None":
         """The sandbox that runs the agent's commands; None: the harness runs its own tools."""
         return self._state.runtime.sandbox
 
@@ -166,7 +168,7 @@ class LiveSession:
         *,
         form: str = "text",
         contribute: bool = False,
-        policy: str | Economy | None = None,
+        policy: "str | Economy | None" = None,
     ) -> Any:
         """Return the prompt of this turn and remember it as the one that is sent.
 
@@ -180,7 +182,7 @@ class LiveSession:
         turn, the last prompt is the one that is recorded.
         """
         check_text("user", user)
-        economy = None if policy is None else policy_of(policy)
+        economy = None if policy is None else _policy(policy)
         runtime = self._state.runtime
         if form not in runtime.forms:
             names = ", ".join(sorted(runtime.forms))
@@ -199,9 +201,13 @@ class LiveSession:
             await self._state.fill()
             if economy is None:
                 context, record = self.context(user).contribute(added), None
-            else:
-                if self._economy is None:
+            elif self._economy is None:
+                from ctxmgr.core.client.live_economy import LiveEconomy
+
+                with collector_paused():
                     self._economy = await LiveEconomy.open(self._state, economy)
+                    context, record = await self._economy.prompt(user, economy, contributions=added)
+            else:
                 context, record = await self._economy.prompt(user, economy, contributions=added)
             self._sent = self._sent_prompt(context, user=user, record=record)
             return runtime.forms[form](context)
@@ -242,6 +248,8 @@ class LiveSession:
         Recording the same call again changes nothing; another call with its id is ``Incorrect``, as
         is an id that is reserved for ctxmgr's own documents, such as ``turn:…``.
         """
+        from ctxmgr.core.discovery.known_tools import Trace, trace_of
+
         check_toolcall_id(tool_call_id)
         if not isinstance(output, str):
             raise Incorrect(f"output must be a string, not {output!r:.80}")
@@ -451,7 +459,7 @@ class LiveSession:
         return object_id if self._economy is None else self._economy.object_id(object_id)
 
     def _sent_prompt(
-        self, context: Context, *, user: str, record: EconomyRecord | None = None
+        self, context: Context, *, user: str, record: "EconomyRecord | None" = None
     ) -> SentPrompt:
         state = self._state
         return SentPrompt(
@@ -469,6 +477,8 @@ class LiveSession:
     async def _end(self, turn: Turn, sent: SentPrompt) -> int:
         state, number = self._state, self.turn
         self._adopt(sent.active)
+        if sent.economy is not None and self._economy is not None:
+            sent = replace(sent, economy=self._economy.ended(sent.economy))
         chat = state.chat.append(turn)
         record = self._recorder.record(sent, session_id=self.session_id, n=number)
         operations = [*state.guarded(chat), Match(record.object_id, None)]
@@ -524,7 +534,15 @@ class LiveSession:
         self._economy = None
 
 
+def _policy(policy: "str | Economy") -> "Economy":
+    from ctxmgr.core.economy.policy import policy_of
+
+    return policy_of(policy)
+
+
 def _absolute_paths(paths: Iterable[str | PurePath], *, directory: str | None) -> tuple[str, ...]:
+    from ctxmgr.core.discovery.known_tools import absolute
+
     if isinstance(paths, str):
         raise Incorrect(f"paths must be a list of paths, not the string {paths!r:.80}")
     found = []

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.context.assembly import ActiveBlock, Pool, PoolEntry
+from ctxmgr.core.context.lines import file_content
 from ctxmgr.core.history.turn_records import ShownVersion
 from ctxmgr.core.objects.answers import CallRef
 from ctxmgr.core.objects.file import File, FileState
@@ -39,7 +40,10 @@ class ObjectCache:
 
     def __init__(self) -> None:
         self._objects: dict[str, CachedObject] = {}
+        self._texts: dict[str, str] = {}
+        """Of the active objects."""
         self._blocks: dict[str, ActiveBlock] = {}
+        """Of the active objects that were shown in full; under a policy there are none."""
         self._pool = Pool()
         self._shown: AppendOnly[ShownVersion] = AppendOnly()
         """The versions of the pool's objects, in its order."""
@@ -64,7 +68,7 @@ class ObjectCache:
         entry = PoolEntry.of_file(file, display_path=display_path, state=state)
         shown = ShownVersion.of(file, display_path=display_path, state=state)
         cached = CachedObject(entry=entry, shown=shown, state=state, char_count=file.char_count)
-        self._learn(cached, ActiveBlock.of_file(file, state=state) if active else None)
+        self._learn(cached, file_content(file, state=state) if active else None)
 
     def learn_call(self, toolcall: ToolCall, *, active: bool) -> None:
         """Add a tool call; its output is kept only if it is active."""
@@ -75,7 +79,7 @@ class ObjectCache:
             chat_ref=toolcall.chat_ref,
             char_count=len(toolcall.content or ""),
         )
-        self._learn(cached, ActiveBlock.of_toolcall(toolcall) if active else None)
+        self._learn(cached, (toolcall.content or "") if active else None)
 
     def reorder(self) -> None:
         """Note that the order of the pool may have changed, by a merge with another client."""
@@ -88,7 +92,7 @@ class ObjectCache:
         missing = [object_id for object_id in new if object_id not in self._objects]
         if not missing:
             self._complete = len(session.metadata_pool)
-        missing += [object_id for object_id in session.active_set if object_id not in self._blocks]
+        missing += [object_id for object_id in session.active_set if object_id not in self._texts]
         return list(dict.fromkeys(missing))
 
     def pool(self, session: Session) -> Pool:
@@ -98,17 +102,20 @@ class ObjectCache:
 
     def active(self, session: Session) -> tuple[ActiveBlock, ...]:
         """Return the texts of the active objects, in order."""
+        for object_id in session.active_set:
+            if object_id not in self._blocks:
+                self._blocks[object_id] = ActiveBlock(object_id, self._texts[object_id])
         return tuple(self._blocks[object_id] for object_id in session.active_set)
 
     def content(self, object_id: str) -> str | None:
         """Return the text of an active object; None if it is not cached."""
-        block = self._blocks.get(object_id)
-        return None if block is None else block.content
+        return self._texts.get(object_id)
 
     def let_go(self, session: Session) -> None:
         """Drop the texts of objects that are not active any more."""
-        for object_id in [key for key in self._blocks if key not in session.active_set]:
-            del self._blocks[object_id]
+        for object_id in [key for key in self._texts if key not in session.active_set]:
+            del self._texts[object_id]
+            self._blocks.pop(object_id, None)
 
     def shown(self, session: Session) -> AppendOnly[ShownVersion]:
         """Return the versions that the pool shows, in its order; as cheap as ``pool``."""
@@ -141,13 +148,16 @@ class ObjectCache:
         self._reordered = False
         self._changed = False
 
-    def _learn(self, cached: CachedObject, block: ActiveBlock | None) -> None:
+    def _learn(self, cached: CachedObject, text: str | None) -> None:
         object_id = cached.entry.object_id
         before = self._objects.get(object_id)
         self._objects[object_id] = cached
         if before is not None and (before.entry, before.shown) != (cached.entry, cached.shown):
             self._changed = True
-        if block is not None:
-            self._blocks[object_id] = block
+        if text is not None:
+            if self._texts.get(object_id) != text:
+                self._blocks.pop(object_id, None)
+            self._texts[object_id] = text
         elif before is not None and before.shown.object_hash != cached.shown.object_hash:
+            self._texts.pop(object_id, None)
             self._blocks.pop(object_id, None)

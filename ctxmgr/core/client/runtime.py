@@ -8,18 +8,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ctxmgr.core.client.known_paths import OUT_OF_REACH
 from ctxmgr.core.context.assembly import Context
-from ctxmgr.core.context.contributors import Contributor
-from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX, HostFiles
 from ctxmgr.core.files.mounts import FileLocation, Mounts
 from ctxmgr.core.files.outcomes import MissingFile, ReadFile, Refusal, RefusedFile
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.sources import FilesystemSource
-from ctxmgr.core.sandbox import Sandbox
 from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.sessions.sets import Session
@@ -29,6 +26,11 @@ from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexPlan
 from ctxmgr.core.tracking.indexing import Indexing
 from ctxmgr.core.tracking.observation import EXISTING
 from ctxmgr.errors import CtxmgrError, Denied, NotFound, Unavailable
+
+if TYPE_CHECKING:
+    from ctxmgr.core.context.contributors import Contributor
+    from ctxmgr.core.context.tokens import TokenCounter
+    from ctxmgr.core.sandbox import Sandbox
 
 Form: TypeAlias = Callable[[Context], Any]
 """Converts a context to the messages of a model's API."""
@@ -50,7 +52,9 @@ class FileAccess(StrEnum):
 
 
 @cache
-def _counter() -> TokenCounter:
+def _counter() -> "TokenCounter":
+    from ctxmgr.core.context.tokens import TokenCounter
+
     return TokenCounter()
 
 
@@ -66,12 +70,12 @@ class Runtime:
     store: Store
     files: HostFiles
     indexing: Indexing
-    sandbox: Sandbox | None = None
+    sandbox: "Sandbox | None" = None
     window: Window = field(default_factory=Window)
     directory: str | None = None
     """What the agent's relative paths are resolved against; None: it may use none."""
     forms: Mapping[str, Form] = field(default_factory=lambda: {"text": Context.text})
-    contributors: tuple[Contributor, ...] = ()
+    contributors: "tuple[Contributor, ...]" = ()
     masker: Masker = field(default_factory=Masker)
     """Decides what is shown of secrets under a policy, and what is stored of them."""
     recall: RecallSearch | None = None
@@ -79,8 +83,9 @@ class Runtime:
     observers: tuple[CommitObserver, ...] = ()
     count: Callable[[str], int] = count_tokens
     """Counts the tokens of a text."""
-    clock: Callable[[], float] = time.monotonic
-    """Seconds, to measure how long a provider's cache has been idle."""
+    clock: Callable[[], float] = time.time
+    """Seconds since 1970, to measure how long a provider's cache has been idle, even if another
+    process used it last."""
 
     async def commit(self, operations: Iterable[Operation], *, read: Sequence[File] = ()) -> Commit:
         """Commit, and inform the observers; ``read`` are files that were read for this."""

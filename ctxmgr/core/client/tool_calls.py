@@ -12,11 +12,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ctxmgr.core.client.runtime import FileAccess, Runtime, display_path, refusal
-from ctxmgr.core.discovery.discover import discover
-from ctxmgr.core.discovery.known_tools import Trace
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.file import File, FileState
@@ -28,6 +26,9 @@ from ctxmgr.core.store.documents import DOCUMENT_BYTES_MAX
 from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexPlan
 from ctxmgr.core.tracking.indexing import Indexing
 from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable
+
+if TYPE_CHECKING:
+    from ctxmgr.core.discovery.known_tools import Trace
 
 TOUCHED_MAX: Final = 100
 """Files that one call may be said to have read or written. Each is held in memory until the call is
@@ -205,12 +206,14 @@ class ToolCallPlan:
     paths: tuple[TouchedPath, ...]
 
     @classmethod
-    async def make(cls, runtime: Runtime, trace: Trace, *, output: str, faithful: bool) -> Self:
+    async def make(cls, runtime: Runtime, trace: "Trace", *, output: str, faithful: bool) -> Self:
         """Plan the effects; ``faithful``: the output is byte for byte the file that was read."""
         content = _bytes(output) if faithful else None
         touched, committed, touched_paths = await _plan_touched(runtime, trace, content=content)
         discovered: list[IndexPlan] = []
         if trace.command is not None and trace.directory is not None:
+            from ctxmgr.core.discovery.discover import discover
+
             paths = discover(
                 trace.command, directory=trace.directory, output=output, failed=trace.failed
             )
@@ -312,7 +315,7 @@ def stored_output(output: str, *, args: dict[str, Any], args_display: str | None
 
 
 async def _plan_touched(
-    runtime: Runtime, trace: Trace, *, content: bytes | None
+    runtime: Runtime, trace: "Trace", *, content: bytes | None
 ) -> tuple[IndexPlan | None, tuple[IndexOutcome, ...], tuple[TouchedPath, ...]]:
     """Plan the reading of the files that a call read or wrote, each object once.
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from itertools import groupby
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
-from ctxmgr.core.economy.visible_names import VisibleNames, identifiers
+from ctxmgr.core.economy.visible_names import VisibleNames, identifier_set, identifiers
 
 LINE_CHARS_MAX: Final = 240
 """Characters kept or hidden as one unit. One-line JSON would otherwise be all or nothing."""
@@ -88,6 +88,9 @@ class TextSpan:
 
     def to_value(self) -> list[Any]:
         return [self.start, self.end] + ([self.as_in] if self.as_in else [])
+
+
+_Part = TypeVar("_Part", TextLine, TextSpan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,17 +190,45 @@ def fold(
     return view if count(shown(text.content, view, handle="#100")) < text.tokens else None
 
 
-def visible_lines(text: FoldableText, view: TextView | None) -> Iterator[TextLine]:
+def visible_lines(text: FoldableText, view: TextView | None) -> Iterable[TextLine]:
     """Yield the lines that the prompt shows."""
-    if view is None:
-        yield from text.lines
-        return
+    return text.lines if view is None else _within(text.lines, view)
+
+
+def visible_spans(content: str, view: TextView | None) -> Iterator[TextSpan]:
+    """Yield where the lines are that the prompt shows, without analysing them."""
+    spans = (TextSpan(start, end) for _, start, end in _spans(content))
+    return spans if view is None else _within(spans, view)
+
+
+def has_long_line(content: str) -> bool:
+    """Whether a line may be divided, and a name with it."""
+    return max(map(len, content.split("\n"))) >= LINE_CHARS_MAX
+
+
+def visible_names(content: str, view: TextView | None) -> frozenset[str]:
+    """Return the names in the lines that the prompt shows."""
+    if view is not None and not view.spans:
+        return frozenset()
+    if has_long_line(content):
+        spans: Iterable[TextSpan] = visible_spans(content, view)
+    elif view is None:
+        return identifier_set(content)
+    else:
+        spans = (span for span in view.spans if span.as_in is None)
+    # A name does not continue in the next line.
+    return identifier_set("\n".join([content[span.start : span.end] for span in spans]))
+
+
+def _within(lines: Iterable[_Part], view: TextView) -> Iterator[_Part]:
     spans = [span for span in view.spans if span.as_in is None]
     index = 0
-    for line in text.lines:
+    for line in lines:
         while index < len(spans) and spans[index].end <= line.start:
             index += 1
-        if index < len(spans) and spans[index].start <= line.start:
+        if index == len(spans):
+            return
+        if spans[index].start <= line.start:
             yield line
 
 

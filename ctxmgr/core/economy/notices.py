@@ -73,7 +73,7 @@ class ActiveFile:
 class _Text:
     hash: str
     content: str | None
-    """None: shown by an earlier client, so that only its hash is known."""
+    """None: shown by an earlier client, and not in the store any more."""
     path: str
 
 
@@ -88,10 +88,18 @@ class ShownFiles:
         """Return the hash of each text, for a record."""
         return {object_id: text.hash for object_id, text in self._shown.items()}
 
-    def restore(self, hashes: Mapping[str, str], notices: Iterable[Notice]) -> None:
-        """Restore what a record says was shown."""
+    def restore(
+        self,
+        hashes: Mapping[str, str],
+        notices: Iterable[Notice],
+        *,
+        texts: Mapping[str, str],
+        paths: Mapping[str, str],
+    ) -> None:
+        """Restore what a record says was shown; ``texts`` and ``paths`` by object, if known."""
         self._shown = {
-            object_id: _Text(hashed, None, object_id) for object_id, hashed in hashes.items()
+            object_id: _Text(hashed, texts.get(object_id), paths.get(object_id, object_id))
+            for object_id, hashed in hashes.items()
         }
         self._handles.update((notice.object_id, notice.handle) for notice in notices)
 

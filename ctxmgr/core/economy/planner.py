@@ -19,14 +19,15 @@ until the prompt fits.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from ctxmgr.core.context.tokens import EXACT, Calibration, vocabulary
+from ctxmgr.core.context.tokens import EXACT, Calibration, Sample, vocabulary
 from ctxmgr.core.economy.folding import HANDLE_TOKENS, FoldLimits
 from ctxmgr.core.economy.policy import STUB, Prices, idle_calls
 from ctxmgr.core.economy.stream import SlotText, Stream
+from ctxmgr.core.economy.stream_state import StreamState
 from ctxmgr.errors import WindowExceeded
 
 CALLS_MIN: Final = 5
@@ -186,6 +187,28 @@ class FoldPlanner:
         """Calibrate by the number of tokens that the provider counted in the last prompt."""
         self._calibration = self._calibration.observe(counted=self._counted, reported=tokens)
 
+    def state(self, sent_at: float) -> StreamState:
+        """Return what a record needs, so that stream and planner can continue from it."""
+        stream = self._stream
+        return StreamState(
+            sent_at=sent_at,
+            sent=self._sent,
+            counted=self._counted,
+            samples=tuple((item.counted, item.reported) for item in self._calibration.samples),
+            broken=stream.broken,
+            asked_back={str(kind): times for kind, times in stream.asked_back.items()},
+            settled=tuple(stream.slots.settled),
+            used={text.slot.key: text.used for text in stream.slots.awake if not text.settled},
+            newest=stream.newest(),
+            message_tokens=tuple(stream.message_tokens),
+        )
+
+    def restore(self, state: StreamState) -> None:
+        """Continue from a record; the stream has been restored."""
+        self._sent, self._counted = state.sent, state.counted
+        samples = tuple(Sample(counted, reported) for counted, reported in state.samples)
+        self._calibration = replace(self._calibration, samples=samples)
+
     def next_plan(
         self,
         *,
@@ -216,7 +239,7 @@ class FoldPlanner:
         end: the next change is likely to come after it.
         """
         stream = self._stream
-        oldest = next((text.message for text in stream.slots.all if self._may_shrink(text)), 0)
+        oldest = next((text.message for text in stream.slots.awake if self._may_shrink(text)), 0)
         middle = (max(stream.broken, oldest) + len(stream.message_tokens)) // 2
         turns = {stream.turn_at(stream.broken), stream.turn_at(middle)}
         return tuple(sorted(turn for turn in turns if turn > 0))
@@ -227,7 +250,7 @@ class FoldPlanner:
         stream = self._stream
         folds = [
             (text, STUB if text.slot.object_id in put_away else self._aged(text))
-            for text in stream.slots.all
+            for text in stream.slots.awake
             if not text.settled
             and text.slot.object_id not in pinned
             and (
@@ -285,13 +308,13 @@ class FoldPlanner:
         newest, opened = self._stream.last_start(), len(self._stream.message_tokens)
         return [
             (text, limits_of(text))
-            for text in self._stream.slots.all
+            for text in self._stream.slots.all()
             if not newest <= text.message < opened and text.slot.object_id not in pinned
         ]
 
     def _pinned_tokens(self, pinned: Collection[str]) -> dict[str, int]:
         tokens: Counter[str] = Counter()
-        for text in self._stream.slots.all:
+        for text in self._stream.slots.all():
             if text.slot.object_id in pinned:
                 tokens[text.slot.object_id] += text.tokens
         return dict(tokens.most_common())
@@ -303,7 +326,7 @@ class FoldPlanner:
         )
 
     def _aged(self, slot_text: SlotText) -> FoldLimits:
-        return self._stream.policy.aged(slot_text.slot.kind, tokens=slot_text.text.tokens)
+        return self._stream.policy.aged(slot_text.slot.kind, tokens=slot_text.whole_tokens)
 
 
 def _uncalibrated(model: str | None) -> Calibration:

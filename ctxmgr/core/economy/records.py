@@ -7,20 +7,23 @@
     masks              tool call → positions of secrets in its output, and their replacements
     files              active file → hash of the text that was last shown of it
     plan               what was folded for this call, and why
+    stream             what the next prompt needs besides the above, to continue after a resume
 
 A record that does not begin a chain lists only the views, notices and masks that are new since the
-previous record. Masks are stored because a later release may recognise more secrets.
+previous record. Records of version 0.1 have no ``stream``. Masks are stored because a later release
+may recognise more secrets.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.economy.folding import TextView
 from ctxmgr.core.economy.planner import FoldPlan
 from ctxmgr.core.economy.policy import Economy
-from ctxmgr.core.economy.stream_turns import Notice
+from ctxmgr.core.economy.stream_state import StreamState
+from ctxmgr.core.economy.stream_turns import ECONOMY_RENDERER, Notice
 from ctxmgr.errors import Corrupt, Incorrect
 
 Masks: TypeAlias = tuple[tuple[int, int, str], ...]
@@ -30,6 +33,8 @@ Masks: TypeAlias = tuple[tuple[int, int, str], ...]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EconomyRecord:
     """Everything that determines an economy prompt besides the stored objects."""
+
+    renderer: ClassVar[str] = ECONOMY_RENDERER
 
     policy: Economy
     epoch: int
@@ -41,6 +46,8 @@ class EconomyRecord:
     masks: Mapping[str, Masks] = field(default_factory=dict)
     files: Mapping[str, str]
     plan: FoldPlan | None = None
+    stream: StreamState | None = field(default=None, repr=False)
+    """None: the record was made by version 0.1."""
 
     def to_value(self, before: "EconomyRecord | None" = None) -> dict[str, Any]:
         """Return the value to store after a record with ``before``."""
@@ -48,7 +55,7 @@ class EconomyRecord:
         notices = before.notices if before else {}
         masks = before.masks if before else {}
         pool = before.pool if before else None
-        return {
+        value = {
             "name": self.policy.name,
             "settings": self.policy.to_value(),
             "epoch": self.epoch,
@@ -74,6 +81,9 @@ class EconomyRecord:
             else asdict(self.plan)
             | {"reason": str(self.plan.reason), "folds": len(self.plan.folds)},
         }
+        if self.stream is not None:
+            value["stream"] = self.stream.to_value(before.stream if before else None)
+        return value
 
     def _viewed_since(self, before: Self | None) -> Iterable[str]:
         """Return the keys whose views may differ: those that were set since, if that is known."""
@@ -90,8 +100,10 @@ class EconomyRecord:
         views: dict[str, TextView] = {}
         notices: dict[int, tuple[Notice, ...]] = {}
         masks: dict[str, Masks] = {}
+        streams: list[Mapping[str, Any] | None] = []
         try:
             for last in values:
+                streams.append(last.get("stream"))
                 pool = pool if last["pool"] is None else tuple(last["pool"])
                 views |= {key: TextView.from_value(view) for key, view in last["views"].items()}
                 notices |= {
@@ -112,6 +124,7 @@ class EconomyRecord:
                 notices=notices,
                 masks=masks,
                 files=last["files"],
+                stream=StreamState.joined(streams),
             )
         except (KeyError, TypeError, ValueError, AttributeError, Incorrect) as error:
             raise Corrupt(f"a turn record does not say how its prompt was made: {error}") from error

@@ -2,10 +2,16 @@
 
     a file read again   →   [120 lines as in #5 read a.py], what differs, [30 lines as in …]
 
-A run is the same lines in the same order, all of them shown there now.
+A run is the same lines in the same order, all of them shown there now. Of several texts that show a
+run of the same length, the newest in the stream is referred to.
+
+Texts of a session that was resumed are added with ``enter_later``: only the hashes of their lines
+are computed, until a new text has a line in common with one of them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final
 
@@ -18,19 +24,48 @@ OCCURRENCES_MAX: Final = 8
 """Occurrences of one line that are compared, the newest first."""
 
 
+@dataclass(frozen=True, slots=True)
+class LaterText:
+    """A text whose lines are looked at only when they are needed."""
+
+    content: str = field(repr=False)
+    spans: Callable[[], Iterable[TextLine | TextSpan]]
+    name: Callable[[], str]
+
+    def lines(self) -> Iterator[str]:
+        return (_text(self.content, span) for span in self.spans())
+
+
 class VisibleLines:
     """The visible lines, by the text that shows them."""
 
-    __slots__ = ("_names", "_occurrences", "_shown")
+    __slots__ = ("_hashes", "_keys", "_later", "_names", "_occurrences", "_orders", "_shown")
 
     def __init__(self) -> None:
         self._shown: dict[str, list[str]] = {}
         self._names: dict[str, str] = {}
-        self._occurrences: dict[str, list[tuple[str, int]]] = {}
-        """Line → the texts that show it, and its index there."""
+        self._orders: dict[str, int] = {}
+        """Key → its position among all texts, in the order in which they first entered."""
+        self._keys: list[str] = []
+        self._occurrences: dict[str, list[tuple[int, int]]] = {}
+        """Line → the texts that show it, by their order, and its index there."""
+        self._later: dict[str, LaterText] = {}
+        self._hashes: set[int] | None = None
+        """Of the lines of ``_later``, and perhaps of others; None: not computed yet."""
 
-    def enter(self, key: str, content: str, lines: Iterable[TextLine], *, name: str) -> None:
+    def order(self, key: str) -> int:
+        """Return the position of a text among all; a new one comes last."""
+        order = self._orders.get(key)
+        if order is None:
+            order = self._orders[key] = len(self._keys)
+            self._keys.append(key)
+        return order
+
+    def enter(
+        self, key: str, content: str, lines: Iterable[TextLine | TextSpan], *, name: str
+    ) -> None:
         """Add the lines that a text shows, and the name that refers to it."""
+        order = self.order(key)
         shown = self._shown[key] = []
         self._names[key] = name
         end = None
@@ -39,13 +74,21 @@ class VisibleLines:
                 shown.append("")  # a gap is equal to no line: they end with their newline
             text, end = _text(content, line), line.end
             if len(text.strip()) >= LINE_CHARS_MIN:
-                self._occurrences.setdefault(text, []).append((key, len(shown)))
+                insort(self._occurrences.setdefault(text, []), (order, len(shown)))
             shown.append(text)
+
+    def enter_later(self, key: str, text: LaterText) -> None:
+        """Add a text that is looked at when it is needed."""
+        self.order(key)
+        self._later[key] = text
+        self._hashes = None
 
     def leave(self, key: str) -> None:
         """Remove the lines that a text shows."""
+        self._later.pop(key, None)
+        order = self._orders.get(key)
         for text in set(self._shown.pop(key, ())):
-            left = [where for where in self._occurrences.get(text, ()) if where[0] != key]
+            left = [where for where in self._occurrences.get(text, ()) if where[0] != order]
             if left:
                 self._occurrences[text] = left
             else:
@@ -53,10 +96,13 @@ class VisibleLines:
 
     def repeats(self, text: FoldableText, *, tokens_min: int) -> tuple[TextSpan, ...]:
         """Return the runs of at least ``tokens_min`` tokens."""
+        if sum(line.tokens for line in text.lines) < tokens_min:
+            return ()
         return tuple(self._runs(text, tokens_min))
 
     def _runs(self, text: FoldableText, tokens_min: int) -> Iterator[TextSpan]:
         lines = [_text(text.content, line) for line in text.lines]
+        self._look_at(lines)
         row = 0
         while row < len(lines):
             length, key = self._longest(lines, row)
@@ -69,14 +115,34 @@ class VisibleLines:
 
     def _longest(self, lines: Sequence[str], row: int) -> tuple[int, str]:
         best = (0, "")
-        for key, index in reversed(self._occurrences.get(lines[row], [])[-OCCURRENCES_MAX:]):
+        for order, index in reversed(self._occurrences.get(lines[row], [])[-OCCURRENCES_MAX:]):
+            key = self._keys[order]
             pairs = zip(lines[row:], self._shown[key][index:], strict=False)
             length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             if length > best[0]:
                 best = (length, key)
         return best
 
+    def _look_at(self, lines: Iterable[str]) -> None:
+        """Enter every text of ``_later`` that shows one of these lines."""
+        if not self._later:
+            return
+        if self._hashes is None:
+            self._hashes = {hash(line) for text in self._later.values() for line in text.lines()}
+        common = {
+            line
+            for line in lines
+            if hash(line) in self._hashes and len(line.strip()) >= LINE_CHARS_MIN
+        }
+        if not common:
+            return
+        for key, text in list(self._later.items()):
+            if not common.isdisjoint(text.lines()):
+                del self._later[key]
+                self.enter(key, text.content, text.spans(), name=text.name())
+        self._hashes.difference_update(map(hash, common))
 
-def _text(content: str, line: TextLine) -> str:
+
+def _text(content: str, line: TextLine | TextSpan) -> str:
     text = content[line.start : line.end]
     return text if text.endswith("\n") else text + "\n"

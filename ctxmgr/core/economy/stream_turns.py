@@ -16,7 +16,7 @@ A folded argument remains a string at its position: APIs accept only valid argum
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, Self
 
@@ -139,6 +139,27 @@ class HeldTurn:
     parts: tuple[AnswerPart, ...] = field(default=(), repr=False)
     """Tool calls with their whole output, each with its handle."""
 
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the key and the content of its slots in the same order, without empty notices."""
+        for index, notice in enumerate(self.notices):
+            if notice.content:
+                yield self._notice_key(index), notice.content
+        outputs: list[tuple[str, str]] = []
+        for index, call in self._calls():
+            for path, text in strings(call.args):
+                if len(text) >= CHARS_MIN:
+                    yield self._key(index, path), text
+            outputs.append((self._key(index), call.output or ""))
+        yield from outputs
+
+    def slot(self, key: str) -> TextSlot:
+        """Return the slot with this key."""
+        return next(slot for slot in self.slots() if slot.key == key)
+
+    def message_count(self) -> int:
+        """Return how many messages ``messages_of`` yields for it."""
+        return 2 + sum(1 for _ in self._calls())
+
     def slots(self) -> Iterator[TextSlot]:
         """Yield what may be folded, in the order of the turn."""
         yield from (self._of_notice(index, notice) for index, notice in enumerate(self.notices))
@@ -179,7 +200,7 @@ class HeldTurn:
     def _shown_notice(self, index: int, notice: Notice, views: Mapping[str, TextView]) -> str:
         if not notice.content:
             return notice.heading
-        view = views.get(f"{self.number}!{index}")
+        view = views.get(self._notice_key(index))
         return notice.heading + "\n" + shown(notice.content, view, handle=notice.handle)
 
     def _shown_call(
@@ -188,19 +209,24 @@ class HeldTurn:
         others = {
             path: shown(text, views[key], handle=call.handle)
             for path, text in strings(call.args)
-            if (key := self._key(index, path)) in views
+            if len(text) >= CHARS_MIN and (key := self._key(index, path)) in views
         }
         view = views.get(self._key(index))
+        if view is None and not others:
+            return call
         output = shown(call.output or "", view, handle=call.handle, title=_title(call))
         args = replaced(call.args, others) if others else call.args
-        return replace(call, args=args, output=output)
+        return _with_output(call, output, args=args)
 
     def _key(self, index: int, path: str = "") -> str:
         return f"{self.number}.{index}{path}"
 
+    def _notice_key(self, index: int) -> str:
+        return f"{self.number}!{index}"
+
     def _of_notice(self, index: int, notice: Notice) -> TextSlot:
         return TextSlot(
-            key=f"{self.number}!{index}",
+            key=self._notice_key(index),
             handle=notice.handle,
             title=notice.handle,
             label=notice.handle,
@@ -248,10 +274,27 @@ def numbered(
     for part in parts:
         if isinstance(part, AnswerCall):
             output = outputs[part.ref.object_id] if part.output is None else part.output
-            completed.append(replace(part, handle=f"#{next(numbers)}", output=output))
+            completed.append(_with_output(part, output, handle=f"#{next(numbers)}"))
         else:
             completed.append(part)
     return tuple(completed)
+
+
+def _with_output(
+    call: AnswerCall,
+    output: str,
+    *,
+    args: Mapping[str, Any] | None = None,
+    handle: str | None = None,
+) -> AnswerCall:
+    """As ``dataclasses.replace``, which takes much longer."""
+    return AnswerCall(
+        ref=call.ref,
+        call_id=call.call_id,
+        args=call.args if args is None else args,
+        output=output,
+        handle=call.handle if handle is None else handle,
+    )
 
 
 def held_turn(

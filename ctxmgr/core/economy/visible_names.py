@@ -9,14 +9,22 @@ a name in a list of hidden names is visible, but without its line:
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import sqrt
 from typing import Final
 
 LENGTH_MIN: Final = 6
 """Characters of a name. Shorter ones are mostly words, and occur everywhere."""
 
-IDENTIFIER: Final = re.compile(rf"[A-Za-z_][\w./-]{{{LENGTH_MIN - 1},}}|\b\d{{3,}}\b")
+DIGITS_MIN: Final = 3
+"""Digits of a number that counts as a name."""
+
+IDENTIFIER: Final = re.compile(rf"[A-Za-z_][\w./-]{{{LENGTH_MIN - 1},}}|\b\d{{{DIGITS_MIN},}}\b")
+
+_RUNS: Final = bytes(
+    byte if re.match(r"[\w./-]", chr(byte), re.ASCII) else ord(" ") for byte in range(256)
+)
+"""Replaces ASCII characters that no identifier holds by spaces."""
 
 
 def identifiers(text: str) -> tuple[str, ...]:
@@ -24,38 +32,66 @@ def identifiers(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(IDENTIFIER.findall(text)))
 
 
-class VisibleNames:
-    """The names of one prompt, counted by the lines and lists that hold them."""
+def identifier_set(text: str) -> frozenset[str]:
+    """Return every identifier, in no order. Takes half as long as ``identifiers`` for ASCII."""
+    if not text.isascii():
+        return frozenset(IDENTIFIER.findall(text))
+    names: list[str] = []
+    for run in set(text.encode().translate(_RUNS).decode().split()):
+        left = run.lstrip("./-")
+        # From its first letter on, a run is one identifier, if that is long enough. Only digits
+        # before the letter, or in what is too short, need a closer look.
+        if len(left) >= LENGTH_MIN and (left[0].isalpha() or left[0] == "_"):
+            names.append(left)
+        elif len(left) >= DIGITS_MIN and not left.isalpha():
+            names += IDENTIFIER.findall(left)
+    return frozenset(names)
 
-    __slots__ = ("_held", "_lines", "_lists")
+
+class VisibleNames:
+    """The names of one prompt, counted by the texts and lists that hold them."""
+
+    __slots__ = ("_held", "_later", "_lines", "_lists")
 
     def __init__(self) -> None:
         self._lines: Counter[str] = Counter()
         self._lists: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
+        self._later: Callable[[], None] | None = None
+
+    def later(self, count: Callable[[], None]) -> None:
+        """Call ``count``, which counts more names, before the first question is answered."""
+        self._later = count
 
     def in_line(self, name: str) -> bool:
+        self.complete()
         return self._lines[name] > 0
 
     def anywhere(self, name: str) -> bool:
+        self.complete()
         return self._lines[name] > 0 or self._lists[name] > 0
 
     def value(self, name: str) -> float:
         """Return the value of showing a name: the rarer, the higher."""
+        self.complete()
         return 1 / sqrt(max(1, self._held[name]))
+
+    def complete(self) -> None:
+        """Count what was left for later."""
+        if self._later is not None:
+            count, self._later = self._later, None
+            count()
 
     def add_holder(self, names: Iterable[str]) -> None:
         """Count one more text that holds these names; each name is given once."""
         self._held.update(names)
 
-    def enter(self, lines: Iterable[Iterable[str]], *, names: Iterable[str] = ()) -> None:
-        """Count the names in lines, and in a list, that became visible."""
-        for line in lines:
-            self._lines.update(line)
+    def enter(self, lines: Iterable[str], *, names: Iterable[str] = ()) -> None:
+        """Count the names in the lines of a text, each once, and in a list, that became visible."""
+        self._lines.update(lines)
         self._lists.update(names)
 
-    def leave(self, lines: Iterable[Iterable[str]], *, names: Iterable[str] = ()) -> None:
+    def leave(self, lines: Iterable[str], *, names: Iterable[str] = ()) -> None:
         """Undo ``enter``."""
-        for line in lines:
-            self._lines.subtract(line)
+        self._lines.subtract(lines)
         self._lists.subtract(names)

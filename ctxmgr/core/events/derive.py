@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from ctxmgr.core.events.events import (
-    PAUSED,
     Event,
     EventId,
     FileDeleted,
@@ -33,6 +32,7 @@ from ctxmgr.core.events.events import (
     ToolCallCreated,
     TurnFinished,
 )
+from ctxmgr.core.events.lifecycle import PAUSED
 from ctxmgr.core.objects.envelope import CHAT, FILE, SESSION, chat_id
 from ctxmgr.core.objects.file import NO_BYTES_HASH
 from ctxmgr.core.objects.session_record import SETS

@@ -6,17 +6,9 @@ running receives the same events later.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ctxmgr.core.store.contract import Instant
-from ctxmgr.core.store.documents import ID, KIND, Document
-
-LIFECYCLE: Final = "lifecycle"
-"""A plain document ``lifecycle:{session}`` that says whether a client has the session open. It is
-separate because the session's own document must not change by that."""
-
-ACTIVE: Final = "active"
-PAUSED: Final = "paused"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -172,14 +164,3 @@ class Listener(Protocol):
     async def handle(self, event: Event) -> None:
         """Handle one event. One with an id up to ``last_handled`` was handled before."""
         ...
-
-
-def lifecycle_document(session_id: str, *, state: str) -> Document:
-    """Return the document that records that a session was paused or resumed."""
-    assert state in {ACTIVE, PAUSED}
-    return {
-        ID: f"{LIFECYCLE}:{session_id}",
-        KIND: LIFECYCLE,
-        "session": session_id,
-        "state": state,
-    }

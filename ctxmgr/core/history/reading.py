@@ -32,6 +32,8 @@ from ctxmgr.errors import Corrupt, Incorrect, NotFound
 BATCH: Final = 500
 """Records or versions in one read."""
 
+_WHAT_WAS_SHOWN: Final = ("shown", "active", "activations", "section_hashes")
+
 HISTORIES_AT_ONCE: Final = 8
 HISTORY_PAGE: Final = 100
 """Versions of one object in one read, newest first."""
@@ -121,8 +123,11 @@ async def read_economy(store: Store, session_id: str, *, turn: int) -> EconomyRe
     last = None if version is None else TurnRecord.from_document(version.document)
     if last is None or last.policy is None:
         return None
-    chain = _records((await store.get_many(last.needed())).values(), ShownReader())
-    policies = [read.record.policy for _, read in sorted(chain.items(), reverse=True)]
+    # The lists of what was shown are long, and not needed here.
+    chain = await store.get_many(last.needed(), without=_WHAT_WAS_SHOWN)
+    if len(chain) < len(last.needed()):
+        raise Corrupt(f"{last.object_id}: a record that it continues is missing")
+    policies = [version.document.get("policy") for version in reversed(chain.values())]
     # The first economy record after a plain one lists everything again.
     unbroken = list(takewhile(lambda policy: policy is not None, policies))
     return EconomyRecord.joined(policy for policy in reversed(unbroken) if policy is not None)

@@ -46,6 +46,25 @@ class _RecordedNotice(_Strict):
     content: str
 
 
+class _RecordedStream(BaseModel):
+    """What a record says of its stream; a later version may add fields."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    sent_at: Annotated[float, Field(ge=0, le=COUNT_MAX)]
+    sent: _Count
+    counted: _Count
+    samples: list[tuple[_Count, _Count]]
+    broken: _Count
+    asked_back: dict[str, _Count]
+    settled: list[str]
+    used: dict[str, Annotated[int, Field(ge=-COUNT_MAX, le=COUNT_MAX)]]
+    newest: list[str]
+    message_tokens: list[tuple[_Count, list[_Count]]]
+    touched: list[str]
+    requested: list[str]
+
+
 class _RecordedPolicy(BaseModel):
     """What a record says of its policy; a later version may add fields."""
 
@@ -60,6 +79,8 @@ class _RecordedPolicy(BaseModel):
     masks: dict[str, list[tuple[_Count, _Count, str]]]
     files: dict[str, str]
     plan: dict[str, Any] | None
+    stream: _RecordedStream | None = None
+    """Records of version 0.1 have none."""
 
 
 _MOUNTS: Final = TypeAdapter(Annotated[list[_RecordedMount], Field(max_length=MOUNTS_MAX)])

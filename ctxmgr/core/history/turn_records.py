@@ -23,12 +23,10 @@ showed; after a resume it knows nothing, so the first record is a full one.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import eq
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.context.assembly import RENDERER, Context, Contribution, Section
-from ctxmgr.core.economy.records import EconomyRecord
-from ctxmgr.core.economy.stream_turns import ECONOMY_RENDERER
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.envelope import TURN, Sealed, check_session_id, copy_nested, turn_id
@@ -38,6 +36,9 @@ from ctxmgr.core.objects.session_record import SystemPrompt
 from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.store.documents import ID, KIND, Document, check_object_id
 from ctxmgr.errors import Corrupt, Incorrect
+
+if TYPE_CHECKING:  # a session without a policy does not load the economy
+    from ctxmgr.core.economy.records import EconomyRecord
 
 RECORDS_PER_SNAPSHOT: Final = 64
 """The maximum number of records that are read for one prompt."""
@@ -256,7 +257,7 @@ class SentPrompt:
     context: Context
     user: str
     """The user's text, without the notices of a policy."""
-    economy: EconomyRecord | None
+    economy: "EconomyRecord | None"
     """What determined the prompt; None for the plain form."""
     prompt: SystemPrompt
     chat: Chat
@@ -312,7 +313,7 @@ class TurnRecorder:
         economy = sent.economy
         before = None if snapshot == n else self._economy
         return TurnRecord(
-            renderer=RENDERER if economy is None else ECONOMY_RENDERER,
+            renderer=RENDERER if economy is None else economy.renderer,
             policy=None if economy is None else economy.to_value(before),
             session=session_id,
             n=n,

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
-import orjson
-
 from ctxmgr.core.append_only import AppendOnly, OrderedIds
 from ctxmgr.core.objects.envelope import (
     CHAT,
@@ -28,13 +26,8 @@ from ctxmgr.core.objects.envelope import (
     session_object_id,
 )
 from ctxmgr.core.objects.hashes import grown_metadata_hash
-from ctxmgr.core.store.canonical import (
-    CANONICAL_ITEMS,
-    CanonicalItems,
-    canonical,
-    canonical_if_plain,
-)
-from ctxmgr.core.store.documents import Document, check_value
+from ctxmgr.core.store.canonical import CANONICAL_ITEMS, CanonicalItems, checked_canonical
+from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Incorrect
 
 _TURN_FIELDS: Final = frozenset({"user", "assistant", "toolcall_ids", "assistant_meta"})
@@ -92,13 +85,8 @@ class Turn:
             "assistant_meta": self.assistant_meta.to_value(),
         }
         # A turn is nested in the list of turns, hence the depth.
-        encoded = canonical_if_plain(uncopied, depth=1)
-        if encoded is not None:
-            value = orjson.loads(orjson.dumps(uncopied))  # the fastest copy
-        else:
-            check_value(uncopied, where="turn", depth=1)
-            value = copy_nested(uncopied)
-            encoded = canonical(value)
+        encoded = checked_canonical(uncopied, where="turn", depth=1)
+        value = copy_nested(uncopied)
         object.__setattr__(self, "assistant", tuple(value["assistant"]))
         if self.assistant_meta.usage is not None:
             object.__setattr__(self, "assistant_meta", AssistantMeta(**value["assistant_meta"]))

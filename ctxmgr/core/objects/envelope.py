@@ -34,6 +34,8 @@ OBJECT_KINDS: Final = CONTENT_KINDS | INFRASTRUCTURE_KINDS
 SESSION_ID_BYTES_MAX: Final = INDEXED_TEXT_BYTES_MAX - len("system_prompt:")
 """UTF-8 bytes, so that every reference derived from it can be an indexed field."""
 
+_NESTED: Final = (list, dict)
+
 IDENTITIES_MAX: Final = 16_384
 """Cached identities: a file is checked, read, and soon read back, each time by its source."""
 
@@ -150,10 +152,14 @@ def read_list(name: str, value: object) -> tuple[Any, ...]:
 
 def copy_nested(value: Any) -> Any:
     """Copy lists and maps at every level."""
+    # Most items are text: a call for each of them would take most of the time.
     if isinstance(value, list):
-        return [copy_nested(item) for item in value]
+        return [copy_nested(item) if isinstance(item, _NESTED) else item for item in value]
     if isinstance(value, dict):
-        return {key: copy_nested(item) for key, item in value.items()}
+        return {
+            key: copy_nested(item) if isinstance(item, _NESTED) else item
+            for key, item in value.items()
+        }
     return value
 
 

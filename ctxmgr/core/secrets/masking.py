@@ -13,12 +13,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ctxmgr.core.bounded_cache import BoundedCache
-from ctxmgr.core.secrets.known_forms import SecretSpan, formed_spans
-from ctxmgr.core.secrets.named_values import named_spans
-from ctxmgr.core.secrets.placed_values import placed_spans
+
+if TYPE_CHECKING:
+    from ctxmgr.core.secrets.known_forms import SecretSpan
 
 FINGERPRINT_DIGITS: Final = 6
 MASKED_MAX: Final = 4_096
@@ -105,10 +105,10 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;:?]{0,32}[A-Za-z]")
 """Codes that a terminal does not show; programs put them around and inside of what they print."""
 
 
-def _spans(text: str) -> list[SecretSpan]:
+def _spans(text: str) -> "list[SecretSpan]":
     """Find the secrets of a text as a terminal shows it; positions are those of the text."""
     if "\x1b[" not in text:
-        return [*formed_spans(text), *named_spans(text), *placed_spans(text)]
+        return _shown_spans(text)
     pieces, starts, removed = [], [], 0
     position = 0
     for code in _COLOUR.finditer(text):
@@ -126,12 +126,22 @@ def _spans(text: str) -> list[SecretSpan]:
 
     return [
         replace(span, start=original(span.start), end=original(span.end - 1) + 1)
-        for span in (*formed_spans(shown), *named_spans(shown), *placed_spans(shown))
+        for span in _shown_spans(shown)
         if span.end > span.start
     ]
 
 
-def _joined(spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
+def _shown_spans(text: str) -> "list[SecretSpan]":
+    """Find the secrets of a text without codes."""
+    # Compiling their patterns takes time, which a session that masks nothing does not wait for.
+    from ctxmgr.core.secrets.known_forms import formed_spans  # noqa: PLC0415
+    from ctxmgr.core.secrets.named_values import named_spans  # noqa: PLC0415
+    from ctxmgr.core.secrets.placed_values import placed_spans  # noqa: PLC0415
+
+    return [*formed_spans(text), *named_spans(text), *placed_spans(text)]
+
+
+def _joined(spans: "Iterable[SecretSpan]") -> "Iterator[SecretSpan]":
     """Join overlapping spans; the first determines the kind."""
     current: SecretSpan | None = None
     for span in spans:
@@ -145,7 +155,7 @@ def _joined(spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
         yield current
 
 
-def _secret(text: str, span: SecretSpan, key: bytes) -> FoundSecret:
+def _secret(text: str, span: "SecretSpan", key: bytes) -> FoundSecret:
     value = text[span.start : span.end].encode(errors="surrogatepass")
     digest = hashlib.blake2b(value, key=key, person=b"ctxmgr secret").hexdigest()
     return FoundSecret(span.kind, digest[:FINGERPRINT_DIGITS], span.start, span.end)

@@ -13,7 +13,7 @@ bundle holds of them is compared.
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-from ctxmgr.core.events.events import ACTIVE, PAUSED, lifecycle_document
+from ctxmgr.core.events.lifecycle import ACTIVE, PAUSED, lifecycle_document
 from ctxmgr.core.objects.chat import Chat, Turn
 from ctxmgr.core.objects.codec import from_document, to_document, verify_document
 from ctxmgr.core.objects.envelope import (

@@ -20,7 +20,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Final, Self
 
-from ctxmgr.core.events.events import LIFECYCLE
+from ctxmgr.core.events.lifecycle import LIFECYCLE
 from ctxmgr.core.objects.codec import check_toolcall_id
 from ctxmgr.core.objects.envelope import (
     CHAT,

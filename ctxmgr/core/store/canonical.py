@@ -13,13 +13,13 @@ are non-integral and between 1e-4 and 1e15. Everything else is written, or refus
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import orjson
 
 from ctxmgr.core.append_only import AppendOnly, Fold, merged_parts
-from ctxmgr.core.store.documents import DEPTH_MAX
+from ctxmgr.core.store.documents import DEPTH_MAX, check_value
 from ctxmgr.errors import Incorrect
 
 _NESTING_MAX: Final = 2 * DEPTH_MAX
@@ -29,8 +29,7 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None), list, dict})
 """Exactly these types, because orjson has encodings for subclasses, dates and dataclasses."""
 
 _NESTED: Final = frozenset({list, dict})
-_FLAT: Final = _PLAIN - _NESTED
-_SIMPLE: Final = _FLAT - {float}
+_SIMPLE: Final = _PLAIN - _NESTED - {float}
 
 _UNAMBIGUOUS_FLOATS: Final = (1e-4, 1e15)
 """Between these, every shortest-float algorithm writes digits with a point and no exponent."""
@@ -50,7 +49,7 @@ def canonical(value: object) -> bytes:
     """Return the canonical bytes of a value; ``Incorrect`` if it has none."""
     if value is None or type(value) is str:
         return b"null" if value is None else _text(value)
-    if _is_plain(value):
+    if _is_plain([value], _NESTING_MAX):
         try:
             return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         except orjson.JSONEncodeError:
@@ -60,17 +59,18 @@ def canonical(value: object) -> bytes:
     return b"".join(parts)
 
 
-def canonical_if_plain(value: object, *, depth: int = 0) -> bytes | None:
-    """Return the canonical bytes of a value that ``check_value`` accepts at this depth.
+def checked_canonical(value: list[Any] | dict[str, Any], *, where: str, depth: int = 0) -> bytes:
+    """Return the canonical bytes of a value; ``Incorrect`` if a document must not hold it.
 
-    None: it holds something unusual, and the slower functions have to decide.
+    The same as ``check_value`` and ``canonical``, in one pass over what most values are.
     """
-    if not _is_plain(value, levels=DEPTH_MAX - depth + 1):
-        return None
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:
-        return None
+    if depth < DEPTH_MAX and _is_plain(value, DEPTH_MAX - depth - 1):
+        try:
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:
+            pass
+    check_value(value, where=where, depth=depth)
+    return canonical(value)
 
 
 class CanonicalItems:
@@ -111,28 +111,29 @@ def canonical_items(items: AppendOnly[Any]) -> CanonicalItems:
     return CANONICAL_ITEMS.of(items)
 
 
-def _is_plain(value: object, *, levels: int = _NESTING_MAX) -> bool:
-    """Whether orjson writes it canonically, checked one level of nesting at a time."""
-    if type(value) is dict and set(map(type, value.values())) <= _SIMPLE:
-        return _all_keys(value).isascii()
-    level: list[Any] = [[value]]
-    for _ in range(levels):
-        inner: list[Any] = []
-        for nested in level:
-            items = nested if type(nested) is list else nested.values()
-            types = set(map(type, items))
-            if not types <= _PLAIN:
+def _is_plain(nested: list[Any] | dict[str, Any], levels: int) -> bool:
+    """Whether orjson writes it canonically, or refuses it; ``levels`` may be nested in it."""
+    items: Collection[Any] = nested
+    if type(nested) is dict:
+        try:
+            if not "".join(nested).isascii():
                 return False
-            if type(nested) is dict and not _all_keys(nested).isascii():
+        except TypeError:  # a key that is not a string
+            return False
+        items = nested.values()
+    types = set(map(type, items))
+    if types <= _SIMPLE:
+        return True
+    if not types <= _PLAIN:
+        return False
+    for item in items:
+        kind = type(item)
+        if kind is float:
+            if not _is_unambiguous(item):
                 return False
-            if float in types and not all(_is_unambiguous(x) for x in items if type(x) is float):
-                return False
-            if not types <= _FLAT:
-                inner += [item for item in items if type(item) in _NESTED]
-        if not inner:
-            return True
-        level = inner
-    return False
+        elif kind in _NESTED and not (levels and _is_plain(item, levels - 1)):
+            return False
+    return True
 
 
 def _is_unambiguous(number: float) -> bool:

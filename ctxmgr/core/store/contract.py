@@ -354,9 +354,18 @@ class Store(Protocol):
         ...
 
     async def find(
-        self, query: Query, *, as_of: AsOf = LATEST, limit: int = 100, cursor: str | None = None
+        self,
+        query: Query,
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> FoundPage:
         """Find objects by their fields, a page at a time.
+
+        Fields named in ``without`` are left out of the documents, and large ones are not read at
+        all; the field that the query orders by is kept.
 
         An undeclared field, a value of the wrong type, or the cursor of another query is
         ``Incorrect``. The pages of a query are consistent with each other if ``as_of`` has a

@@ -137,7 +137,8 @@ def check_value(value: object, *, where: str, depth: int = 0) -> None:
             if not math.isfinite(value):
                 raise Incorrect(f"{where}: {value} cannot be represented in JSON")
         case list() | dict():
-            _check_nested(value, where=where, depth=depth + 1)
+            if not _are_plain((value,), depth):
+                _check_nested(value, where=where, depth=depth + 1)
         case None:
             return
         case _:

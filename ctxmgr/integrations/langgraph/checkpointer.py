@@ -88,11 +88,8 @@ class Checkpointer(PlainCheckpointer):
         )
 
     async def aget_tuple(self, config: Config) -> base.CheckpointTuple | None:
-        fields = _key_of(config)._asdict()
-        where = {name: value for name, value in fields.items() if value is not None}
-        async for document in self._threads.checkpoints(where):
-            return await self._tuple(document)
-        return None
+        document = await self._threads.checkpoint(_key_of(config))
+        return None if document is None else await self._tuple(document)
 
     async def alist(
         self,
@@ -114,10 +111,10 @@ class Checkpointer(PlainCheckpointer):
         last = base.get_checkpoint_id(before) if before else None
         remaining = -1 if limit is None else limit
         async for document in self._threads.checkpoints(where, before=last):
+            if remaining == 0:
+                return
             metadata = self._deserialize(document["metadata"])
-            if remaining != 0 and all(
-                metadata.get(name) == value for name, value in (filter or {}).items()
-            ):
+            if all(metadata.get(name) == value for name, value in (filter or {}).items()):
                 remaining -= 1
                 yield await self._tuple(document)
 
@@ -221,6 +218,16 @@ class Threads:
         ]
         if new:
             await self._store.commit([Put(document) for document in new])
+
+    async def checkpoint(self, key: CheckpointKey) -> Document | None:
+        """Return the checkpoint of a key, or the newest of its namespace if it names none."""
+        if key.checkpoint is not None:
+            stored = await self._store.get(_document_id(LANGGRAPH_CHECKPOINT, key, key.checkpoint))
+            return None if stored is None else stored.document
+        where = {"thread": key.thread, "namespace": key.namespace}
+        newest = Order("checkpoint", descending=True)
+        page = await self._store.find(Query(LANGGRAPH_CHECKPOINT, where, order=newest), limit=1)
+        return page.versions[0].document if page.versions else None
 
     def checkpoints(
         self, where: Mapping[str, str], *, before: str | None = None

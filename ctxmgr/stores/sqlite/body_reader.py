@@ -130,23 +130,32 @@ class BodyReader:
                 return raw
             case b"L":
                 lid, length = cell_numbers(cell)
-                return b"[" + b",".join(self.items(lid, length, object_id)) + b"]"
+                rows = self._rows(lid, length, object_id)
+                texts = [text.hex() if isinstance(text, bytes) else text for text, _ in rows]
+                if None not in texts:  # ids and other short texts: one call instead of many
+                    return orjson.dumps(texts)
+                return b"[" + b",".join(map(_item_json, rows)) + b"]"
             case _:
                 _, *names = cell_numbers(cell)
                 return b"[" + b",".join(self._name_json(nid, object_id) for nid in names) + b"]"
 
     def items(self, lid: int, length: int, object_id: str, *, start: int = 0) -> list[bytes]:
         """Return the JSON of the items of a list, from ``start`` to ``length``."""
-        items: list[bytes] = []
+        return list(map(_item_json, self._rows(lid, length, object_id, start=start)))
+
+    def _rows(
+        self, lid: int, length: int, object_id: str, *, start: int = 0
+    ) -> list[tuple[str | bytes | None, bytes | None]]:
+        """Return the items of a list, each as a text or as the JSON of a piece."""
+        rows: list[tuple[str | bytes | None, bytes | None]] = []
         for segment, begin, end in reversed(self.segments(lid, length)):
             first = segment << LIST_BITS
             slots = (first + max(begin, start), first + end)
-            for text, piece in self._execute(self._sql["items"], slots).fetchall():
-                items.append(_text_json(text) if piece is None else piece)
-        if len(items) != length - start or None in items:
-            missing = f"list {lid} has {start + len(items)} of {length} items"
+            rows += self._execute(self._sql["items"], slots).fetchall()
+        if len(rows) != length - start or (None, None) in rows:
+            missing = f"list {lid} has {start + len(rows)} of {length} items"
             raise self._corrupt(object_id, missing)
-        return items
+        return rows
 
     def segments(self, lid: int, length: int) -> list[tuple[int, int, int]]:
         """Return which lists own the items, the last ones first: (list, from, to)."""
@@ -230,6 +239,11 @@ def raw_fields(document: Document) -> tuple[bool, list[tuple[str, bytes]]]:
         raws = [(name, dumps(value)) for name, value in document.items()]
     exact = any(raw[0] == SPACE for _, raw in raws)
     return exact, [(name, raw.removeprefix(b" ")) for name, raw in raws]
+
+
+def _item_json(row: tuple[str | bytes | None, bytes | None]) -> bytes:
+    text, piece = row
+    return _text_json(text) if piece is None else piece
 
 
 def _text_json(text: str | bytes | None) -> bytes:

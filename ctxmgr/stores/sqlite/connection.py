@@ -23,7 +23,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 from urllib.parse import quote, unquote
@@ -41,6 +40,9 @@ from ctxmgr.errors import (
     Unavailable,
 )
 
+_STORES: Final = Path(__file__).parent.parent
+"""Importing ``importlib.resources`` would take longer than opening a store."""
+
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _COMMENT: Final = re.compile(r"^--.*\n?", re.MULTILINE)
 _MIGRATION: Final = re.compile(r"(\d{3})_\w+\.sql")
@@ -49,7 +51,7 @@ _MIGRATION: Final = re.compile(r"(\d{3})_\w+\.sql")
 @cache
 def statements(file: str = "sqlite/sql/statements.sql") -> Mapping[str, str]:
     """Return the statements of an SQL file by name."""
-    text = (files("ctxmgr.stores") / file).read_text(encoding="utf-8")
+    text = (_STORES / file).read_text(encoding="utf-8")
     _, *parts = _NAME.split(text)
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return {name: _COMMENT.sub("", body).strip().rstrip(";") for name, body in pairs}
@@ -58,7 +60,7 @@ def statements(file: str = "sqlite/sql/statements.sql") -> Mapping[str, str]:
 @cache
 def migrations() -> tuple[str, ...]:
     """Return the scripts that lead from an empty file to the current layout, in order."""
-    folder = files("ctxmgr.stores.sqlite") / "sql"
+    folder = _STORES / "sqlite" / "sql"
     numbered = {
         int(match[1]): script.read_text(encoding="utf-8")
         for script in folder.iterdir()

@@ -11,8 +11,9 @@ While there is such a stale head, now is answered like any other point in time.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -91,6 +92,10 @@ _AFTER: Final = {
 """By order: the condition of the next page, and how often it binds the value."""
 
 
+_Found: TypeAlias = tuple[int, tuple[Instant, int]]
+"""An object, and the start and the write of its version."""
+
+
 @dataclass(frozen=True, slots=True)
 class _FindPlan:
     """Which field drives the search, and which conditions a result must meet, by fid."""
@@ -105,7 +110,15 @@ class _FindPlan:
     within: tuple[int, Key, Key] | None
 
 
-def find(reader: Reader, query: Query, *, as_of: AsOf, limit: int, cursor: str | None) -> FoundPage:
+def find(
+    reader: Reader,
+    query: Query,
+    *,
+    as_of: AsOf,
+    without: frozenset[str],
+    limit: int,
+    cursor: str | None,
+) -> FoundPage:
     """Return one page. The query and the limit have been checked."""
     request = ["find", query_value(query), as_of.valid_time, as_of.sequence, as_of.system_time]
     position = None if cursor is None else decode_position(request, cursor, str | int | None, str)
@@ -116,7 +129,8 @@ def find(reader: Reader, query: Query, *, as_of: AsOf, limit: int, cursor: str |
             return FoundPage(versions=(), cursor=None)
         plan = _plan(query, fields)
         now = as_of == LATEST and not reader.has_stale_head(point.valid)
-        results = (_versions_now if now else _versions_at)(reader, plan, position, point)
+        found = (_found_now if now else _found_at)(reader, plan, position, point)
+        results = _versions(reader, found, without)
         versions, more = reader.page(results, limit)
     if not more:
         return FoundPage(versions=versions, cursor=None)
@@ -154,19 +168,27 @@ def _all_of(declared: FieldType) -> tuple[Key, Key]:
     return (TEXT_LOW, TEXT_HIGH) if declared is FieldType.TEXT else (INTEGER_LOW, NULL_KEY)
 
 
-def _versions_now(
-    reader: Reader, plan: _FindPlan, position: list[Any] | None, point: TablePoint
+def _versions(
+    reader: Reader, found: Generator[_Found, None, None], without: frozenset[str]
 ) -> Generator[Version, None, None]:
+    with closing(found):
+        for nid, visible in found:
+            yield reader.version(reader.text_of(nid), *visible, without=without)
+
+
+def _found_now(
+    reader: Reader, plan: _FindPlan, position: list[Any] | None, point: TablePoint
+) -> Generator[_Found, None, None]:
     sql, bindings = _candidates(plan, position, now=True)
     for nid, _, fields in reader.rows(sql, bindings):
         keys = {fid: sort_key(value) for fid, value in orjson.loads(fields)}
         if _meets(plan, keys) and (visible := reader.visible(nid, point)):
-            yield reader.version(reader.text_of(nid), *visible)
+            yield nid, visible
 
 
-def _versions_at(
+def _found_at(
     reader: Reader, plan: _FindPlan, position: list[Any] | None, point: TablePoint
-) -> Generator[Version, None, None]:
+) -> Generator[_Found, None, None]:
     fields = reader.fields()
     sql, bindings = _candidates(plan, position, now=False)
     for nid, driving_key, _ in reader.rows(sql, bindings):
@@ -177,7 +199,7 @@ def _versions_at(
         keys = {fid: sort_key(value) for fid, value in values}
         # An object is in ``ever`` once per value it has had: only the visible one counts.
         if keys.get(plan.fid) == driving_key and _meets(plan, keys):
-            yield reader.version(reader.text_of(nid), *visible)
+            yield nid, visible
 
 
 def _meets(plan: _FindPlan, keys: dict[int, Key]) -> bool:

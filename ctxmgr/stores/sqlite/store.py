@@ -249,13 +249,22 @@ class SqliteStore:
         )
 
     async def find(
-        self, query: Query, *, as_of: AsOf = LATEST, limit: int = 100, cursor: str | None = None
+        self,
+        query: Query,
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> FoundPage:
         check_query(query, self._kinds)
         check_as_of(as_of)
         check_limit(limit)
+        left_out = frozenset(without) - {ID, query.order and query.order.field}
         return await self._read(
-            lambda reader: queries.find(reader, query, as_of=as_of, limit=limit, cursor=cursor)
+            lambda reader: queries.find(
+                reader, query, as_of=as_of, without=left_out, limit=limit, cursor=cursor
+            )
         )
 
     async def feed(

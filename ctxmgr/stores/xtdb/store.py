@@ -233,7 +233,13 @@ class XtdbStore:
             )
 
     async def find(
-        self, query: Query, *, as_of: AsOf = LATEST, limit: int = 100, cursor: str | None = None
+        self,
+        query: Query,
+        *,
+        as_of: AsOf = LATEST,
+        without: Collection[str] = (),
+        limit: int = 100,
+        cursor: str | None = None,
     ) -> FoundPage:
         check_query(query, self._kinds)
         check_as_of(as_of)
@@ -244,13 +250,11 @@ class XtdbStore:
             after = FindPosition(*decode_position(request, cursor, str | int | None, str))
         kind = self._kinds.get(query.kind, Kind(query.kind))
         text = find_query(query, kind, after=after, limit=limit + 1)
+        left_out = frozenset(without) - {ID, query.order and query.order.field}
+        rows = partial(self._reads.rows, text, without=left_out)
         async with self._call():
             point = await self._points.resolve(as_of)
-            versions = (
-                []
-                if point is None
-                else await self._reads.versions(partial(self._reads.rows, text), point)
-            )
+            versions = [] if point is None else await self._reads.versions(rows, point)
         page = versions[:limit]
         more = len(versions) > limit
         last: list[Any] = []

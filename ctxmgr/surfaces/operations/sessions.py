@@ -33,7 +33,7 @@ MemberName = Annotated[
 
 
 async def sessions(app: "App", *, limit: Limit = 20, cursor: Cursor = None) -> "SessionPage":
-    """List the sessions of a store, by id, with their turns and objects.
+    """List the sessions of a store, newest first, with their turns and objects.
 
     Objects are counted by level: active (in full), metadata (one line), indexed (not shown). A
     session is active until a client pauses it.

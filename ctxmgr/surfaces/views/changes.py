@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from ctxmgr.app import connect
 from ctxmgr.core.client.client import Client
-from ctxmgr.core.events.events import LIFECYCLE
+from ctxmgr.core.events.lifecycle import LIFECYCLE
 from ctxmgr.core.files.mount_settings import MountSetting
 from ctxmgr.core.files.mounts import FileLocation
 from ctxmgr.core.objects.codec import from_document

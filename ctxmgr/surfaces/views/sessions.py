@@ -4,26 +4,29 @@
     SessionOverview   `show SESSION`
     ObjectLine        one line of `objects`
 
-A list reads the chats without their turns.
+A list reads all sessions without their sets and turns, to find the newest ones, and then the sets
+of those that it shows.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from ctxmgr.core.client.runtime import display_path
-from ctxmgr.core.events.events import ACTIVE, LIFECYCLE
+from ctxmgr.core.events.lifecycle import ACTIVE, LIFECYCLE
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.envelope import SESSION, chat_id, session_object_id, system_prompt_id
 from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.session_record import SETS
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sessions.lineage import lineage
 from ctxmgr.core.sessions.sets import Level, Session
-from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Query, Store, Version
-from ctxmgr.core.store.queries import check_limit
+from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, Instant, Query, Store, Version
+from ctxmgr.core.store.queries import batched, check_limit, decode_position, encode_cursor
 from ctxmgr.core.tracking.indexing import state_of
 from ctxmgr.errors import Corrupt
 from ctxmgr.messages.answers import answer_text
@@ -32,6 +35,9 @@ from ctxmgr.surfaces.views.lookup import read_session
 
 SHORT_LENGTH_MAX: Final = 200
 """Characters of a shortened text."""
+
+_REQUEST: Final = ["sessions", "newest first"]
+"""What a cursor of the list belongs to."""
 
 DAMAGED: Final = "damaged"
 LEVELS: Final = ("active", "metadata", "indexed", "pinned")
@@ -102,28 +108,54 @@ class SessionOverview:
 
 
 async def list_sessions(store: Store, *, limit: int, cursor: str | None) -> SessionPage:
-    """Return one page of all sessions, by id."""
-    page = await store.find(Query(SESSION), limit=limit, cursor=cursor)
-    return SessionPage(sessions=await _session_lines(store, page.versions), cursor=page.cursor)
+    """Return one page of all sessions, the one with the latest activity first.
+
+    A session that becomes active while pages are read moves to the first page.
+    """
+    check_limit(limit)
+    found: dict[str, Version] = {}
+    position, more = None, True
+    while more:
+        page = await store.find(Query(SESSION), without=SETS, limit=PAGE_MAX, cursor=position)
+        found |= {version.object_id: version for version in page.versions}
+        position, more = page.cursor, page.cursor is not None
+    return await _newest_first(store, found, limit=limit, cursor=cursor)
 
 
 async def pick_sessions(
     store: Store, session_ids: Iterable[str], *, limit: int, cursor: str | None
 ) -> SessionPage:
-    """Return one page of these sessions, by id; the cursor is the last id of the page before."""
+    """Return one page of these sessions in the same order; missing ones are left out."""
     check_limit(limit)
-    ids = [name for name in sorted(set(session_ids)) if cursor is None or name > cursor]
-    versions = await store.get_many([session_object_id(name) for name in ids[:limit]])
-    lines = await _session_lines(store, tuple(versions.values()))
-    return SessionPage(sessions=lines, cursor=ids[limit - 1] if len(ids) > limit else None)
+    found: dict[str, Version] = {}
+    for batch in batched({session_object_id(name): None for name in session_ids}, PAGE_MAX):
+        found |= await store.get_many(batch, without=SETS)
+    return await _newest_first(store, found, limit=limit, cursor=cursor)
 
 
-async def _session_lines(store: Store, versions: Sequence[Version]) -> tuple[SessionLine, ...]:
-    ids = [version.object_id.removeprefix(f"{SESSION}:") for version in versions]
-    related_ids = [*map(chat_id, ids), *map(_lifecycle_id, ids)]
+async def _newest_first(
+    store: Store, sessions: Mapping[str, Version], *, limit: int, cursor: str | None
+) -> SessionPage:
+    """Return one page of sessions, which are given without their sets, by object id."""
+    after = None if cursor is None else decode_position(_REQUEST, cursor, int, str)
+    names = [object_id.removeprefix(f"{SESSION}:") for object_id in sessions]
+    related_ids = [*map(chat_id, names), *map(_lifecycle_id, names)]
     related = await store.get_many(related_ids, without=("turns", "toolcall_refs"))
+    newest = sorted(
+        (-_last_activity(name, sessions[session_object_id(name)], related), name) for name in names
+    )
+    start = 0 if after is None else bisect_right(newest, (-after[0], after[1]))
+    shown = newest[start : start + limit]
+    ids = [session_object_id(name) for _, name in shown]
+    # A session that was deleted since is left out.
+    versions = await store.get_many(ids)
     # Ten thousand ids per session are verified here: a thread keeps the event loop free.
-    return await asyncio.to_thread(lambda: tuple(_line(version, related) for version in versions))
+    lines = await asyncio.to_thread(lambda: [_line(each, related) for each in versions.values()])
+    more = start + limit < len(newest)
+    last = [-shown[-1][0], shown[-1][1]] if more else []
+    return SessionPage(
+        sessions=tuple(lines), cursor=encode_cursor(_REQUEST, last) if more else None
+    )
 
 
 async def overview(store: Store, session: Session, *, as_of: AsOf = LATEST) -> SessionOverview:
@@ -223,7 +255,6 @@ def shorten(text: str) -> str:
 def _line(version: Version, related: dict[str, Version]) -> SessionLine:
     name = version.object_id.removeprefix(f"{SESSION}:")
     chat, life = related.get(chat_id(name)), related.get(_lifecycle_id(name))
-    times = [each.valid_time for each in (version, chat, life) if each is not None]
     state = str(life.document["state"]) if life else ACTIVE
     counts: dict[str, int | None]
     try:
@@ -238,8 +269,18 @@ def _line(version: Version, related: dict[str, Version]) -> SessionLine:
         metadata=counts["metadata"],
         indexed=counts["indexed"],
         pinned=counts["pinned"],
-        last_activity=max(times),
+        last_activity=_last_activity(name, version, related),
     )
+
+
+def _last_activity(name: str, version: Version, related: Mapping[str, Version]) -> Instant:
+    """Return when the sets, the chat or the state of a session last changed."""
+    times = [
+        related[object_id].valid_time
+        for object_id in (chat_id(name), _lifecycle_id(name))
+        if object_id in related
+    ]
+    return max([version.valid_time, *times])
 
 
 def glance_ids(session: Session) -> list[str]:

@@ -68,7 +68,7 @@ def test_a_line_with_names_that_appear_nowhere_else_stays() -> None:
     repeated, new = "call the known_function here", "call the novel_function here"
     content = "\n".join(["plain words"] * 40 + [repeated, new] + ["plain words"] * 40)
     visible = VisibleNames()
-    visible.enter([("known_function",)])
+    visible.enter(["known_function"])
 
     short = folded(content, limits=FoldLimits(tokens=10), visible=visible)
 

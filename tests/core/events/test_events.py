@@ -8,7 +8,6 @@ from hypothesis import given
 from ctxmgr.core.client.recall import entries
 from ctxmgr.core.events.derive import compared, derive, events_after
 from ctxmgr.core.events.events import (
-    PAUSED,
     Event,
     EventId,
     FileDeleted,
@@ -23,8 +22,8 @@ from ctxmgr.core.events.events import (
     SystemPromptChanged,
     ToolCallCreated,
     TurnFinished,
-    lifecycle_document,
 )
+from ctxmgr.core.events.lifecycle import PAUSED, lifecycle_document
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.objects.chat import Chat, Turn
 from ctxmgr.core.objects.codec import to_document

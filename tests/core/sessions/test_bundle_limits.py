@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ctxmgr import BundleDamaged, Incorrect, to_document
-from ctxmgr.core.events.events import ACTIVE, PAUSED, lifecycle_document
+from ctxmgr.core.events.lifecycle import ACTIVE, PAUSED, lifecycle_document
 from ctxmgr.core.history.record_checks import check_record
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.hashes import object_hash, sha256

@@ -171,6 +171,44 @@ async def test_only_documents_that_an_export_writes_are_accepted(
         assert (await client.store.status()).sequence == before.sequence
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"message_tokens": [[-1, [5]]]},
+        {"message_tokens": [[0, [-5]]]},
+        {"samples": [[1, 2, 3]]},
+        {"sent_at": -1.0},
+        {"sent": True},
+        {"settled": [1]},
+        {"newest": "1.0"},
+        {"touched": [None]},
+        {"requested": {}},
+    ],
+)
+async def test_the_state_of_a_stream_is_checked(
+    tmp_path: Path, project: Path, change: dict[str, Any]
+) -> None:
+    """The next prompt of the imported session is computed from it."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    async with connecting(theirs, project) as client:
+        session = await client.start("guest", system_prompt="Be careful.")
+        await session.render("go", policy="economy")
+        await session.end_turn("Done.")
+    data = await bundle_of(theirs, project, "guest")
+
+    def alter(versions: Documents) -> Documents:
+        for _, document, _ in versions:
+            if document["xt/id"] == "turn:guest:1":
+                policy = document["policy"]
+                document["policy"] = {**policy, "stream": {**policy["stream"], **change}}
+        return versions
+
+    async with connecting(ours, project) as client:
+        with pytest.raises(BundleDamaged, match="turn:guest:1"):
+            await import_session(client.store, check_record=check_record, data=altered(data, alter))
+        assert await import_session(client.store, check_record=check_record, data=data) == "guest"
+
+
 async def test_an_index_cannot_refer_to_objects_of_another_session(
     tmp_path: Path, project: Path
 ) -> None:

@@ -37,6 +37,26 @@ def test_a_list_of_sessions_continues_on_the_next_page(ctxmgr: Run, worked: Work
     assert {worked.sid, f"{worked.sid}-fork"} <= {session["session_id"] for session in paged}
 
 
+def test_the_session_that_was_used_last_is_listed_first(ctxmgr: Run, worked: Worked) -> None:
+    """People look for what they have just worked on, among hundreds of sessions."""
+    asyncio.run(_fork(worked))
+    forked = [each["session_id"] for each in _all_sessions(ctxmgr, worked)]
+    asyncio.run(_resume(worked))
+
+    listed = _all_sessions(ctxmgr, worked)
+    times = [each["last_activity"] for each in listed]
+
+    assert forked.index(f"{worked.sid}-fork") < forked.index(worked.sid)
+    assert listed[0]["session_id"] == worked.sid
+    assert times == sorted(times, reverse=True)
+
+
+async def _resume(worked: Worked) -> None:
+    async with library.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
+        await client.resume(worked.sid)
+        await client.pause(worked.sid)
+
+
 async def _damage(worked: Worked) -> None:
     async with await library.open_store(worked.url) as store:
         object_id = f"session:{worked.sid}-x"
