@@ -136,6 +136,7 @@ def run_all(
 ) -> Iterator[tuple[Mutation | None, dict[str, str]]]:
     """Run the tests of every mutation, some side by side, and yield the results as they come."""
     waiting = list(reversed(pairs))
+    files_naming([])  # reads every test once, before processes are forked
     running: dict[int, tuple[Mutation | None, str]] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
