@@ -2,8 +2,9 @@
 
 A row is a table line that begins with an id such as ``003-R017``; a rule of ``ambiguities.md`` is
 one with ``003-A17``, ``X-C14`` or ``PG-05``. A test names a row by writing the id in its docstring,
-its class's or its module's: an id among the arguments of a test proves nothing. Ranges (``003-R017…R020``, ``003-R017 to R020``) name every row between. Rows that no test
-can prove are listed in ``docs/ssot.md`` with how they are verified. The map never fails.
+its class's or its module's: an id among the arguments of a test proves nothing. Ranges
+(``003-R017…R020``, ``003-R017 to R020``) name every row between. Rows that no test can prove are
+listed in ``docs/ssot.md`` with how they are verified. The map never fails.
 """
 
 import argparse

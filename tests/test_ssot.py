@@ -59,6 +59,16 @@ def test_the_status_agrees_with_the_commands() -> None:
             assert (name in COMMANDS.commands) is not missing, (part, name)
 
 
+def test_what_is_uncertain_is_written_down() -> None:
+    """003-R202: each point says what is known, and what is not tested."""
+    section = SSOT.partition("\n## Known uncertainties\n")[2].partition("\n## ")[0]
+    points = [line for line in section.splitlines() if line]
+
+    assert points
+    assert all(point.startswith("- ") for point in points)
+    assert all(re.search(r"\b(?:not|un\w+)\b", point) for point in points)
+
+
 def test_the_glossary_has_the_terms_of_the_design_and_the_code() -> None:
     """One word, one meaning, in code and documents alike (003-R196)."""
     defined = {word.strip() for row in glossary() for word in row[0].split(",")}

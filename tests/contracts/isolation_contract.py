@@ -240,7 +240,7 @@ class IsolationContract(SandboxContract):
     async def test_the_hosts_processes_and_variables_are_inaccessible(
         self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The client's environment has keys; the agent cannot see or end its client."""
+        """003-R143: the client is outside, with its keys; the agent cannot see or end it."""
         monkeypatch.setenv("SECRET_KEY", "hunter2")
 
         ran = await shell(sandbox, "env; cat /proc/*/environ /proc/*/cmdline; ls /proc/self/fd")

@@ -67,7 +67,8 @@ def files_naming(rows: Iterable[str]) -> list[str]:
     by_row, importers = _named(), _importers()
     files = {name for row in rows for name in by_row.get(row, ())}
     running = {importer for name in files for importer in importers.get(name, ())}
-    return sorted(f"tests/{name}" for name in files | running if Path(name).name.startswith("test_"))
+    tests = (name for name in files | running if Path(name).name.startswith("test_"))
+    return sorted(f"tests/{name}" for name in tests)
 
 
 @cache

@@ -165,10 +165,10 @@ def test_a_tool_call_has_the_given_id_and_no_source(call: ToolCall) -> None:
 
 def test_a_tool_call_keeps_arguments_and_result() -> None:
     """003-R072, 003-R073, 003-R075, 003-R076: everything except the output is metadata."""
-    call = _toolcall()
+    call = _toolcall(tool="Grep")
 
     assert call.content == "out"
-    expected = {"tool": "grep", "args": {"p": "x"}, "status": "ok", "chat_ref": "chat:s1"}
+    expected = {"tool": "Grep", "args": {"p": "x"}, "status": "ok", "chat_ref": "chat:s1"}
     assert call.metadata() == expected
 
 
