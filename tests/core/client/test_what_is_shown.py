@@ -38,7 +38,10 @@ async def test_the_first_prompt_has_the_system_prompt(session: LiveSession) -> N
 
 
 async def test_what_was_read_at_once_and_folded_is_one_line_each(session: LiveSession) -> None:
-    """003-R003, 003-R008, 003-R128, 003-R135: text is shown only while its object is active."""
+    """Text is shown only while its object is active; the chat only refers to a call.
+
+    Rows: 003-R003, 003-R008, 003-R013, 003-R128, 003-R134, 003-R135.
+    """
     await session.render("Read both.")
     call = await session.record(
         "1", tool="cat", args={}, output="printed", reads=["a.txt", "b.txt"]

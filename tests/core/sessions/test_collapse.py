@@ -89,7 +89,7 @@ def test_a_negative_window_is_refused() -> None:
 
 
 def test_pins_and_files_stay() -> None:
-    """003-R141, 003-R142: regardless of age."""
+    """003-R092, 003-R141, 003-R142: regardless of age."""
     calls = _calls(2, 0, 0, 0, 1)
     session = _session(calls).read("file").pin("1.1")
 
