@@ -244,9 +244,12 @@ class IsolationContract(SandboxContract):
         monkeypatch.setenv("SECRET_KEY", "hunter2")
 
         ran = await shell(sandbox, "env; cat /proc/*/environ /proc/*/cmdline; ls /proc/self/fd")
+        counted_by = await shell(sandbox, "readlink /proc/self/ns/pid")
 
         assert "hunter2" not in ran.text
         assert "pytest" not in ran.text
+        assert counted_by.text.startswith("pid:[")
+        assert counted_by.text.strip() != str(Path("/proc/self/ns/pid").readlink())
 
     async def test_the_agent_has_no_root_privileges(self, sandbox: Sandbox) -> None:
         """Even if the client runs as root: no capabilities, and kernel settings are read-only."""
