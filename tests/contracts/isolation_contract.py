@@ -31,6 +31,11 @@ asyncio.run(main())
 """A client in a separate process, which can be killed."""
 
 
+def _counted_by() -> str:
+    """Return the namespace that numbers the processes of the client."""
+    return str(Path("/proc/self/ns/pid").readlink())
+
+
 class IsolationContract(SandboxContract):
     """Subclasses provide ``start``, which returns a sandbox that is closed at the end of the test.
 
@@ -249,7 +254,7 @@ class IsolationContract(SandboxContract):
         assert "hunter2" not in ran.text
         assert "pytest" not in ran.text
         assert counted_by.text.startswith("pid:[")
-        assert counted_by.text.strip() != str(Path("/proc/self/ns/pid").readlink())
+        assert counted_by.text.strip() != _counted_by()
 
     async def test_the_agent_has_no_root_privileges(self, sandbox: Sandbox) -> None:
         """Even if the client runs as root: no capabilities, and kernel settings are read-only."""

@@ -238,7 +238,7 @@ def test_other_kinds_have_no_hashes_to_check() -> None:
 
 @given(stored_objects, st.sampled_from(["xt/id", "type", "source", "identity_hash"]))
 def test_a_write_that_changes_the_envelope_is_refused(version: StoredObject, name: str) -> None:
-    """003-R011, 003-R026, 003-R029: identity is fixed at creation."""
+    """003-R011, 003-R026, 003-R029, 003-R030: identity is fixed at creation."""
     document = to_document(version)
     other = "chat" if version.kind == "session" else "session"
 
