@@ -70,7 +70,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Stores": (
             *("Store", "Put", "Delete", "Match", "AsOf", "Version"),
             *("Commit", "HistoryEntry", "HistoryPage", "FoundPage", "Transaction", "Write"),
-            *("Query", "Range", "Order", "Kind", "FieldType", "StoreStatus"),
+            *("Query", "Range", "Order", "Kind", "IdForm", "FieldType", "StoreStatus"),
         ),
         "Limits": (
             *("DOCUMENT_BYTES_MAX", "TRANSACTION_BYTES_MAX", "DEPTH_MAX", "OBJECT_ID_BYTES_MAX"),

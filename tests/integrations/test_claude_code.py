@@ -19,11 +19,19 @@ Hook = Callable[..., Result]
 
 
 @pytest.fixture
-def url(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def url(
+    store_url: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """The store's URL; the project is ``tmp_path``, and no store lies in a project."""
+    elsewhere = tmp_path_factory.mktemp("data")
     for name in ("DATA", "STATE", "CONFIG"):
-        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(elsewhere / name.lower()))
     monkeypatch.chdir(tmp_path)
-    return store_url
+    is_file = store_url.startswith("sqlite:")
+    return f"sqlite:///{elsewhere}/store.db" if is_file else store_url
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ async def test_whoever_opens_a_session_second_is_told(store_url: str, sid: str) 
         await theirs.render("go")
         await theirs.end_turn("Done.")
         with pytest.raises(Conflict):
-            await ours.end_turn("Done differently.")
+            await ours.end_turn("Done here.")
         await second.pause(sid)
         await first.pause(sid)
 

@@ -67,8 +67,9 @@ def files_naming(rows: Iterable[str]) -> list[str]:
     by_row, importers = _named(), _importers()
     files = {name for row in rows for name in by_row.get(row, ())}
     running = {importer for name in files for importer in importers.get(name, ())}
-    tests = (name for name in files | running if Path(name).name.startswith("test_"))
-    return sorted(f"tests/{name}" for name in tests)
+    return sorted(
+        f"tests/{name}" for name in files | running if Path(name).name.startswith("test_")
+    )
 
 
 @cache

@@ -79,9 +79,8 @@ def _timeout(query: str) -> float:
     except ValueError:
         timeout_s = None
     if timeout_s is None:
-        raise Incorrect(
-            f"?{query:.40}: the URL of an XTDB store takes only a timeout, such as ?timeout=30"
-        )
+        # Not shown: what stands there may be a password.
+        raise Incorrect("the URL of an XTDB store takes only a timeout, such as ?timeout=30")
     check_timeout(timeout_s)
     return timeout_s
 

@@ -267,6 +267,9 @@ class XtdbTransport:
         """Yield the body as it arrives, within the deadline, which large replies extend."""
         deadline, chunks = self.deadline, response.aiter_bytes()
         while True:
+            # Checked here, too: a byte every few milliseconds stays within the grace for ever.
+            if deadline.left_s <= 0:
+                raise TimeoutError
             async with asyncio.timeout(deadline.left_s + GRACE_S):
                 chunk = await anext(chunks, None)
             if chunk is None:

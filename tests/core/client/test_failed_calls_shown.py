@@ -11,9 +11,9 @@ from ctxmgr.core.context.lines import REASON_CHARS_MAX
 
 
 @pytest.fixture
-async def client(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
     mounts = [{"agentPrefix": "/w", "canonicalPrefix": str(tmp_path), "filesystemId": "host"}]
-    url = f"sqlite:///{tmp_path_factory.mktemp('store')}/s.db"
+    url = "sqlite://:memory:"
     async with ctxmgr.connect(url, mounts=mounts, filesystem_id="own", tracking=False) as opened:
         yield opened
 

@@ -149,13 +149,16 @@ async def test_a_reply_that_drips_ends_at_the_deadline() -> None:
                 break
             await asyncio.sleep(0.02)
         writer.close()
+        ended.set()
 
+    ended = asyncio.Event()
     async with ScriptedServer() as server:
         store = await XtdbStore.open(server.url, timeout_s=0.5)
     dripping = await asyncio.start_server(drip, "127.0.0.1", server.port)
-    async with store, dripping:
-        seconds, error = await _seconds(store.get("a"))
-        dripping.close()
+    async with dripping:
+        async with store:
+            seconds, error = await _seconds(store.get("a"))
+        await asyncio.wait_for(ended.wait(), 5)
 
     assert seconds <= 0.5 + SLACK
     assert "within 0.5 s" in str(error)
