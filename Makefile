@@ -9,7 +9,7 @@ STAMP  := $(VENV)/.ready
 JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test lint bench bench-stores bench-core bench-surfaces experiments coverage-map docs clean
+.PHONY: help setup demo test lint bench bench-stores bench-core bench-surfaces experiments coverage-map mutants docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -54,6 +54,9 @@ experiments: $(ENOUGH)  ## run every experiment on the recorded sessions in SESS
 
 coverage-map: $(STAMP)  ## list the requirement rows that no test names
 	@$(BIN)/python -m tests.coverage_map
+
+mutants: $(STAMP)  ## break the code in chosen places, and list what no test notices
+	@$(BIN)/python -m tests.mutants --jobs $(JOBS)
 
 docs: $(STAMP)  ## write docs/reference, then run the code in README and docs
 	@$(BIN)/python -m tests.reference

@@ -37,7 +37,7 @@ def rows(folder: Path) -> dict[str, dict[str, str]]:
 def named(folder: Path) -> dict[str, set[str]]:
     """Return every id that a test names, with the files that name it."""
     by_row: dict[str, set[str]] = defaultdict(set)
-    for path in sorted(folder.rglob("test_*.py")) + sorted(folder.rglob("*contract*.py")):
+    for path in sorted({*folder.rglob("test_*.py"), *folder.rglob("contracts/*.py")}):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             for text in _texts(node):

@@ -1,6 +1,7 @@
 """docs/ssot.md and docs/glossary.md agree with the code."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 
 from ctxmgr.core.objects.envelope import OBJECT_KINDS
@@ -57,6 +58,33 @@ def test_the_status_agrees_with_the_commands() -> None:
         missing = "not yet" in state and not state.startswith("shipped")
         for name in COMMAND.findall(part):
             assert (name in COMMANDS.commands) is not missing, (part, name)
+
+
+def test_the_status_agrees_with_the_code() -> None:
+    """Parts that are not there yet have no module, and those that are can be found (003-R201)."""
+    modules = {path.stem for path in (ROOT / "ctxmgr").rglob("*") if "__" not in path.name}
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    states = dict(rows("Status"))
+
+    missing = [part for part, state in states.items() if not state.startswith("shipped")]
+    assert missing
+    for part in missing:
+        assert not {name.replace(" ", "_") for name in part.split(", ")} & modules, part
+    for folder in re.findall(r"`(\w+/)`", "".join(states)):
+        assert (ROOT / folder).is_dir(), folder
+    assert set(re.findall(r"extra `(\w+)`", "".join(states.values()))) <= extras.keys()
+
+
+def test_what_is_uncertain_is_written_down() -> None:
+    """003-R202: each point says what is known, and what is not tested."""
+    section = SSOT.partition("\n## Known uncertainties\n")[2].partition("\n## ")[0]
+    points = [line for line in section.splitlines() if line]
+
+    assert points
+    assert all(point.startswith("- ") for point in points)
+    assert all(re.search(r"\b(?:not|un\w+)\b", point) for point in points)
 
 
 def test_the_glossary_has_the_terms_of_the_design_and_the_code() -> None:

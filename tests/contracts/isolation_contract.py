@@ -31,6 +31,11 @@ asyncio.run(main())
 """A client in a separate process, which can be killed."""
 
 
+def _counted_by() -> str:
+    """Return the namespace that numbers the processes of the client."""
+    return str(Path("/proc/self/ns/pid").readlink())
+
+
 class IsolationContract(SandboxContract):
     """Subclasses provide ``start``, which returns a sandbox that is closed at the end of the test.
 
@@ -240,13 +245,16 @@ class IsolationContract(SandboxContract):
     async def test_the_hosts_processes_and_variables_are_inaccessible(
         self, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The client's environment has keys; the agent cannot see or end its client."""
+        """003-R143: the client is outside, with its keys; the agent cannot see or end it."""
         monkeypatch.setenv("SECRET_KEY", "hunter2")
 
         ran = await shell(sandbox, "env; cat /proc/*/environ /proc/*/cmdline; ls /proc/self/fd")
+        counted_by = await shell(sandbox, "readlink /proc/self/ns/pid")
 
         assert "hunter2" not in ran.text
         assert "pytest" not in ran.text
+        assert counted_by.text.startswith("pid:[")
+        assert counted_by.text.strip() != _counted_by()
 
     async def test_the_agent_has_no_root_privileges(self, sandbox: Sandbox) -> None:
         """Even if the client runs as root: no capabilities, and kernel settings are read-only."""

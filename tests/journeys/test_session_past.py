@@ -82,11 +82,13 @@ async def test_what_was_known_differs_from_what_was_true(
 
         believed = await client.believed_at(file.object_id, instant=changed_at + 1)
         true = await client.true_at(file.object_id, instant=changed_at + 1)
+        before = await client.true_at(file.object_id, instant=read_at)
         state = await client.state_as_of(sid, system_time=noticed_at)
 
     assert isinstance(believed, File)
     assert isinstance(true, File)
     assert (believed.content, true.content) == ("# notes\n", "changed\n")
+    assert before == believed
     assert state.objects[file.object_id] == believed
 
 

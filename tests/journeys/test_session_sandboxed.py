@@ -16,7 +16,7 @@ async def test_files_inside_and_outside_the_sandbox_are_distinct(
 ) -> None:
     """The sandbox's private files are indexed only through it.
 
-    Rows: 003-R108, 003-R153, 003-R162, 003-R184, 003-A24.
+    Rows: 003-R108, 003-R144, 003-R153, 003-R162, 003-R184, 003-A24.
     """
     need("bubblewrap")
     mapping = MountMapping(

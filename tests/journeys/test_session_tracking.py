@@ -26,7 +26,7 @@ async def test_an_external_edit_is_shown_and_a_folded_file_stays_folded(
 ) -> None:
     """A tracker updates contents, never which objects are shown.
 
-    Rows: 003-R147, 003-R174, 003-R183, 003-R186.
+    Rows: 003-R004, 003-R147, 003-R166, 003-R174, 003-R183, 003-R186.
     """
     async with ctxmgr.connect(store_url, mounts=mount(project)) as client:
         session = await client.start(sid, system_prompt="")

@@ -50,6 +50,8 @@ async def test_infrastructure_is_found_by_the_sessions_references(
         assert wrapper is not None
         refs = [wrapper.document[name] for name in ("system_prompt_ref", "chat_ref")]
         prompt, chat = (await client.store.get_many(refs)).values()
+        await client.pause(sid)
+        session = await client.resume(sid)
         system, pool, chat_text, active = (await session.render("Next?")).split("\n\n")
 
     assert system == prompt.document["content"] == "Be careful."

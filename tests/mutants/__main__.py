@@ -1,10 +1,10 @@
 """Break the code in chosen places and show which test notices: ``make mutants``.
 
-``mutations.toml`` lists the places, each with the requirement rows that it breaks. For every
-mutation only those tests run that name one of its rows: a row is proven if one of its own tests
-fails when the row is broken. They run in a process that imports the mutated text of one module in
-place of the file; nothing on disk changes. The exit status is 1 if a mutation goes unnoticed, or if
-the tests fail without any mutation.
+``mutations.toml`` lists the places, each with the requirement rows that it breaks. Each row of a
+mutation is tried alone, and only those tests run that name the row: a row is proven if one of its
+own tests fails when the row is broken. They run in a process that imports the mutated text of one
+module in place of the file; nothing on disk changes. The exit status is 1 if a mutation goes
+unnoticed, or if the tests fail without any mutation.
 """
 
 import argparse
@@ -113,30 +113,31 @@ def main() -> None:
         importlib.import_module(name)
     started = time.monotonic()
     rows = sorted({row for mutation in chosen for row in mutation.rows})
-    control = next(run_all([(None, rows)], jobs=1))[1]
+    *_, control = next(run_all([(None, rows)], jobs=1))
     if control["outcome"] != SURVIVED:
         sys.exit(f"without any mutation: {control['test'] or control['outcome']} fails")
     counts: dict[str, int] = {}
-    pairs = [(mutation, list(mutation.rows)) for mutation in chosen]
-    for mutation, result in run_all(pairs, jobs=arguments.jobs):
+    pairs = [(mutation, [row]) for mutation in chosen for row in mutation.rows]
+    for mutation, (row,), result in run_all(pairs, jobs=arguments.jobs):
         assert mutation is not None
         counts[result["outcome"]] = counts.get(result["outcome"], 0) + 1
-        _show(mutation, result, as_json=arguments.json)
+        _show(mutation, row, result, as_json=arguments.json)
     wrong = counts.get(SURVIVED, 0) + counts.get(BROKEN, 0)
     summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     sys.stderr.write(
-        f"{len(chosen)} mutations: {summary}; {control['passed']} tests pass without any, "
-        f"{time.monotonic() - started:.0f} s\n"
+        f"{len(chosen)} mutations of {len(pairs)} rows: {summary}; "
+        f"{control['passed']} tests pass without any; {time.monotonic() - started:.0f} s\n"
     )
     sys.exit(1 if wrong else 0)
 
 
 def run_all(
     pairs: Sequence[tuple[Mutation | None, list[str]]], *, jobs: int
-) -> Iterator[tuple[Mutation | None, dict[str, str]]]:
-    """Run the tests of every mutation, some side by side, and yield the results as they come."""
+) -> Iterator[tuple[Mutation | None, list[str], dict[str, str]]]:
+    """Run the tests of rows under mutations, some side by side, and yield results as they come."""
     waiting = list(reversed(pairs))
-    running: dict[int, tuple[Mutation | None, str]] = {}
+    files_naming([])  # reads every test once, before processes are forked
+    running: dict[int, tuple[Mutation | None, list[str], str]] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
             mutation, rows = waiting.pop()
@@ -144,12 +145,13 @@ def run_all(
             os.close(handle)
             # the control runs everything at once
             child = _fork(mutation, rows, report, SECONDS_MAX * (1 if mutation else 10))
-            running[child] = (mutation, report)
+            running[child] = (mutation, rows, report)
         child, _ = os.wait()
-        mutation, report = running.pop(child)
+        mutation, rows, report = running.pop(child)
         text = Path(report).read_text(encoding="utf-8")
         Path(report).unlink()
-        yield mutation, json.loads(text) if text else {"outcome": TIMED_OUT, "test": ""}
+        result = json.loads(text) if text else {"outcome": TIMED_OUT, "test": ""}
+        yield mutation, rows, result
 
 
 def _fork(mutation: Mutation | None, rows: list[str], report: str, seconds: int) -> int:
@@ -191,12 +193,12 @@ def _rows_of(item: pytest.Item) -> set[str]:
     return {row for owner in owners for row in ids(getattr(owner, "__doc__", None) or "")}
 
 
-def _show(mutation: Mutation, result: dict[str, str], *, as_json: bool) -> None:
+def _show(mutation: Mutation, row: str, result: dict[str, str], *, as_json: bool) -> None:
     if as_json:
-        line = json.dumps({"rows": mutation.rows, "file": mutation.file, **result})
+        line = json.dumps({"row": row, "file": mutation.file, **result})
     else:
         by = result["test"] or f"{mutation.old.strip()!r} → {mutation.new.strip()!r}"
-        line = f"{result['outcome']:9}  {' '.join(mutation.rows):28}  {mutation.file}  {by}"
+        line = f"{result['outcome']:9}  {row}  {mutation.file}  {by}"
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

@@ -44,7 +44,7 @@ def test_it_lists_the_objects_that_must_be_read() -> None:
 
 
 def test_a_new_version_changes_its_line_and_its_text() -> None:
-    """A change reported by a tracker is in the next prompt (003-R174)."""
+    """A change reported by a tracker is in the next prompt (003-R094, 003-R150, 003-R174)."""
     cache = filled_cache()
     cache.pool(SESSION)
 

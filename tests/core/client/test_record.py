@@ -20,6 +20,8 @@ from ctxmgr.core.client.tool_calls import OUTPUT_CUT, TOUCHED_MAX
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX
 from ctxmgr.core.objects.codec import from_document
 
+SAID_OF_A_CALL = ("tool", "args", "args_display", "status", "chat_ref", "file_refs", "content")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -46,6 +48,53 @@ async def session(client: Client) -> LiveSession:
 
 def results(call: IndexedToolCall) -> dict[str, str]:
     return {outcome.path: str(outcome.result) for outcome in call.outcomes}
+
+
+async def test_a_stored_call_has_all_that_the_harness_said_of_it(
+    client: Client, session: LiveSession
+) -> None:
+    """003-R072 to R077: whoever looks for a mistake needs what was called, not what it printed."""
+    args = {"command": "cat a.txt", "options": {"timeout": [1, 2.5, None]}}
+
+    await session.record(
+        "1", tool="Bash", args=args, args_display="cat", output="text a\n", reads=["a.txt"]
+    )
+
+    stored = await client.store.get("1")
+    assert stored is not None
+    file_id = next(found for found in session.sets.session_index if found != "1")
+    assert {name: stored.document[name] for name in SAID_OF_A_CALL} == {
+        "tool": "Bash",
+        "args": args,
+        "args_display": "cat",
+        "status": "ok",
+        "chat_ref": "chat:s",
+        "file_refs": [file_id],
+        "content": "text a\n",
+    }
+
+
+async def test_every_version_of_a_session_has_the_same_id_chat_and_system_prompt(
+    client: Client, session: LiveSession
+) -> None:
+    """003-R086 to R088: a session that changed hands could not be resumed from its document."""
+    await session.record("1", tool="ls", args={}, output="a.txt\n", reads=["a.txt"])
+    await session.end_turn("One.")
+    await session.deactivate("1")
+    await session.change_system_prompt("Be brief.")
+    await session.record("2", tool="ls", args={}, output="b.txt\n")
+    await session.end_turn("Two.")
+
+    entries = (await client.store.history("session:s", corrections=True)).entries
+    documents = [entry.document for entry in entries if entry.document is not None]
+    references = [
+        (document["session_id"], document["chat_ref"], document["system_prompt_ref"])
+        for document in documents
+    ]
+    assert len(documents) > 3
+    assert set(references) == {("s", "chat:s", "system_prompt:s")}
+    chat, prompt = (await client.store.get_many(references[0][1:])).values()
+    assert (chat.document["turn_count"], prompt.document["content"]) == (2, "Be brief.")
 
 
 async def test_a_harness_says_which_files_any_tool_read_and_wrote(

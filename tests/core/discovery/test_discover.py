@@ -54,6 +54,7 @@ def discovered(command: str, output: str, **options: object) -> list[str]:
         ("grep -r x .", "Binary file ./bin matches\n", ["bin"]),
         ("rg x", "a.py:x\nsrc/b.py:x\n", ["a.py", "src/b.py"]),
         ("rg -n --heading x", "a.py\n3:x\n4-y\n\nsrc/b.py\n1:x\n", ["a.py", "src/b.py"]),
+        ("rg -l x", "https://x.y/a.py\na.py\n", ["a.py"]),
         ("rg --json x", '{"type":"begin"}\n', []),
         (
             "find . -name '*.py'",

@@ -224,6 +224,6 @@ def test_mappings_are_read_by_their_specified_field_names() -> None:
     ],
 )
 def test_the_error_for_a_misspelt_mapping_names_it(value: dict[str, object], message: str) -> None:
-    """003-R159: the mistake is reported at startup, not as missing files later."""
+    """003-R155, 003-R159: the mistake is reported at startup, not as missing files later."""
     with pytest.raises(Incorrect, match=message):
         read_mappings([value], host_id="host")

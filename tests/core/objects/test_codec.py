@@ -238,7 +238,7 @@ def test_other_kinds_have_no_hashes_to_check() -> None:
 
 @given(stored_objects, st.sampled_from(["xt/id", "type", "source", "identity_hash"]))
 def test_a_write_that_changes_the_envelope_is_refused(version: StoredObject, name: str) -> None:
-    """003-R011, 003-R026, 003-R029: identity is fixed at creation."""
+    """003-R011, 003-R026, 003-R029, 003-R030: identity is fixed at creation."""
     document = to_document(version)
     other = "chat" if version.kind == "session" else "session"
 
@@ -262,7 +262,8 @@ def test_two_objects_never_share_a_history(one: StoredObject, other: StoredObjec
 
 def test_every_type_declares_what_it_is_found_by() -> None:
     """003-R016: and the plain documents, which are none of the five."""
-    assert set(KINDS) == {*OBJECT_KINDS, "turn", "lifecycle", "fork", "run"}
+    plain = {"turn", "lifecycle", "fork", "run", "lease", "imported"}
+    assert set(KINDS) == OBJECT_KINDS | plain
     assert all(name == kind.name for name, kind in KINDS.items())
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ctxmgr.core.objects.codec import to_document
 from ctxmgr.core.objects.file import NO_BYTES_HASH, File, FileState
-from ctxmgr.core.objects.hashes import file_hash
+from ctxmgr.core.objects.hashes import file_hash, object_hash
 from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.errors import Incorrect
@@ -161,14 +161,16 @@ def test_a_tool_call_has_the_given_id_and_no_source(call: ToolCall) -> None:
     assert document["xt/id"] == call.toolcall_id
     assert document["source"] is None
     assert "file_hash" not in document
+    hashes = {"content": call.content_hash, "metadata": call.metadata_hash}
+    assert call.object_hash == object_hash(file=None, **hashes)
 
 
 def test_a_tool_call_keeps_arguments_and_result() -> None:
     """003-R072, 003-R073, 003-R075, 003-R076: everything except the output is metadata."""
-    call = _toolcall()
+    call = _toolcall(tool="Grep")
 
     assert call.content == "out"
-    expected = {"tool": "grep", "args": {"p": "x"}, "status": "ok", "chat_ref": "chat:s1"}
+    expected = {"tool": "Grep", "args": {"p": "x"}, "status": "ok", "chat_ref": "chat:s1"}
     assert call.metadata() == expected
 
 

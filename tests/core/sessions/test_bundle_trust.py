@@ -504,7 +504,10 @@ async def test_an_imported_session_does_not_choose_what_is_read(
     tmp_path: Path,
     forked: bool,  # noqa: FBT001 (a parameter)
 ) -> None:
-    """Without mounts, every file of this machine is in reach: the bundle must not name one."""
+    """Without mounts, every file of this machine is in reach: the bundle must not name one.
+
+    003-R117: its files are treated as out of reach, and keep the versions that it brought.
+    """
     secret, listed = tmp_path / "secret.txt", tmp_path / "listed.txt"
     secret.write_text("harmless\n", encoding="utf-8")
     listed.write_text("key\n", encoding="utf-8")

@@ -89,7 +89,7 @@ def test_a_negative_window_is_refused() -> None:
 
 
 def test_pins_and_files_stay() -> None:
-    """003-R141, 003-R142: regardless of age."""
+    """003-R092, 003-R141, 003-R142: regardless of age."""
     calls = _calls(2, 0, 0, 0, 1)
     session = _session(calls).read("file").pin("1.1")
 
@@ -109,6 +109,20 @@ def test_an_activated_call_ages_like_a_new_one() -> None:
 
     assert at_7 == ()
     assert at_8[0] == "1.1"
+
+
+def test_a_smaller_window_also_folds_what_was_activated_sooner() -> None:
+    """003-R140: the number of turns is the same for what the agent chose and what it made."""
+    calls = _calls(1, 0, 0, 0)
+    session = _session(calls)
+    chosen = Activations().activated("1.1", turn=3)
+
+    at_3, at_4 = (
+        _plan(session, calls, now_turn=turn, activations=chosen, window=Window(turns_back=1))
+        for turn in (3, 4)
+    )
+
+    assert (at_3, at_4) == ((), ("1.1",))
 
 
 def test_a_deactivated_choice_no_longer_counts() -> None:

@@ -54,7 +54,7 @@ async def test_reading_a_new_file_creates_it(project: Project) -> None:
 
 
 async def test_an_unchanged_file_writes_nothing(project: Project) -> None:
-    """003-R171: reading a file a hundred times leaves one version."""
+    """003-R034, 003-R171: reading a file a hundred times leaves one version."""
     project.write("a.txt", b"same")
     first = await index_file(project.indexing, "/w/a.txt")
 

@@ -295,6 +295,10 @@ def test_every_state_can_be_reached_and_left() -> None:
     """003-R186 to 003-R189: no state is a dead end."""
     for state in TrackerState:
         assert TRANSITIONS[(state, TrackerEvent.UNREACHABLE)] is TrackerState.ORPHANED
+    for state in set(TrackerState) - {TrackerState.DELETED}:
+        assert TRANSITIONS[(state, TrackerEvent.GONE)] is TrackerState.DELETED
+    for state in set(TrackerState) - {TrackerState.ATTACHED}:
+        assert TRANSITIONS[(state, TrackerEvent.FOUND)] is TrackerState.ATTACHED
     assert set(TRANSITIONS.values()) == set(TrackerState)
 
 

@@ -258,7 +258,7 @@ def test_a_bug_in_ctxmgr_is_reported_as_one() -> None:
 
 
 def test_the_error_for_invalid_settings_names_the_file(ctxmgr: Run) -> None:
-    """003-R202: an uncertain setting is reported; a partly parsed file is not used."""
+    """A setting that cannot be read is reported; a partly parsed file is not used."""
     Path("ctxmgr.toml").write_text("store = ", encoding="utf-8")
 
     result = ctxmgr("status")
