@@ -68,7 +68,7 @@ def checked_canonical(value: list[Any] | dict[str, Any], *, where: str, depth: i
         try:
             return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         except orjson.JSONEncodeError:
-            pass
+            pass  # the check below says what is wrong, or the slow path writes it
     check_value(value, where=where, depth=depth)
     return canonical(value)
 
