@@ -121,6 +121,7 @@ def test_doctor_shows_no_password(ctxmgr: Run, monkeypatch: pytest.MonkeyPatch) 
     """Its output is what people paste into a report."""
     monkeypatch.setenv("CTXMGR_BASE_URL", f"https://h/v1?key={PLANTED}")
     monkeypatch.setenv("CTXMGR_TOKEN", PLANTED)
+    monkeypatch.setenv("COLUMNS", "400")  # a wrapped password would not be noticed
     for flags in ((), ("--json",)):
         result = ctxmgr("doctor", "--store", PLANTED_URLS[0], *flags)
 

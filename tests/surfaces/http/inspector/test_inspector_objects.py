@@ -65,14 +65,14 @@ async def test_objects_can_be_folded_activated_and_pinned(server: Server, seen: 
 
 
 async def test_a_change_that_fails_is_explained(server: Server, seen: Worked) -> None:
-    """A stub whose file is gone cannot be activated: the page says why and what to do."""
-    (seen.project / "src" / "main.py").unlink()
+    """The server may not read the files of this session: the page says why and what to do."""
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, f"objects/{seen.stub}")
 
         await page.locator("[data-change=activate]").click()
 
-        await expect(page.locator(".notice")).to_contain_text("main.py")
+        await expect(page.locator(".notice")).to_contain_text("no access to the files")
+        await expect(page.locator(".notice")).to_contain_text("--mount")
 
 
 async def test_the_list_follows_other_clients(server: Server, seen: Worked) -> None:
