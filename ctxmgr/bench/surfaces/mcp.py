@@ -8,8 +8,7 @@ written.
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -19,7 +18,9 @@ from typing import Any, Final
 from ctxmgr import AsOf, Put, connect
 from ctxmgr.bench.report import Figure, Say, reported
 from ctxmgr.core.client.recall import update_index
+from ctxmgr.core.objects.codec import from_document, to_document
 from ctxmgr.core.objects.envelope import session_object_id
+from ctxmgr.core.objects.session_record import SessionRecord
 from ctxmgr.core.store.contract import Store
 from ctxmgr.stores.fts5 import Fts5Index
 
@@ -33,6 +34,8 @@ _SESSION: Final = "bench"
 _OBJECTS: Final = 50
 _SERVER: Final = ("-c", "from ctxmgr.surfaces.terminal.cli import main; main()", "mcp")
 _WARM_UP: Final = 5
+_WRITES_MAX: Final = 4 * (CALLS + _WARM_UP)
+"""Commits of the baseline: four tools write, in two pairs."""
 _AGAINST: Final = "the store call it wraps, in one process"
 
 Call = Callable[[], Awaitable[object]]
@@ -83,10 +86,18 @@ async def _comparisons(store: Store, folder: Path, closing: AsyncExitStack) -> l
     await update_index(store, index)
     stored = await store.get(session_object_id(_SESSION))
     assert stored is not None
-    document, sequence = stored.document, count()
+    record = from_document(stored.document)
+    assert isinstance(record, SessionRecord)
+    # Made beforehand: what is compared is one commit of such a document.
+    others = iter(
+        [
+            Put(to_document(replace(record, session_id=f"other-{number}")))
+            for number in range(_WRITES_MAX)
+        ]
+    )
 
     async def write() -> None:
-        await store.commit([Put({**document, "xt/id": f"session:other-{next(sequence)}"})])
+        await store.commit([next(others)])
 
     async def search() -> None:
         hits = await index.search("failed", limit=5)
