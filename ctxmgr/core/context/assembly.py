@@ -61,6 +61,26 @@ SLOTS: Final = frozenset({Section.STABLE, Section.EPOCH, Section.VOLATILE})
 """Where a layer may contribute."""
 
 
+class PieceKind(StrEnum):
+    """What a block of a prompt shows."""
+
+    SYSTEM = "system"
+    LAYER = "layer"
+    """The contribution of a layer."""
+    LISTED = "listed"
+    """One line for an object."""
+    USER = "user"
+    ASSISTANT = "assistant"
+    NOTICE = "notice"
+    """Something that entered, changed or left."""
+    FILE = "file"
+    """The whole text of a file, or the whole output of a call that read one."""
+    OUTPUT = "output"
+    """A tool call with its whole output."""
+    FOLDED = "folded"
+    """One of the last three, of which some text is hidden."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """A piece of a prompt that belongs to one object."""

@@ -16,11 +16,11 @@ A folded argument remains a string at its position: APIs accept only valid argum
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, Self
 
-from ctxmgr.core.context.assembly import ShownTurn
+from ctxmgr.core.context.assembly import PieceKind, ShownTurn
 from ctxmgr.core.context.lines import ended, escaped, user_message
 from ctxmgr.core.discovery.known_tools import OutputKind, named_path, output_kind
 from ctxmgr.core.economy.folding import TextView, shown
@@ -43,6 +43,10 @@ def strings(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         case list() | tuple():
             for index, item in enumerate(value):
                 yield from strings(item, f"{path}/{index}")
+
+
+def _foldable(args: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    return ((path, text) for path, text in strings(args) if len(text) >= CHARS_MIN)
 
 
 def replaced(value: Any, others: Mapping[str, str], path: str = "") -> Any:
@@ -130,6 +134,19 @@ class TextSlot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TurnPiece:
+    """A part of a turn's text, and what it shows."""
+
+    key: str
+    """That of a notice or an output; empty for prose."""
+    object_id: str | None
+    """None: the chat's own text."""
+    text: str = field(repr=False)
+    kind: PieceKind
+    hidden_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeldTurn:
     """A turn with the whole texts that it could show."""
 
@@ -146,9 +163,8 @@ class HeldTurn:
                 yield self._notice_key(index), notice.content
         outputs: list[tuple[str, str]] = []
         for index, call in self._calls():
-            for path, text in strings(call.args):
-                if len(text) >= CHARS_MIN:
-                    yield self._key(index, path), text
+            for path, text in _foldable(call.args):
+                yield self._key(index, path), text
             outputs.append((self._key(index), call.output or ""))
         yield from outputs
 
@@ -184,6 +200,49 @@ class HeldTurn:
         ]
         return "\n".join([*notices, self.user] if self.user else notices)
 
+    def pieces(self, views: Mapping[str, TextView]) -> Iterator[TurnPiece]:
+        """Yield the text that ``shown`` gives, in pieces; empty ones are left out."""
+        yield from self.user_pieces(views)
+        for index, part in enumerate(self.parts):
+            if not isinstance(part, AnswerCall):
+                text, kind = _part(part), PieceKind.ASSISTANT
+                yield TurnPiece(key="", object_id=None, text=text, kind=kind)
+                continue
+            key = self._key(index)
+            keys = (key, *(self._key(index, path) for path, _ in _foldable(part.args)))
+            seen = [views[name] for name in keys if name in views]
+            is_file = output_kind(part.ref.tool, part.args) is OutputKind.READ
+            whole = PieceKind.FILE if is_file else PieceKind.OUTPUT
+            yield TurnPiece(
+                key=key,
+                object_id=part.ref.object_id,
+                text=_part(self._shown_call(index, part, views)),
+                kind=PieceKind.FOLDED if seen else whole,
+                hidden_tokens=sum(view.hidden_tokens for view in seen),
+            )
+
+    def user_pieces(self, views: Mapping[str, TextView]) -> Iterator[TurnPiece]:
+        """Yield the message of the user: its notices, then what the user said."""
+        pieces = [
+            TurnPiece(
+                key=key,
+                object_id=notice.object_id,
+                text=self._shown_notice(index, notice, views),
+                kind=PieceKind.FOLDED if view else PieceKind.NOTICE,
+                hidden_tokens=view.hidden_tokens if view else 0,
+            )
+            for index, notice in enumerate(self.notices)
+            for key in [self._notice_key(index)]
+            for view in [views.get(key) if notice.content else None]
+        ]
+        if self.user:
+            said = TurnPiece(key="", object_id=None, text=self.user, kind=PieceKind.USER)
+            pieces.append(said)
+        for index, piece in enumerate(pieces):
+            text = piece.text if index else f"user: {piece.text}"
+            is_last = index == len(pieces) - 1
+            yield replace(piece, text=ended(text) if is_last else f"{text}\n")
+
     def prose(self) -> list[str]:
         """Return the texts of the answer."""
         return [part.text for part in self.parts if isinstance(part, AnswerText)]
@@ -208,8 +267,8 @@ class HeldTurn:
     ) -> AnswerCall:
         others = {
             path: shown(text, views[key], handle=call.handle)
-            for path, text in strings(call.args)
-            if len(text) >= CHARS_MIN and (key := self._key(index, path)) in views
+            for path, text in _foldable(call.args)
+            if (key := self._key(index, path)) in views
         }
         view = views.get(self._key(index))
         if view is None and not others:
@@ -237,18 +296,17 @@ class HeldTurn:
         )
 
     def _of_arguments(self, index: int, call: AnswerCall) -> Iterator[TextSlot]:
-        for path, text in strings(call.args):
-            if len(text) >= CHARS_MIN:
-                yield TextSlot(
-                    key=self._key(index, path),
-                    handle=call.handle,
-                    title=call.handle,
-                    label=_label(call),
-                    object_id=call.ref.object_id,
-                    kind=OutputKind.ARGUMENT,
-                    content=text,
-                    message=1,
-                )
+        for path, text in _foldable(call.args):
+            yield TextSlot(
+                key=self._key(index, path),
+                handle=call.handle,
+                title=call.handle,
+                label=_label(call),
+                object_id=call.ref.object_id,
+                kind=OutputKind.ARGUMENT,
+                content=text,
+                message=1,
+            )
 
     def _of_output(self, index: int, call: AnswerCall, *, message: int) -> TextSlot:
         return TextSlot(
@@ -263,6 +321,11 @@ class HeldTurn:
             content=call.output or "",
             message=message,
         )
+
+
+def belongs_to(key: str, piece: str) -> bool:
+    """Whether the slot of a key is the text of a piece, or one of its arguments."""
+    return key == piece or key.startswith(f"{piece}/")
 
 
 def numbered(

@@ -11,17 +11,27 @@ Comparing two prompts skips the blocks they share by identity and compares chara
 blocks differ.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, Self, TypeAlias
 
-from ctxmgr.core.context.assembly import Block, Section
+from ctxmgr.core.context.assembly import Block, PieceKind, Section
 
 Count: TypeAlias = Callable[[str], int]
 
 JOINED: Final = frozenset({Section.POOL, Section.CHAT})
 """Sections whose blocks are not separated by an empty line."""
+
+
+_KINDS: Final = {
+    Section.SYSTEM: PieceKind.SYSTEM,
+    Section.POOL: PieceKind.LISTED,
+    Section.CHAT: PieceKind.ASSISTANT,
+    Section.ACTIVE: PieceKind.OUTPUT,
+}
+"""What a block shows if only its section is known; in the other sections a contribution."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,8 +44,13 @@ class CountedBlock:
     tokens: int
     size_bytes: int
     """In UTF-8."""
+    kind: PieceKind
     hash: str | None = field(default=None, repr=False)
     """SHA-256 of the text; None if its section is hashed as a whole."""
+    key: str = ""
+    """Names what it shows of a turn in the economy layout; empty elsewhere."""
+    hidden_tokens: int = 0
+    """Of the text that folding hides."""
 
     @classmethod
     def of(
@@ -46,9 +61,13 @@ class CountedBlock:
         *,
         count: Count,
         hashed: str | None = None,
+        kind: PieceKind | None = None,
+        key: str = "",
+        hidden_tokens: int = 0,
     ) -> Self:
         size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
-        return cls(section, object_id, text, count(text), size, hashed)
+        kind = kind or _KINDS.get(section, PieceKind.LAYER)
+        return cls(section, object_id, text, count(text), size, kind, hashed, key, hidden_tokens)
 
 
 class PromptRow:
@@ -60,6 +79,7 @@ class PromptRow:
         "_positions",
         "_previous",
         "blocks",
+        "kind_tokens",
         "section",
         "size_bytes",
         "tokens",
@@ -70,6 +90,7 @@ class PromptRow:
         self.blocks: tuple[CountedBlock, ...] = ()
         self.tokens = 0
         self.size_bytes = 0
+        self.kind_tokens: Counter[PieceKind] = Counter()
         self._positions = _Positions()
         # The previous row is identified by a mark: a reference to it would keep every row alive.
         self._mark = object()
@@ -90,6 +111,11 @@ class PromptRow:
         row._previous, row._kept = self._mark, kept
         row.tokens = self.tokens + _tokens(added) - _tokens(removed)
         row.size_bytes = self.size_bytes + _bytes(added) - _bytes(removed)
+        row.kind_tokens = Counter(self.kind_tokens)
+        for block in added:
+            row.kind_tokens[block.kind] += block.tokens
+        for block in removed:
+            row.kind_tokens[block.kind] -= block.tokens
         if not old and self._positions.longest == kept:
             # This row only appends, and no other row has appended to the previous one.
             row._positions = self._positions
@@ -136,6 +162,13 @@ class Prompt:
     @property
     def tokens(self) -> int:
         return sum(row.tokens for row in self.rows)
+
+    def kind_tokens(self) -> Counter[PieceKind]:
+        """Return the tokens by what the blocks show."""
+        total: Counter[PieceKind] = Counter()
+        for row in self.rows:
+            total.update(row.kind_tokens)
+        return total
 
     def row(self, section: Section) -> PromptRow:
         return next((row for row in self.rows if row.section is section), PromptRow(section))

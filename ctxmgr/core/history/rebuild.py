@@ -24,6 +24,7 @@ from ctxmgr.core.context.assembly import (
     RENDERERS,
     ActiveBlock,
     Context,
+    PieceKind,
     Pool,
     PoolEntry,
     Section,
@@ -41,8 +42,22 @@ from ctxmgr.core.context.lines import (
 )
 from ctxmgr.core.economy.folding import TextView
 from ctxmgr.core.economy.records import Masks, masked
-from ctxmgr.core.economy.stream_turns import ECONOMY_RENDERER, HeldTurn, Notice, held_turn
-from ctxmgr.core.history.prompt_rows import JOINED, Count, CountedBlock, Prompt, PromptRow
+from ctxmgr.core.economy.stream_turns import (
+    ECONOMY_RENDERER,
+    HeldTurn,
+    Notice,
+    TextSlot,
+    TurnPiece,
+    belongs_to,
+    held_turn,
+)
+from ctxmgr.core.history.prompt_rows import (
+    JOINED,
+    Count,
+    CountedBlock,
+    Prompt,
+    PromptRow,
+)
 from ctxmgr.core.history.shown_versions import PromptVersion, Versions, require_version
 from ctxmgr.core.history.turn_records import ShownVersion, TurnRecord
 from ctxmgr.core.objects.answers import AnswerCall, CallRef
@@ -153,6 +168,11 @@ class PromptWalk:
         if computed != record.prompt_hash:
             raise HashMismatch(record.object_id, "prompt_hash", record.prompt_hash, computed)
         return context
+
+    def slots(self, block: CountedBlock) -> list[tuple[TextSlot, TextView | None]]:
+        """Return the texts of a block of the prompt built last, and what was shown of each."""
+        assert self._built is not None, "a prompt was built"
+        return self._economy.slots(self._built, block.key) if block.key else []
 
     def _check_chat(self, record: TurnRecord) -> None:
         chat = Chat(session_id=record.session, turns=tuple(self._turns[: record.n - 1]))
@@ -268,11 +288,16 @@ class PlainWalk:
         for turn in self._turns[len(self._shown_turns) : record.n - 1]:
             shown_turn = ShownTurn.of(turn, calls=self._calls(turn, shown))
             self._shown_turns.append(shown_turn)
-            if shown_turn.text:
-                chat = chat_id(record.session)
-                self._chat.append(self._counted(Section.CHAT, chat, shown_turn.text))
+            chat, said = chat_id(record.session), user_message(shown_turn.user)
+            answered = shown_turn.text.removeprefix(said)
+            if said:
+                self._chat.append(self._counted(Section.CHAT, chat, said, PieceKind.USER))
+            if answered:
+                self._chat.append(self._counted(Section.CHAT, chat, answered))
         user = user_message(self._turns[record.n - 1].user)
-        return [*self._chat, self._counted(Section.CHAT, None, user)] if user else self._chat
+        if not user:
+            return self._chat
+        return [*self._chat, self._counted(Section.CHAT, None, user, PieceKind.USER)]
 
     def _calls(self, turn: Turn, shown: Mapping[str, ShownVersion]) -> dict[str, CallRef]:
         versions = (
@@ -300,14 +325,22 @@ class PlainWalk:
         version = shown[object_id]
         counted = self._active.get(version)
         if counted is None:
-            block = _active_block(require_version(self._versions, version), version)
+            stored = require_version(self._versions, version)
+            block = _active_block(stored, version)
             counted = self._active[version] = CountedBlock.of(
-                Section.ACTIVE, object_id, block.text, count=self._count, hashed=block.hash
+                Section.ACTIVE,
+                object_id,
+                block.text,
+                count=self._count,
+                hashed=block.hash,
+                kind=PieceKind.OUTPUT if stored.kind == TOOLCALL else PieceKind.FILE,
             )
         return counted
 
-    def _counted(self, section: Section, object_id: str | None, text: str) -> CountedBlock:
-        return CountedBlock.of(section, object_id, text, count=self._count)
+    def _counted(
+        self, section: Section, object_id: str | None, text: str, kind: PieceKind | None = None
+    ) -> CountedBlock:
+        return CountedBlock.of(section, object_id, text, count=self._count, kind=kind)
 
 
 class EconomyWalk:
@@ -369,10 +402,18 @@ class EconomyWalk:
         for held in self._held[len(self._turn_blocks) :]:
             self._turn_blocks.append(self._blocks(held))
         chat = list(chain.from_iterable(self._turn_blocks))
-        user = user_message(self._user(record))
-        if user:
-            chat.append(self._counted(Section.CHAT, None, user))
+        chat += (self._piece(piece, None) for piece in self._open(record).user_pieces(self._views))
         return {Section.POOL: self._pool_blocks, Section.CHAT: chat}
+
+    def slots(self, record: TurnRecord, key: str) -> list[tuple[TextSlot, TextView | None]]:
+        """Return the texts of a block, and what was shown of each; None: all of it."""
+        number = int(_AFTER_NUMBER.split(key)[0])
+        turn = self._open(record) if number == record.n else self._held[number - 1]
+        return [
+            (slot, self._views.get(slot.key))
+            for slot in turn.slots()
+            if belongs_to(slot.key, key) and slot.content
+        ]
 
     def layout(self, record: TurnRecord, shown: Mapping[str, ShownVersion]) -> _Layout:
         """Return the parts of the context whose record was joined last, without counting them."""
@@ -380,7 +421,7 @@ class EconomyWalk:
         return _Layout(
             pool=Pool(PoolEntry(object_id=line_id(line), line=line) for line in self._pool),
             transcript=Transcript(turn.shown(self._views) for turn in self._held),
-            user=self._user(record),
+            user=self._open(record).shown_user(self._views),
         )
 
     def _changed(self, name: str, policy: Mapping[str, Any], *, whole: bool) -> set[str]:
@@ -446,14 +487,25 @@ class EconomyWalk:
             handles=self._handles,
         )
 
-    def _user(self, record: TurnRecord) -> str:
-        """Return the new message of the user, after the notices of its turn."""
+    def _open(self, record: TurnRecord) -> HeldTurn:
+        """Return the turn that the prompt is for: its notices, and the new message of the user."""
         notices, user = self._notices.get(record.n, ()), self._turns[record.n - 1].user
-        return HeldTurn(number=record.n, notices=notices, user=user).shown_user(self._views)
+        return HeldTurn(number=record.n, notices=notices, user=user)
 
     def _blocks(self, turn: HeldTurn) -> list[CountedBlock]:
-        pieces = turn.shown(self._views).pieces(chat_id(self._session))
-        return [self._counted(Section.CHAT, object_id, text) for object_id, text in pieces if text]
+        chat = chat_id(self._session)
+        return [self._piece(piece, chat) for piece in turn.pieces(self._views) if piece.text]
+
+    def _piece(self, piece: TurnPiece, chat: str | None) -> CountedBlock:
+        return CountedBlock.of(
+            Section.CHAT,
+            piece.object_id or chat,
+            piece.text,
+            count=self._count,
+            kind=piece.kind,
+            key=piece.key,
+            hidden_tokens=piece.hidden_tokens,
+        )
 
     def _counted(self, section: Section, object_id: str | None, text: str) -> CountedBlock:
         return CountedBlock.of(section, object_id, text, count=self._count)

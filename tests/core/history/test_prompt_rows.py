@@ -3,12 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctxmgr.core.context.assembly import Section
+from ctxmgr.core.context.assembly import PieceKind, Section
 from ctxmgr.core.history.prompt_rows import CountedBlock, PromptRow
 from ctxmgr.core.history.rebuild import RowHash
 
+KINDS = (PieceKind.LISTED, PieceKind.USER, PieceKind.FOLDED)
 PIECES = [
-    CountedBlock.of(Section.POOL, name, f"{name} é {number}\n", count=len)
+    CountedBlock.of(Section.POOL, name, f"{name} é {number}\n", count=len, kind=KINDS[number])
     for number in range(3)
     for name in "abcd"
 ]
@@ -31,6 +32,9 @@ def test_a_row_depends_only_on_its_blocks(
         ids = [block.object_id for block in row.blocks]
         assert [row.has(letter) for letter in "abcd"] == [letter in ids for letter in "abcd"]
         assert row.tokens == sum(len(block.text) for block in row.blocks)
+        for kind in KINDS:
+            of_kind = [len(block.text) for block in row.blocks if block.kind is kind]
+            assert row.kind_tokens[kind] == sum(of_kind)
         assert row.size_bytes == len("".join(block.text for block in row.blocks).encode())
     for one in rows:
         for other in rows:

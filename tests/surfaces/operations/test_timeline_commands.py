@@ -117,6 +117,8 @@ def test_changes_since_the_previous_turn_are_shown(ctxmgr: Run, worked: Worked) 
         ("metadata_pool", "ls", "same"),
         ("metadata_pool", "t", "new"),
         ("chat", "", "same"),
+        ("chat", "", "same"),
+        ("chat", "", "same"),
         ("chat", "", "new"),
         ("chat", "", "new"),
         ("active_content", "/workspace/notes.md", "changed"),
