@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ctxmgr.core.context.tokens import EXACT, Calibration, Sample, vocabulary
 from ctxmgr.core.economy.folding import HANDLE_TOKENS, FoldLimits
@@ -72,6 +72,18 @@ class FoldPlan:
     calls_expected: float
     net: float
     """Saving over all future calls, in uncached input tokens."""
+
+    def to_value(self) -> dict[str, Any]:
+        """Return what is recorded of it; of the folds, their number."""
+        return {
+            "reason": str(self.reason),
+            "start": self.start,
+            "folds": len(self.folds),
+            "saved_tokens": self.saved_tokens,
+            "rewritten_tokens": self.rewritten_tokens,
+            "calls_expected": self.calls_expected,
+            "net": self.net,
+        }
 
 
 def plan_folds(
@@ -201,6 +213,8 @@ class FoldPlanner:
             used={text.slot.key: text.used for text in stream.slots.awake if not text.settled},
             newest=stream.newest(),
             message_tokens=tuple(stream.message_tokens),
+            marked=stream.slots.marked,
+            recounted=stream.recounted,
         )
 
     def restore(self, state: StreamState) -> None:

@@ -15,7 +15,7 @@ may recognise more secrets.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeAlias
 
 from ctxmgr.core.append_only import AppendOnly
@@ -76,10 +76,7 @@ class EconomyRecord:
                 if object_id not in masks
             },
             "files": dict(self.files),
-            "plan": None
-            if self.plan is None
-            else asdict(self.plan)
-            | {"reason": str(self.plan.reason), "folds": len(self.plan.folds)},
+            "plan": None if self.plan is None else self.plan.to_value(),
         }
         if self.stream is not None:
             value["stream"] = self.stream.to_value(before.stream if before else None)

@@ -127,6 +127,8 @@ class SlotTexts:
         """The keys of all views that were ever set, in that order."""
         self.settled: list[str] = []
         """The keys of settled texts, in the order in which they were settled."""
+        self.marked: AppendOnly[str] = AppendOnly()
+        """The keys of texts whose ``used`` was set, in that order."""
         self.count = count
         self._signatures = signatures
         self._visible = VisibleNames()
@@ -253,12 +255,18 @@ class SlotTexts:
             for slot_text in self._holding.get(name, ()):
                 hits[id(slot_text)] += 1
                 if hits[id(slot_text)] == NAMES_USED_MIN:
-                    slot_text.used = call
+                    self.mark(slot_text, call=call)
+
+    def mark(self, slot_text: SlotText, *, call: int) -> None:
+        """Set the call that last used a text."""
+        slot_text.used = call
+        self.marked = self.marked.add((slot_text.slot.key,))
 
     def _new(self, slot: TextSlot, *, message: int, call: int) -> SlotText:
         names = identifier_set(slot.content)
         self._visible.add_holder(names)
         slot_text = SlotText(slot, message, call, self)
+        self.mark(slot_text, call=call)
         self.awake.append(slot_text)
         for name in names:
             self._holding[name].append(slot_text)
@@ -335,6 +343,8 @@ class Stream:
         """The closed turns as they are shown."""
         self.message_tokens: list[int] = []
         """Of every message of the closed turns; 0 for an empty message."""
+        self.recounted: AppendOnly[int] = AppendOnly()
+        """The messages that were counted, in that order."""
         self.broken: int = 0
         """The first message that the last batch changed."""
         self._turns: list[HeldTurn] = []
@@ -453,6 +463,7 @@ class Stream:
         self._starts.append(start)
         shown_turn = turn.shown(self.slots.views)
         self.message_tokens += self._message_tokens(shown_turn)
+        self.recounted = self.recounted.add(range(start, len(self.message_tokens)))
         self.transcript = self.transcript.append(shown_turn)
         self._opened = HeldTurn(number=turn.number + 1)
 
@@ -471,6 +482,7 @@ class Stream:
             counted = self._message_tokens(turns[index])
             start = self._starts[index]
             self.message_tokens[start : start + len(counted)] = counted
+            self.recounted = self.recounted.add(range(start, start + len(counted)))
         self.transcript = Transcript(turns)
 
     def newest(self) -> tuple[str, ...]:
@@ -525,7 +537,7 @@ class Stream:
         self._newest[subject] = slot_text
         refers = slot_text.view is not None and any(span.as_in for span in slot_text.view.spans)
         if before is not None and not refers:
-            before.used = -IDLE_CALLS
+            self.slots.mark(before, call=-IDLE_CALLS)
 
     def _message_tokens(self, turn: ShownTurn) -> list[int]:
         return [self.count(text) + MESSAGE_TOKENS if text else 0 for text in messages_of(turn)]

@@ -16,11 +16,11 @@ interrupted, without building its stream again from the first turn. A record tha
 chain lists only what is new since the previous record.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby, zip_longest
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.discovery.known_tools import OutputKind
 
 
@@ -42,12 +42,14 @@ class StreamState:
     message_tokens: tuple[int, ...]
     touched: tuple[str, ...] = ()
     requested: tuple[str, ...] = ()
+    marked: AppendOnly[str] = field(default_factory=AppendOnly, repr=False, compare=False)
+    """The keys of ``used`` in the order in which their calls were set; empty: not known."""
+    recounted: AppendOnly[int] = field(default_factory=AppendOnly, repr=False, compare=False)
+    """The messages that were counted, in that order; empty: not known."""
 
     def to_value(self, before: "StreamState | None" = None) -> dict[str, Any]:
         """Return the value to store after a record with ``before``."""
-        used = before.used if before else {}
         settled = len(before.settled) if before else 0
-        tokens = before.message_tokens if before else ()
         return {
             "sent_at": self.sent_at,
             "sent": self.sent,
@@ -56,14 +58,42 @@ class StreamState:
             "broken": self.broken,
             "asked_back": dict(self.asked_back),
             "settled": list(self.settled[settled:]),
-            "used": {key: call for key, call in self.used.items() if used.get(key) != call},
+            "used": self._used_since(before),
             "newest": list(self.newest),
-            "message_tokens": [
-                [start, values] for start, values in _changes(tokens, self.message_tokens)
-            ],
+            "message_tokens": self._tokens_since(before),
             "touched": list(self.touched),
             "requested": list(self.requested),
         }
+
+    def _used_since(self, before: "StreamState | None") -> dict[str, int]:
+        keys: Iterable[str] = self.used
+        used = before.used if before else {}
+        if before is not None and len(before.marked) and self.marked.continues(before.marked):
+            keys = dict.fromkeys(self.marked[len(before.marked) :])
+        changed = ((key, self.used[key]) for key in keys if key in self.used)
+        return {key: call for key, call in changed if used.get(key) != call}
+
+    def _tokens_since(self, before: "StreamState | None") -> list[list[Any]]:
+        """Return the runs of counts that are new or different, each after its first index."""
+        now, tokens = self.message_tokens, before.message_tokens if before else ()
+        positions: Iterable[int] = range(len(now))
+        if (
+            before is not None
+            and len(before.recounted)
+            and self.recounted.continues(before.recounted)
+        ):
+            positions = sorted(set(self.recounted[len(before.recounted) :]))
+        runs: list[list[Any]] = []
+        end = -1
+        for at in positions:
+            if at < len(tokens) and tokens[at] == now[at]:
+                continue
+            if at == end:
+                runs[-1][1].append(now[at])
+            else:
+                runs.append([at, [now[at]]])
+            end = at + 1
+        return runs
 
     @classmethod
     def joined(cls, values: Iterable[Mapping[str, Any] | None]) -> "Self | None":
@@ -101,16 +131,3 @@ class StreamState:
             touched=tuple(last["touched"]),
             requested=tuple(last["requested"]),
         )
-
-
-def _changes(before: Sequence[int], now: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Yield the runs of values that are new or different, each with the index of its first."""
-    if before == now[: len(before)]:
-        if len(now) > len(before):
-            yield len(before), list(now[len(before) :])
-        return
-    pairs = enumerate(zip_longest(now, before[: len(now)]))
-    for changed, run in groupby(pairs, lambda pair: pair[1][0] != pair[1][1]):
-        if changed:
-            values = list(run)
-            yield values[0][0], [new for _, (new, _) in values]

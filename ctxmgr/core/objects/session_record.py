@@ -4,7 +4,7 @@ SystemPrompt    the text that starts a session's prompts
 SessionRecord   the objects a session has seen and how much of each it shows; ids only
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Self
 
@@ -60,8 +60,9 @@ class SessionRecord(Sealed):
     content: ClassVar[None] = None
 
     session_id: str
-    session_index: tuple[str, ...] = ()
-    metadata_pool: tuple[str, ...] = ()
+    # Compared by their hash: in a long session, both have thousands of ids.
+    session_index: Sequence[str] = field(default=(), compare=False)
+    metadata_pool: Sequence[str] = field(default=(), compare=False)
     active_set: tuple[str, ...] = ()
     pinned_set: tuple[str, ...] = ()
     _grown: Mapping[str, AppendOnly[str]] = field(init=False, repr=False, compare=False)
@@ -90,8 +91,9 @@ class SessionRecord(Sealed):
         grown = {name: sets[name].in_order for name in GROWING_SETS}
         object.__setattr__(record, "_grown", grown)
         for name in SETS:
-            object.__setattr__(record, name, tuple(sets[name].in_order[:]))
-            check_grown_ids(sets[name].in_order)
+            ids = sets[name].in_order
+            object.__setattr__(record, name, ids if name in grown else tuple(ids))
+            check_grown_ids(ids)
         for name in ("active_set", "pinned_set"):
             _check_subset(name, sets[name], "metadata_pool", sets["metadata_pool"])
         metadata = grown_metadata_hash(record._small_fields(), grown=grown)
@@ -112,8 +114,8 @@ class SessionRecord(Sealed):
             "session_id": self.session_id,
             "chat_ref": self.chat_ref,
             "system_prompt_ref": self.system_prompt_ref,
-            "session_index": list(self.session_index),
-            "metadata_pool": list(self.metadata_pool),
+            "session_index": self._grown["session_index"][:],
+            "metadata_pool": self._grown["metadata_pool"][:],
             "active_set": small["active_set"],
             "pinned_set": small["pinned_set"],
         }

@@ -1,6 +1,7 @@
 """Sessions under the economy policy that are resumed: they continue as if never interrupted."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 import pytest
 
 import ctxmgr
+from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_economy import LiveEconomy
 from ctxmgr.core.client.live_session import LiveSession
@@ -285,3 +287,37 @@ def test_the_state_of_a_stream_is_stored_in_differences() -> None:
     assert values[2]["message_tokens"] == [[0, [3, 3]], [6, [6, 7, 8]]]
     for number in range(1, 5):
         assert StreamState.joined(values[:number]) == states[number - 1]
+
+
+def test_a_difference_that_is_known_is_the_one_that_would_be_found() -> None:
+    """Comparing every text and message with the record before would take longer every turn."""
+    before = _counted(used={"1.0": 1, "2.0": 2}, tokens=(5, 6, 7, 8), marked=2, recounted=4)
+    keys, messages = before.marked.add(["1.0", "3.0", "4.0"]), before.recounted.add([1, 2, 4, 5])
+    now = _counted(used={"1.0": 3, "2.0": 2, "3.0": 3}, tokens=(5, 9, 7, 8, 1, 2))
+    known = replace(now, marked=keys, recounted=messages)
+
+    value = known.to_value(before)
+
+    assert value == now.to_value(before)
+    assert value["used"] == {"1.0": 3, "3.0": 3}, "a text that settled since has none"
+    assert value["message_tokens"] == [[1, [9]], [4, [1, 2]]]
+    assert StreamState.joined([before.to_value(), value]) == now
+
+
+def _counted(
+    *, used: dict[str, int], tokens: tuple[int, ...], marked: int = 0, recounted: int = 0
+) -> StreamState:
+    return StreamState(
+        sent_at=0.0,
+        sent=0,
+        counted=0,
+        samples=(),
+        broken=0,
+        asked_back={},
+        settled=(),
+        used=used,
+        newest=(),
+        message_tokens=tokens,
+        marked=AppendOnly(list(used)[:marked]),
+        recounted=AppendOnly(range(recounted)),
+    )
