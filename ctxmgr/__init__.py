@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
     from ctxmgr.core.objects.sources import FilesystemSource
     from ctxmgr.core.objects.toolcall import ToolCall
+    from ctxmgr.core.prices import ModelPrice, PriceList
     from ctxmgr.core.sandbox import Bind, CommandResult, Description, Held, Limits, Sandbox
     from ctxmgr.core.secrets.masking import FoundSecret, MaskedText, Masker, Secrets, mask
     from ctxmgr.core.sessions.collapse import Window
@@ -223,6 +224,7 @@ __all__ = [
     "Masker",
     "Match",
     "Model",
+    "ModelPrice",
     "ModelUnavailable",
     "MountMapping",
     "Mounts",
@@ -232,6 +234,7 @@ __all__ = [
     "Order",
     "OutcomeUnknown",
     "PastState",
+    "PriceList",
     "Prices",
     "Put",
     "Query",
@@ -347,6 +350,8 @@ _HOME: Final = {
     "ToolUse": "ctxmgr.core.model",
     "Usage": "ctxmgr.core.model",
     "ask": "ctxmgr.core.model",
+    "ModelPrice": "ctxmgr.core.prices",
+    "PriceList": "ctxmgr.core.prices",
     "text_part": "ctxmgr.core.objects.answers",
     "toolcall_part": "ctxmgr.core.objects.answers",
     "AssistantMeta": "ctxmgr.core.objects.chat",

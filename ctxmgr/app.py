@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.codec import KINDS
+from ctxmgr.core.prices import ModelPrice, PriceList
 from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
@@ -160,6 +161,22 @@ class App:
             self._store = await _open_loaded(self.loaded, KINDS, create=self.create)
         return self._store
 
+    @property
+    def prices(self) -> PriceList:
+        """The prices of models: those of the settings, then the built-in ones."""
+        return PriceList(
+            {
+                name: ModelPrice(
+                    input=price.input,
+                    output=price.output,
+                    cache_read=_or(price.cache_read, price.input),
+                    cache_write=_or(price.cache_write, price.input),
+                    cache_write_1h=_or(price.cache_write_1h, price.input),
+                )
+                for name, price in self.loaded.settings.prices.items()
+            }
+        )
+
     async def search_index(self, path: Path) -> "Fts5Index":
         """The search index in a file; stays open, and is opened again if the file was deleted."""
         from ctxmgr.stores.fts5 import Fts5Index
@@ -182,6 +199,10 @@ class App:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def _or(price: float | None, otherwise: float) -> float:
+    return otherwise if price is None else price
 
 
 def refuse_windows() -> None:

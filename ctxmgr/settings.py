@@ -17,12 +17,21 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self
 
 from platformdirs import PlatformDirs
-from pydantic import AfterValidator, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    SecretStr,
+    ValidationError,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
 from ctxmgr.errors import Denied, Incorrect, NotFound
@@ -33,6 +42,8 @@ ENVIRONMENT_PREFIX: Final = "CTXMGR_"
 DATABASE_FILE: Final = "ctxmgr.db"
 API_KEYS: Final = ("anthropic_api_key", "openai_api_key")
 """Settings that are also read from the environment variable without the ``CTXMGR_`` prefix."""
+
+PRICES: Final = "prices"
 
 URLS: Final = frozenset({"store", "base_url"})
 """Settings that may contain credentials in a URL."""
@@ -75,6 +86,19 @@ def _without_nul(value: Any) -> Any:
 _NoNul: Final = AfterValidator(_without_nul)
 
 
+class PriceSetting(BaseModel):
+    """A model's price in USD per million tokens, as a person sets it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    input: NonNegativeFloat
+    output: NonNegativeFloat
+    cache_read: NonNegativeFloat | None = None
+    """None: as ``input``; so are the next two."""
+    cache_write: NonNegativeFloat | None = None
+    cache_write_1h: NonNegativeFloat | None = None
+
+
 class Settings(BaseSettings):
     """All settings. Unknown names in a file are rejected, so that a typo is noticed."""
 
@@ -107,6 +131,9 @@ class Settings(BaseSettings):
     """Also from ``OPENAI_API_KEY``."""
     telemetry: bool = False
     """Report `ctxmgr run` to OpenTelemetry, if the process has it configured."""
+    prices: Mapping[str, PriceSetting] = Field(default_factory=dict)
+    """Prices of models, by the beginning of their names; they replace the built-in ones. Not from
+    the working directory's file."""
 
     def api_key(self, api: str) -> str | None:
         """Return the API key in plain text, for a request header only."""
@@ -173,9 +200,12 @@ class LoadedSettings:
 def load_settings(**flags: object) -> LoadedSettings:
     """Read the settings; flags take precedence. ``Incorrect`` names a bad one and its source."""
     here, own = (SettingsFile.read(path) for path in settings_files())
+    if PRICES in here.values and here.path != own.path:
+        # It may have come with a project, and would decide what a budget in dollars means.
+        raise Incorrect(f"{here.path}: prices are set in {own.path} only; remove them here")
     layers: list[tuple[str, Mapping[str, Any]]] = [
         ("flag", {name: value for name, value in flags.items() if value is not None}),
-        ("environment", EnvSettingsSource(Settings)()),
+        ("environment", _environment()),
         ("environment", _providers_keys()),
         (str(here.path), here.values),
         (str(own.path), own.values),
@@ -234,6 +264,13 @@ def _content(path: Path) -> bytes | None:
     return content
 
 
+def _environment() -> dict[str, Any]:
+    try:
+        return EnvSettingsSource(Settings)()
+    except SettingsError as error:  # a value that should be JSON
+        raise Incorrect(f"the environment: {error}") from error
+
+
 def _providers_keys() -> dict[str, Any]:
     """Read the environment variables of the providers' own tools."""
     return {name: os.environ[name.upper()] for name in API_KEYS if os.environ.get(name.upper())}
@@ -246,6 +283,9 @@ def _origin(field: str, layers: list[tuple[str, Mapping[str, Any]]]) -> str:
 def _first_fault(error: ValidationError, layers: list[tuple[str, Mapping[str, Any]]]) -> str:
     fault = error.errors()[0]
     name = str(fault["loc"][0]) if fault["loc"] else "?"
+    if len(fault["loc"]) > 1:  # inside a table
+        place = ".".join(map(str, fault["loc"]))
+        return f"{_origin(name, layers)}: {place:.200}: {fault['msg']}"
     if fault["type"] == "extra_forbidden":
         names = ", ".join(sorted(Settings.model_fields))
         return f"{_origin(name, layers)}: unknown setting {name!r:.80} (one of: {names})"

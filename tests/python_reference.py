@@ -56,6 +56,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Models": (
             *("Model", "Request", "TextDelta", "ToolUse", "AnswerDone", "AnswerPart", "Stop"),
             *("ask", "Question", "TextAnswer", "Usage", "Charge", "Cost", "Ledger"),
+            *("PriceList", "ModelPrice"),
         ),
         "Events": (
             *("Listener", "Event", "EventId"),

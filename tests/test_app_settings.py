@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctxmgr import Incorrect, open_store
-from ctxmgr.app import refuse_windows
+from ctxmgr.app import App, refuse_windows
 from ctxmgr.settings import default_store_url, load_settings
 
 
@@ -75,6 +75,56 @@ def test_the_error_for_an_invalid_setting_names_its_source(text: str, message: s
         load_settings()
 
     assert message in str(caught.value)
+
+
+def test_a_person_sets_prices_in_their_own_file(home: Path) -> None:
+    """A price that is not given is that of input."""
+    text = '[prices."qwen3"]\ninput = 0.4\noutput = 1.2\ncache_read = 0'
+    _write(home / "config" / "ctxmgr" / "ctxmgr.toml", text)
+
+    price = App(load_settings()).prices.of("qwen3-coder")
+
+    assert price is not None
+    assert (price.input, price.output, price.cache_read) == (0.4, 1.2, 0)
+    assert (price.cache_write, price.cache_write_1h) == (0.4, 0.4)
+
+
+def test_the_working_directory_sets_no_prices() -> None:
+    """A project would otherwise decide what a budget in dollars means."""
+    _write(Path("ctxmgr.toml"), '[prices."claude"]\ninput = 0\noutput = 0')
+
+    with pytest.raises(Incorrect, match=r"prices are set in .*config/ctxmgr/ctxmgr.toml only"):
+        load_settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[prices."m"]\ninput = 1', "prices.m.output: Field required"),
+        ('[prices."m"]\ninput = -1\noutput = 1', "prices.m.input: Input should be greater"),
+        ('[prices."m"]\ninput = inf\noutput = 1', "prices.m.input: Input should be a finite"),
+        ('[prices."m"]\ninput = 1\noutput = 1\nread = 1', "prices.m.read: Extra inputs"),
+        ("prices = 3", "prices: Input should be a"),
+    ],
+)
+def test_the_error_for_an_invalid_price_names_its_place(
+    home: Path, text: str, message: str
+) -> None:
+    """Money is never computed from a price that was misread."""
+    _write(home / "config" / "ctxmgr" / "ctxmgr.toml", text)
+
+    with pytest.raises(Incorrect, match="config/ctxmgr/ctxmgr") as caught:
+        load_settings()
+
+    assert message in str(caught.value)
+
+
+def test_a_price_in_the_environment_has_to_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is ours, not a traceback of the settings library."""
+    monkeypatch.setenv("CTXMGR_PRICES", "cheap")
+
+    with pytest.raises(Incorrect, match="prices"):
+        load_settings()
 
 
 def test_the_providers_variable_is_used_unless_ours_is_set(

@@ -40,6 +40,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "core.bounded_cache": _rooms(""),
     "core.store": _rooms("core.append_only errors"),
     "core.model": _rooms("core.store errors"),
+    "core.prices": _rooms("core.model"),
     "core.objects": _rooms("core.store core.append_only errors"),
     "core.files": _rooms("core.store errors"),
     "core.sandbox": _rooms("core.files errors"),
@@ -83,17 +84,18 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "settings": _rooms("trust errors"),
     "app": _rooms(
         "settings audit memory knowledge experience search stores stores.sqlite stores.xtdb"
-        " messages core.client core.context core.events core.files core.objects core.sandbox"
-        " core.secrets core.sessions core.store core.tracking errors"
+        " messages core.client core.context core.events core.files core.objects core.prices"
+        " core.sandbox core.secrets core.sessions core.store core.tracking errors"
     ),
     "__init__": _rooms(
         "app sandboxes messages core.client core.context core.economy core.events core.files"
-        " core.history core.model core.objects core.sandbox core.secrets core.sessions core.store"
-        " errors"
+        " core.history core.model core.objects core.prices core.sandbox core.secrets"
+        " core.sessions core.store errors"
     ),
     # what users run
     "harness": _rooms(
-        "__init__ sandboxes messages core.client core.context core.model core.store errors"
+        "__init__ sandboxes messages core.client core.context core.model core.prices core.store"
+        " errors"
     ),
     "harness.demo": _rooms(
         "harness __init__ sandboxes messages core.client core.context core.files core.model"
@@ -126,8 +128,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "surfaces.uvicorn_server": _rooms(""),
     "surfaces.views": _rooms(
         "surfaces.operation app settings harness messages core.append_only core.client core.context"
-        " core.events core.files core.history core.model core.objects core.sessions core.store"
-        " core.tracking errors"
+        " core.events core.files core.history core.model core.objects core.prices core.sessions"
+        " core.store core.tracking errors"
     ),
     "surfaces.scopes": _rooms(
         "surfaces.views core.events core.objects core.sessions core.store errors"
@@ -141,7 +143,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " __init__ app settings trust bench harness harness.demo integrations models recordings"
         " sandboxes"
         " stores.sqlite stores.xtdb core.client core.files core.history core.model core.objects"
-        " core.sessions core.store errors"
+        " core.prices core.sessions core.store errors"
     ),
     "surfaces.http": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"
@@ -199,6 +201,7 @@ PURE_MODULES: Final = frozenset(
         "core.history.shown_versions",
         "core.history.turn_records",
         "core.model",
+        "core.prices",
         "core.sessions.collapse",
         "core.sessions.sets",
         "core.store.canonical",

@@ -10,7 +10,7 @@ breaks off raises, and what it yielded until then may be displayed but not store
 
 ``read_usage`` reads the usage that turns store, whichever API reported it:
 
-    ours        the four counts of ``Usage``, as ``to_value`` returns them
+    ours        the counts of ``Usage``, as ``to_value`` returns them
     Anthropic   input_tokens exclude what was read from the cache or written to it
     OpenAI      prompt_tokens (or input_tokens, with details) include cached tokens
 """
@@ -57,7 +57,7 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one or more calls. The four counts never overlap, whatever the provider reports."""
+    """Tokens of one or more calls. The first four never overlap, whatever the provider reports."""
 
     input_tokens: int = 0
     """Prompt tokens that were neither read from the provider's cache nor written to it."""
@@ -65,6 +65,8 @@ class Usage:
     cache_written_tokens: int = 0
     output_tokens: int = 0
     """Including the model's reasoning."""
+    cache_written_1h_tokens: int = 0
+    """Those of ``cache_written_tokens`` that are kept for an hour, which costs more."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -77,6 +79,7 @@ class Usage:
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_written_tokens=self.cache_written_tokens + other.cache_written_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
+            cache_written_1h_tokens=self.cache_written_1h_tokens + other.cache_written_1h_tokens,
         )
 
 
@@ -265,7 +268,10 @@ _OURS: Final = frozenset(count.name for count in fields(Usage))
 
 def to_value(usage: Usage) -> dict[str, int]:
     """Return usage as a turn stores it."""
-    return asdict(usage)
+    value = asdict(usage)
+    if not usage.cache_written_1h_tokens:
+        del value["cache_written_1h_tokens"]
+    return value
 
 
 def read_usage(usage: Mapping[str, Any] | None) -> Usage | None:
@@ -282,11 +288,15 @@ def read_usage(usage: Mapping[str, Any] | None) -> Usage | None:
 def anthropic_usage(usage: Mapping[str, Any] | None) -> Usage | None:
     if not usage:
         return None
+    written = usage.get("cache_creation")
     return Usage(
         input_tokens=_number(usage, "input_tokens"),
         cache_read_tokens=_number(usage, "cache_read_input_tokens"),
         cache_written_tokens=_number(usage, "cache_creation_input_tokens"),
         output_tokens=_number(usage, "output_tokens"),
+        cache_written_1h_tokens=(
+            _number(written, "ephemeral_1h_input_tokens") if isinstance(written, Mapping) else 0
+        ),
     )
 
 

@@ -58,7 +58,7 @@ async def show(
     within, object_id = await _within(store, session, name)
     stored = await _session(store, name, as_of) if within is None else None
     if stored is not None and version is None:
-        return await overview(store, stored, as_of=as_of)
+        return await overview(store, stored, as_of=as_of, prices=app.prices)
     if stored is not None:
         object_id = session_object_id(stored.session_id)
     return await view_object(store, object_id, as_of=as_of, version=version, session=within)

@@ -117,7 +117,7 @@ async def run(
                 narrator.line(f"every finished turn is stored; continue with: {resume}")
             raise
     narrator.line("")
-    return report(ran, resume=resume)
+    return report(ran, resume=resume, prices=app.prices)
 
 
 @contextmanager

@@ -111,7 +111,7 @@ async def timeline(
 
     store = await app.store()
     session_id = await require_session_id(store, session)
-    return await read_timeline(store, session_id, before=before, limit=limit)
+    return await read_timeline(store, session_id, before=before, limit=limit, prices=app.prices)
 
 
 async def turn(
@@ -131,7 +131,7 @@ async def turn(
 
     store = await app.store()
     session_id = await require_session_id(store, session)
-    return await view_turn(store, session_id, turn=turn, full=full)
+    return await view_turn(store, session_id, turn=turn, full=full, prices=app.prices)
 
 
 async def context(

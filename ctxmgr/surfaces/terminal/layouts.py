@@ -191,7 +191,20 @@ def _closing(timeline: Timeline) -> Text:
     return Text(
         f"{count} of {timeline.turns} turns: {timeline.prompt_tokens:,} tokens sent, {cached} same "
         f"as the previous prompt; {breaks}, {timeline.rewritten_tokens:,} tokens rewritten"
+        f"{_money(timeline)}"
     )
+
+
+def _money(timeline: Timeline) -> str:
+    amounts = [
+        f"${usd:,.4f}{note}"
+        for usd, note in ((timeline.usd, ""), (timeline.estimated_usd, " (estimated)"))
+        if usd
+    ]
+    if not amounts:
+        return ""
+    missing = f", {timeline.unpriced} without a price" if timeline.unpriced else ""
+    return f"; {' + '.join(amounts)}{missing}"
 
 
 def _bar(entry: TimelineEntry, sections: tuple[str, ...], *, longest: int) -> Text:

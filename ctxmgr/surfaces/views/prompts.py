@@ -16,6 +16,7 @@ from ctxmgr.core.history.cache_report import counted_as
 from ctxmgr.core.history.prompt_rows import CountedBlock, Prompt, PromptRow, common_length
 from ctxmgr.core.history.reading import ReadPrompts, read_chat, read_prompts
 from ctxmgr.core.history.turn_records import ShownVersion, TurnRecord, shown_at
+from ctxmgr.core.model import read_usage
 from ctxmgr.core.objects.envelope import (
     CHAT,
     FILE,
@@ -24,6 +25,7 @@ from ctxmgr.core.objects.envelope import (
     chat_id,
     system_prompt_id,
 )
+from ctxmgr.core.prices import PriceList
 from ctxmgr.core.store.contract import Store
 from ctxmgr.errors import NotFound
 from ctxmgr.messages.answers import answer_text
@@ -143,6 +145,8 @@ class TurnView:
     policy: str | None
     """None: the plain form."""
     model: str | None
+    usd: float | None
+    """What the call cost, by reported usage and list price; None: one of them is not known."""
     user: str
     answer: str
     common_chars: int
@@ -157,7 +161,7 @@ class TurnView:
 
 
 async def view_turn(
-    store: Store, session_id: str, *, turn: int | None, full: bool = False
+    store: Store, session_id: str, *, turn: int | None, prices: PriceList, full: bool = False
 ) -> TurnView:
     """Return the blocks of a turn's prompt; None: of the last turn."""
     chat = await read_chat(store, session_id)
@@ -165,10 +169,10 @@ async def view_turn(
     if not 1 <= number <= chat.turn_count:
         raise NotFound(f"session {session_id} has {chat.turn_count} turns, but no turn {number}")
     read = await read_prompts(store, chat, first=max(1, number - 1), last=number)
-    return await asyncio.to_thread(_view, read, session_id, full)
+    return await asyncio.to_thread(_view, read, session_id, full=full, prices=prices)
 
 
-def _view(read: ReadPrompts, session_id: str, full: bool) -> TurnView:  # noqa: FBT001 (passed on)
+def _view(read: ReadPrompts, session_id: str, *, full: bool, prices: PriceList) -> TurnView:
     prompts = list(read.prompts(count=counted_as(read.chat)))
     record, now = prompts[-1]
     before = prompts[0][1] if len(prompts) > 1 else Prompt(())
@@ -182,6 +186,7 @@ def _view(read: ReadPrompts, session_id: str, full: bool) -> TurnView:  # noqa: 
         proven=True,
         policy=policy_name(record),
         model=turn.assistant_meta.model,
+        usd=prices.usd(turn.assistant_meta.model, read_usage(turn.assistant_meta.usage)),
         user=turn.user,
         answer=answer_text(turn.assistant),
         common_chars=common_length(before.text(), now.text()),

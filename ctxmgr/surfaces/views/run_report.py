@@ -7,6 +7,7 @@ include the tool definitions and its own framing.
 import shlex
 from dataclasses import dataclass, field
 
+from ctxmgr.core.prices import PriceList
 from ctxmgr.core.store.urls import redact_url
 from ctxmgr.harness.loop import LoopOutcome
 from ctxmgr.harness.loop_events import TurnEnded
@@ -33,6 +34,8 @@ class TurnRow:
     """Tokens as the provider counts them; None: not reported."""
     cached: int | None
     answered: int | None
+    usd: float | None
+    """By the provider's figures and list prices; None: one of them is not known."""
     active: int
     """Objects shown in full after the turn."""
     metadata: int
@@ -56,6 +59,8 @@ class RunReport:
     answer_tokens: int
     unmetered_calls: int
     """Calls for which the provider reported no usage."""
+    usd: float | None
+    """What the metered calls cost, by list price; None: the model's price is not known."""
     lost_answers: int
     """Answers that broke off and were requested again; their cost is unknown."""
     resume: str | None
@@ -71,9 +76,11 @@ class RunReport:
         return self.outcome == INTERRUPTED
 
 
-def report(run: Run, *, resume: str) -> RunReport:
+def report(run: Run, *, resume: str, prices: PriceList) -> RunReport:
     """Summarise a run."""
     usage = run.ledger.usage
+    rows = [_row(turn, prices) for turn in run.turns]
+    known = [row.usd for row in rows if row.usd is not None]
     return RunReport(
         session=run.session,
         outcome=run.outcome,
@@ -86,7 +93,8 @@ def report(run: Run, *, resume: str) -> RunReport:
         unmetered_calls=sum(cost.unmetered for cost in run.ledger.costs),
         lost_answers=run.lost,
         resume=None if run.outcome == LoopOutcome.DONE else resume,
-        turns=[_row(turn) for turn in run.turns],
+        usd=sum(known) if known else None,
+        turns=rows,
     )
 
 
@@ -99,7 +107,7 @@ def resume_command(loaded: LoadedSettings, assignment: Assignment) -> str:
     return shlex.join(words)
 
 
-def _row(turn: TurnEnded) -> TurnRow:
+def _row(turn: TurnEnded, prices: PriceList) -> TurnRow:
     usage = turn.charge.usage
     return TurnRow(
         turn=turn.turn,
@@ -111,6 +119,7 @@ def _row(turn: TurnEnded) -> TurnRow:
         sent=None if usage is None else usage.prompt_tokens,
         cached=None if usage is None else usage.cache_read_tokens,
         answered=None if usage is None else usage.output_tokens,
+        usd=prices.usd(turn.charge.model, usage),
         active=turn.levels["active"],
         metadata=turn.levels["metadata"],
         indexed=turn.levels["indexed"],

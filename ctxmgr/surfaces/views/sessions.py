@@ -17,15 +17,18 @@ from typing import Final
 from ctxmgr.core.client.runtime import display_path
 from ctxmgr.core.events.lifecycle import ACTIVE, LIFECYCLE
 from ctxmgr.core.files.mounts import Mounts
+from ctxmgr.core.model import read_usage
 from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.envelope import SESSION, chat_id, session_object_id, system_prompt_id
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.session_record import SETS
 from ctxmgr.core.objects.toolcall import ToolCall
+from ctxmgr.core.prices import PriceList
 from ctxmgr.core.sessions.lineage import lineage
 from ctxmgr.core.sessions.sets import Level, Session
 from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, Instant, Query, Store, Version
+from ctxmgr.core.store.documents import Document
 from ctxmgr.core.store.queries import batched, check_limit, decode_position, encode_cursor
 from ctxmgr.core.tracking.indexing import state_of
 from ctxmgr.errors import Corrupt
@@ -98,6 +101,10 @@ class SessionOverview:
     metadata: int
     indexed: int
     pinned: int
+    usd: float | None
+    """What its turns cost, by reported usage and list prices; None: nothing of it is known."""
+    unpriced_turns: int
+    """Turns that ``usd`` leaves out: their usage or the price of their model is not known."""
     system_prompt: str
     """Shortened, as are the next two."""
     last_user: str | None
@@ -158,7 +165,9 @@ async def _newest_first(
     )
 
 
-async def overview(store: Store, session: Session, *, as_of: AsOf = LATEST) -> SessionOverview:
+async def overview(
+    store: Store, session: Session, *, prices: PriceList, as_of: AsOf = LATEST
+) -> SessionOverview:
     """Return a session's state, counts, last messages and main objects."""
     name = session.session_id
     ids = (session_object_id(name), chat_id(name), system_prompt_id(name), _lifecycle_id(name))
@@ -168,6 +177,8 @@ async def overview(store: Store, session: Session, *, as_of: AsOf = LATEST) -> S
     line = _line(versions[ids[0]], versions)
     turns = versions[ids[1]].document["turns"]
     last = Turn.from_value(turns[-1]) if turns else None
+    charges = [turn_usd(turn, prices) for turn in turns]
+    known = [usd for usd in charges if usd is not None]
     began = await store.history(ids[0], documents=False, limit=1)
     record = await last_record(store, name)
     parent = next(iter((await lineage(store, name))[1:]), None)
@@ -179,6 +190,8 @@ async def overview(store: Store, session: Session, *, as_of: AsOf = LATEST) -> S
         last_activity=line.last_activity,
         turns=line.turns,
         **session.level_counts(),
+        usd=sum(known) if known else None,
+        unpriced_turns=len(charges) - len(known),
         system_prompt=shorten(versions[ids[2]].document["content"]),
         last_user=None if last is None else shorten(last.user),
         last_answer=None if last is None else shorten(answer_text(last.assistant)),
@@ -187,6 +200,12 @@ async def overview(store: Store, session: Session, *, as_of: AsOf = LATEST) -> S
             store, session, glance_ids(session), mounts=mounts_of(record), as_of=as_of
         ),
     )
+
+
+def turn_usd(turn: Document, prices: PriceList) -> float | None:
+    """Return what a stored turn cost, without reading the rest of it; None: not known."""
+    meta = turn.get("assistant_meta") or {}
+    return prices.usd(meta.get("model"), read_usage(meta.get("usage")))
 
 
 async def object_lines(

@@ -12,10 +12,11 @@ from typing import Final
 from ctxmgr.core.context.assembly import Section
 from ctxmgr.core.history.cache_breaks import CallCost, call_costs
 from ctxmgr.core.history.cache_report import UNBROKEN, counted_as
+from ctxmgr.core.history.prompt_rows import Count
 from ctxmgr.core.history.reading import ReadPrompts, read_chat, read_prompts
 from ctxmgr.core.history.turn_records import TurnRecord
-from ctxmgr.core.model import read_usage
-from ctxmgr.core.objects.chat import Turn
+from ctxmgr.core.model import Usage, read_usage
+from ctxmgr.core.prices import PriceList
 from ctxmgr.core.store.contract import Instant, Store
 from ctxmgr.errors import Incorrect
 from ctxmgr.messages.answers import answer_text
@@ -33,6 +34,8 @@ class ReportedUsage:
     cached: int
     written: int
     output: int
+    written_1h: int
+    """Those of ``written`` that are kept for an hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,11 @@ class TimelineEntry:
     """Tool calls of the turn."""
     reported: ReportedUsage | None
     """None: no usage was recorded with the turn."""
+    usd: float | None
+    """What the call cost, by reported usage and list price; None: one of them is not known."""
+    estimated_usd: float | None
+    """Without reported usage: an estimate from our own counts of the prompt and of the answer's
+    text. None if ``usd`` is known, or if the model has no price."""
     user: str
     answer: str
     """Both shortened."""
@@ -79,13 +87,18 @@ class Timeline:
     cached_tokens: int
     rewritten_tokens: int
     breaks: int
+    usd: float
+    """The sum over the entries, as is the next."""
+    estimated_usd: float
+    unpriced: int
+    """Entries with neither."""
     entries: tuple[TimelineEntry, ...] = field(repr=False)
     earlier: int | None
     """Pass it as ``before`` to get the turns before these; None: there are none."""
 
 
 async def read_timeline(
-    store: Store, session_id: str, *, before: int | None, limit: int
+    store: Store, session_id: str, *, before: int | None, limit: int, prices: PriceList
 ) -> Timeline:
     """Return the last prompts of a session, or the last ones before some turn."""
     if not 1 <= limit <= TURNS_MAX:
@@ -99,7 +112,7 @@ async def read_timeline(
     entries: list[TimelineEntry] = []
     if last:
         read = await read_prompts(store, chat, first=max(1, first - 1), last=last)
-        sections, entries = await asyncio.to_thread(_entries, read, first)
+        sections, entries = await asyncio.to_thread(_entries, read, first, prices)
     return Timeline(
         session_id=session_id,
         turns=chat.turn_count,
@@ -108,12 +121,17 @@ async def read_timeline(
         cached_tokens=sum(entry.cached_tokens for entry in entries),
         rewritten_tokens=sum(entry.rewritten_tokens for entry in entries),
         breaks=sum(entry.change not in UNBROKEN for entry in entries),
+        usd=sum(entry.usd or 0.0 for entry in entries),
+        estimated_usd=sum(entry.estimated_usd or 0.0 for entry in entries),
+        unpriced=sum(entry.usd is None and entry.estimated_usd is None for entry in entries),
         entries=tuple(entries),
         earlier=first if first > 1 else None,
     )
 
 
-def _entries(read: ReadPrompts, first: int) -> tuple[tuple[Section, ...], list[TimelineEntry]]:
+def _entries(
+    read: ReadPrompts, first: int, prices: PriceList
+) -> tuple[tuple[Section, ...], list[TimelineEntry]]:
     """Rebuild and compare the prompts; the one before the first is read for comparison only."""
     count = counted_as(read.chat)
     prompts, compared = tee(read.prompts(count=count))
@@ -132,15 +150,32 @@ def _entries(read: ReadPrompts, first: int) -> tuple[tuple[Section, ...], list[T
             record,
             cost,
             tokens=tuple(tokens.get(section, 0) for section in sections),
+            count=count,
+            prices=prices,
         )
         for record, tokens, cost in steps
     ]
 
 
 def _entry(
-    read: ReadPrompts, record: TurnRecord, cost: CallCost, *, tokens: tuple[int, ...]
+    read: ReadPrompts,
+    record: TurnRecord,
+    cost: CallCost,
+    *,
+    tokens: tuple[int, ...],
+    count: Count,
+    prices: PriceList,
 ) -> TimelineEntry:
     turn = read.chat.turns[record.n - 1]
+    model, usage = turn.assistant_meta.model, read_usage(turn.assistant_meta.usage)
+    usd, estimated = prices.usd(model, usage), None
+    if usage is None:
+        estimated = prices.estimate(
+            model,
+            prompt_tokens=cost.prompt_tokens,
+            cached_tokens=cost.cached_tokens,
+            output_tokens=count(answer_text(turn.assistant)),
+        )
     return TimelineEntry(
         turn=record.n,
         valid_time=read.valid_times[record.n],
@@ -152,9 +187,11 @@ def _entry(
         object_id=cost.object_id,
         rewritten_tokens=cost.rewritten_tokens,
         policy=policy_name(record),
-        model=turn.assistant_meta.model,
+        model=model,
         calls=len(turn.toolcall_ids),
-        reported=_reported(turn),
+        reported=None if usage is None else _reported(usage),
+        usd=usd,
+        estimated_usd=estimated,
         user=shorten(turn.user),
         answer=shorten(answer_text(turn.assistant)),
     )
@@ -165,13 +202,11 @@ def policy_name(record: TurnRecord) -> str | None:
     return None if record.policy is None else str(record.policy.get("name"))
 
 
-def _reported(turn: Turn) -> ReportedUsage | None:
-    usage = read_usage(turn.assistant_meta.usage)
-    if usage is None:
-        return None
+def _reported(usage: Usage) -> ReportedUsage:
     return ReportedUsage(
         input=usage.input_tokens,
         cached=usage.cache_read_tokens,
         written=usage.cache_written_tokens,
         output=usage.output_tokens,
+        written_1h=usage.cache_written_1h_tokens,
     )

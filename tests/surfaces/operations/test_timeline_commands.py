@@ -77,6 +77,46 @@ async def _continue_session(worked: Worked) -> None:
         await fork.end_turn("Let me try.", meta=meta)
 
 
+async def _priced_turns(worked: Worked) -> None:
+    async with library.connect(worked.url, mounts=mounts(worked.project), tracking=False) as client:
+        session = await client.resume(worked.sid)
+        usage = {"input_tokens": 1000, "cache_read_input_tokens": 0, "output_tokens": 100}
+        for meta in (
+            AssistantMeta(model="claude-opus-4-5-20251101", usage=usage),
+            AssistantMeta(model="claude-opus-4-5"),
+            AssistantMeta(model="unheard-of", usage=usage),
+        ):
+            await session.render("On?")
+            await session.end_turn("Yes.", meta=meta)
+        await client.pause(worked.sid)
+
+
+def test_money_is_what_was_reported_or_named_an_estimate(ctxmgr: Run, worked: Worked) -> None:
+    """A guess that looks like an invoice is worse than no figure."""
+    asyncio.run(_priced_turns(worked))
+    options = ("--store", worked.url, "--json")
+
+    result = json_of(ctxmgr("timeline", worked.sid, *options))
+    shown = json_of(ctxmgr("show", worked.sid, *options))
+    turn = json_of(ctxmgr("turn", worked.sid, "4", *options))
+    text = ctxmgr("timeline", worked.sid, "--store", worked.url).stdout
+
+    cost = (1000 * 5 + 100 * 25) / 1e6
+    reported, estimated, unknown = result["entries"][-3:]
+    assert (reported["usd"], reported["estimated_usd"]) == (pytest.approx(cost), None)
+    assert estimated["usd"] is None
+    new = estimated["prompt_tokens"] - estimated["cached_tokens"]
+    prompt = (new * 6.25 + estimated["cached_tokens"] * 0.5) / 1e6
+    assert prompt < estimated["estimated_usd"] < prompt + 10 * 25 / 1e6
+    assert (unknown["usd"], unknown["estimated_usd"]) == (None, None)
+    assert (result["usd"], result["unpriced"]) == (pytest.approx(cost), 4)
+    assert result["estimated_usd"] == estimated["estimated_usd"]
+    assert (shown["usd"], shown["unpriced_turns"]) == (pytest.approx(cost), 5)
+    assert turn["usd"] == pytest.approx(cost)
+    assert f"${cost:.4f} + $" in text
+    assert "(estimated)" in text
+
+
 def test_the_timeline_of_a_fork_starts_with_its_parents_turns(ctxmgr: Run, worked: Worked) -> None:
     """It shares the parent's history; policy, model and usage are shown where known."""
     asyncio.run(_continue_session(worked))
@@ -86,7 +126,13 @@ def test_the_timeline_of_a_fork_starts_with_its_parents_turns(ctxmgr: Run, worke
     assert [entry["policy"] for entry in result["entries"]] == [None, None, "economy"]
     last = result["entries"][-1]
     assert (last["model"], last["answer"]) == ("claude-opus-4-5", "Let me try.")
-    assert last["reported"] == {"input": 7, "cached": 90, "written": 0, "output": 3}
+    assert last["reported"] == {
+        "input": 7,
+        "cached": 90,
+        "written": 0,
+        "output": 3,
+        "written_1h": 0,
+    }
     assert result["entries"][0]["reported"] is None
 
 
