@@ -101,10 +101,10 @@ async def test_events_are_derived_as_they_were(earlier: Earlier) -> None:
 
 
 def test_commands_print_what_they_printed(earlier: Earlier) -> None:
-    """Scripts that read the JSON of a command get the same values after an upgrade."""
+    """Scripts that read the JSON of a command get the same values; fields may be added."""
     printed = answers.operations(earlier.url, file_id=earlier.expected["file_id"])
 
-    _assert_equal(earlier, printed, "operations")
+    _assert_equal(earlier, _fields_of(printed, earlier.expected["operations"]), "operations")
 
 
 def test_prompts_have_the_same_form_for_every_api(earlier: Earlier) -> None:
@@ -165,6 +165,19 @@ def _submit(url: str, transactions: list[dict[str, str]]) -> None:
             headers = {"content-type": "application/edn"}
             http.post("/_xtdb/submit-tx", content=content, headers=headers).raise_for_status()
         http.get("/_xtdb/sync").raise_for_status()
+
+
+def _fields_of(answer: Any, expected: Any) -> Any:
+    """Return an answer without the fields that the earlier version did not print."""
+    if isinstance(answer, dict) and isinstance(expected, dict):
+        return {
+            name: _fields_of(value, expected[name])
+            for name, value in answer.items()
+            if name in expected
+        }
+    if isinstance(answer, list) and isinstance(expected, list) and len(answer) == len(expected):
+        return [_fields_of(*pair) for pair in zip(answer, expected, strict=True)]
+    return answer
 
 
 def _assert_equal(earlier: Earlier, answer: dict[str, Any], name: str) -> None:
