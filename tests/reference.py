@@ -45,6 +45,8 @@ def _walk(context: click.Context) -> Iterator[tuple[str, str]]:
     yield context.command_path, context.command.get_help(context) + "\n"
     if isinstance(context.command, click.Group):
         for name, command in sorted(context.command.commands.items()):
+            if command.hidden:
+                continue
             yield from _walk(command.context_class(command, parent=context, info_name=name))
 
 

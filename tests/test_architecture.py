@@ -280,6 +280,7 @@ CALLED_FROM_OUTSIDE: Final = {
     "capture_signals": "uvicorn",
     "convert": "click",
     "delete_thread": "LangGraph",
+    "format_commands": "click",
     "get_next_version": "LangGraph",
     "get_tuple": "LangGraph",
     "on_any_event": "watchdog",

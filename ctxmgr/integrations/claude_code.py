@@ -26,7 +26,7 @@ CONTEXT_CHARACTERS_MAX: Final = 8_000
 
 TRANSCRIPT_SUFFIX: Final = ".jsonl"
 
-OPENING: Final = "ctxmgr keeps what this session has seen; `ctxmgr get ID` shows it in full:\n"
+OPENING: Final = "ctxmgr keeps what this session has seen; `ctxmgr store get ID` shows it whole:\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,13 @@
 """The list of all operations, from which the command line, HTTP API and MCP server are derived.
 
+``GROUPS`` and ``SECTIONS`` arrange the commands: a group is a command with commands below it, a
+section is a heading in ``ctxmgr --help``.
+
 An operation imports what it needs when it runs, so that listing all of them stays cheap.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final
 
 from ctxmgr.errors import Incorrect
@@ -99,7 +104,7 @@ async def mcp(
     http: Annotated[bool, Param("Serve streamable HTTP on loopback, not stdio.")] = False,
     port: Annotated[int, Param("The port for HTTP; 0 takes a free one.")] = 0,
 ) -> None:
-    """Serve a session, or the sessions of this directory, to agents over MCP.
+    """Serve sessions to agents over MCP.
 
     With --session the tools are activate, deactivate, pin, unpin, recall, show and as_of. Without
     it, tools that read the sessions that `ctxmgr run` or `ctxmgr hook` ran in this directory, or
@@ -152,29 +157,49 @@ OPERATIONS: Final = (
     Operation(run=fork, name="fork", writes=True, example="ctxmgr fork s1 --turn 3 s2"),
     Operation(run=export_bundle, name="export", writes=False, example="ctxmgr export s1 s1.bundle"),
     Operation(run=import_bundle, name="import", writes=True, example="ctxmgr import s1.bundle"),
-    Operation(run=status, name="status", writes=False, example="ctxmgr status"),
+    Operation(
+        run=status, name="status", group="store", writes=False, example="ctxmgr store status"
+    ),
     Operation(
         run=get,
         name="get",
+        group="store",
         writes=False,
-        example="ctxmgr get chat:s1 --valid-time 2026-11-16T10:00:00Z",
+        example="ctxmgr store get chat:s1 --valid-time 2026-11-16T10:00:00Z",
     ),
     Operation(
-        run=history, name="history", writes=False, example="ctxmgr history chat:s1 --newest-first"
+        run=history,
+        name="history",
+        group="store",
+        writes=False,
+        example="ctxmgr store history chat:s1 --newest-first",
     ),
     Operation(
-        run=find, name="find", writes=False, example="ctxmgr find toolcall status=fail --limit 5"
+        run=find,
+        name="find",
+        group="store",
+        writes=False,
+        example="ctxmgr store find toolcall status=fail --limit 5",
     ),
-    Operation(run=feed, name="feed", writes=False, example="ctxmgr feed --limit 5"),
+    Operation(
+        run=feed, name="feed", group="store", writes=False, example="ctxmgr store feed --limit 5"
+    ),
     Operation(
         run=verify,
         name="verify",
+        group="store",
         writes=False,
-        example="ctxmgr verify",
+        example="ctxmgr store verify",
         succeeded=lambda result: not result.faults,
     ),
-    Operation(run=backup, name="backup", writes=False, example="ctxmgr backup copy.db"),
-    Operation(run=vacuum, name="vacuum", writes=True, example="ctxmgr vacuum"),
+    Operation(
+        run=backup,
+        name="backup",
+        group="store",
+        writes=False,
+        example="ctxmgr store backup copy.db",
+    ),
+    Operation(run=vacuum, name="vacuum", group="store", writes=True, example="ctxmgr store vacuum"),
     Operation(
         run=import_recorded,
         name="import-recorded",
@@ -259,3 +284,31 @@ OPERATIONS: Final = (
         uses_store=False,
     ),
 )
+
+GROUPS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "store": "Read, verify and back up the store itself.",
+        "xtdb": "Run a local XTDB server.",
+    }
+)
+"""Groups of commands, and what they are for.
+
+An operation may have the name of a group, which then needs no entry here: ``ctxmgr sessions`` lists
+sessions.
+"""
+
+SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "Start": ("demo", "run", "doctor", "serve", "trust"),
+        "Look": (
+            *("sessions", "show", "log", "timeline", "turn", "context", "diff", "objects"),
+            *("as-of", "cache", "recall"),
+        ),
+        "Change": ("activate", "deactivate", "pin", "unpin", "fork"),
+        "Move": ("export", "import", "import-recorded"),
+        "Serve": ("serve", "mcp", "hook", "token"),
+        "Store": ("store", "xtdb"),
+        "Develop": ("bench", "completion"),
+    }
+)
+"""The headings of ``ctxmgr --help``, and the commands and groups under each."""

@@ -1,6 +1,7 @@
 """An operation and its parameters, as every surface reads them. No I/O.
 
-    name        -> `ctxmgr NAME`; two words are a group and its command
+    name        -> `ctxmgr NAME`, `POST /NAME`, MCP tool NAME; two words are a group and its command
+    group       -> `ctxmgr GROUP NAME`, for a name that HTTP and MCP have without the group
     parameters  -> arguments (positional) and flags (keyword-only), from run's signature
     docstring   -> help: the first line says what it does
     writes      -> for surfaces that must refuse to write
@@ -36,6 +37,8 @@ class Operation:
     writes: bool
     example: str
     """A command line to copy."""
+    group: str | None = None
+    """The command's group, if HTTP and MCP have the name alone; else it is part of the name."""
     uses_store: bool = True
     """Takes ``--store``."""
     streams: bool = False
@@ -46,6 +49,11 @@ class Operation:
     """The exit code of every failure, for callers that give the usual codes another meaning."""
     interrupted: Callable[[Any], bool] = lambda _: False
     """Whether the result is of an operation that was interrupted and ended cleanly."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words of the command: its group, if any, and its own name."""
+        return (*([self.group] if self.group else []), *self.name.split())
 
     @property
     def help(self) -> str:

@@ -140,7 +140,7 @@ async def test_an_old_session_continues(earlier: Earlier, tmp_path: Path) -> Non
 
 
 def test_an_old_store_passes_verification(version: Path, tmp_path: Path) -> None:
-    """`ctxmgr verify` recomputes every hash that an earlier version stored."""
+    """`ctxmgr store verify` recomputes every hash that an earlier version stored."""
     (tmp_path / "store.db").write_bytes(_unpacked(version / "store.db.xz"))
 
     verified = answers.command(f"sqlite:///{tmp_path}/store.db", "verify")

@@ -1,4 +1,4 @@
-"""Benchmark of `ctxmgr verify`: a store that holds one long session. Writes a temporary file."""
+"""Benchmark of `ctxmgr store verify` on one long session. Writes a temporary file."""
 
 from pathlib import Path
 from random import Random

@@ -27,7 +27,10 @@ async def bench(
         Path | None, Param("For economy: write a picture of the longest session here.")
     ] = None,
 ) -> "Report":
-    """Measure ctxmgr against the simplest way to do the same, in one run."""
+    """Measure ctxmgr against the simplest alternative.
+
+    Both run in turns in one process, and targets are ratios of the two.
+    """
     module = import_module(f"ctxmgr.bench.{name}.run")
     economy_options = {"folder": folder, "picture_file": picture}
     options = {option: value for option, value in economy_options.items() if value is not None}

@@ -15,7 +15,7 @@ async def demo(
     *,
     xtdb: Annotated[bool, Param("Use a temporary XTDB server.")] = False,
 ) -> "Demo":
-    """Watch a scripted agent at work in a sandbox, in under a minute.
+    """Watch a scripted agent fix a small project in a sandbox.
 
     It uses a temporary store. With --store it uses that one instead, and leaves its objects there
     under new ids.

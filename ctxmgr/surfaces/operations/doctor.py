@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 async def doctor(app: "App") -> "list[Finding]":
-    """Check what is installed and works, and show where each setting comes from."""
+    """Check what is installed and works, and list the settings."""
     from ctxmgr.surfaces.operations.doctor_checks import examine
 
     return await examine(app.loaded)

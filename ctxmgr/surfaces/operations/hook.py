@@ -34,11 +34,11 @@ class HookReport:
 
 
 async def hook(app: "App") -> HookReport:
-    """Store one event of Claude Code's hooks, read as JSON from standard input.
+    """Handle a Claude Code hook event.
 
-    SessionStart, PostToolUse and PreCompact are stored; others are ignored with a note. Files are
-    read only in the project's folder. Every failure exits with 1, which Claude Code shows without
-    stopping.
+    The event is read as JSON from standard input. SessionStart, PostToolUse and PreCompact are
+    stored; others are ignored with a note. Files are read only in the project's folder. Every
+    failure exits with 1, which Claude Code shows without stopping.
     """
     import asyncio
 

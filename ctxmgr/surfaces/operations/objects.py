@@ -82,10 +82,10 @@ async def diff(
     ] = None,
     session: SessionScope = None,
 ) -> "Difference | PromptDifference":
-    """Compare two versions of an object, or two prompts of a session.
+    """Compare two versions of an object, or two prompts.
 
-    Versions are numbered from 1 as `ctxmgr history` lists them; -1 is the newest. For a session,
-    prompts are compared, unless --from or --to select versions of its sets.
+    Versions are numbered from 1 as `ctxmgr store history` lists them; -1 is the newest. For a
+    session, prompts are compared, unless --from or --to select versions of its sets.
     """
     from ctxmgr.core.objects.envelope import session_object_id
     from ctxmgr.core.store.contract import LATEST

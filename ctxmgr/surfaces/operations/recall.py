@@ -28,7 +28,7 @@ async def recall(
     *,
     limit: Annotated[int, Param(f"At most this many objects, up to {RECALL_LIMIT_MAX}.")] = 5,
 ) -> str:
-    """Search the objects a session has seen, including those no longer shown.
+    """Search everything a session has seen, shown or not.
 
     Files are matched by path and text, tool calls by tool, arguments and output. The result has the
     best lines of each object, and its id to activate. Secrets are masked.

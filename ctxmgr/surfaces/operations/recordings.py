@@ -27,9 +27,10 @@ async def import_recorded(
     session: Annotated[str | None, Param("The session's id; default: the recorded one.")] = None,
     recorded_by: RecordingFormat = None,
 ) -> "ImportedRecording":
-    """Import a session that another harness recorded, as a paused session.
+    """Import a session that another harness recorded.
 
     Reads files of pi, Claude Code, Codex and OpenHands, and arrays of Anthropic or OpenAI messages.
+    The new session is paused.
     """
     from ctxmgr.app import connect
     from ctxmgr.recordings.import_session import import_recording

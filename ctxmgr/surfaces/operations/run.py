@@ -55,11 +55,11 @@ async def run(
         int, Param("Tokens of one answer; a model that writes long files needs more.")
     ] = OUTPUT_TOKENS_MAX,
 ) -> "RunReport":
-    """Let a model work on a task in a sandbox, with its context managed by ctxmgr.
+    """Let a model work on a task in a sandbox.
 
-    The model's words and tool calls are printed as they come. Interrupt it (Ctrl-C) and continue
-    later with --session: every finished turn is stored. API keys come from the settings, or from
-    ANTHROPIC_API_KEY and OPENAI_API_KEY.
+    ctxmgr manages its context. The model's words and tool calls are printed as they come.
+    Interrupt it (Ctrl-C) and continue later with --session: every finished turn is stored. API keys
+    come from the settings, or from ANTHROPIC_API_KEY and OPENAI_API_KEY.
     """
     from ctxmgr.harness import run as running
     from ctxmgr.harness.loop import TURNS_MAX

@@ -33,7 +33,7 @@ MemberName = Annotated[
 
 
 async def sessions(app: "App", *, limit: Limit = 20, cursor: Cursor = None) -> "SessionPage":
-    """List the sessions of a store, newest first, with their turns and objects.
+    """List the sessions of a store, newest first.
 
     Objects are counted by level: active (in full), metadata (one line), indexed (not shown). A
     session is active until a client pauses it.
@@ -100,7 +100,7 @@ async def timeline(
     before: Annotated[int | None, Param("Only turns before this one.", metavar="TURN")] = None,
     limit: Limit = 50,
 ) -> "Timeline":
-    """Show what every prompt consisted of, and how much of it was cached.
+    """Show what each prompt consisted of, and how much was cached.
 
     Tokens by section, counted with the model's tokenizer where that is public, and how much of the
     prompt is the same as the start of the previous one, which a provider's cache can serve. Where
@@ -121,7 +121,7 @@ async def turn(
     *,
     full: Annotated[bool, Param("Show the texts too.")] = False,
 ) -> "TurnView":
-    """Show the blocks of a turn's prompt, their tokens, and what changed.
+    """Show the blocks of a turn's prompt, and what changed.
 
     Blocks are compared with the previous prompt: same, new, changed or moved; those that are gone
     are listed. On a terminal, a run of unchanged blocks is one line.
@@ -199,7 +199,10 @@ async def deactivate(app: "App", session: SessionName, object_id: MemberName) ->
 
 
 async def pin(app: "App", session: SessionName, object_id: MemberName) -> "Membership":
-    """Exempt an object from automatic collapse. This does not activate it."""
+    """Exempt an object from automatic collapse.
+
+    This does not activate it.
+    """
     from ctxmgr.surfaces.views.changes import change_sets
 
     return await change_sets(await app.store(), session, object_id, change="pin")
@@ -239,7 +242,10 @@ async def export_bundle(
     session: SessionName,
     path: Annotated[Path, Param("The bundle; must not exist yet.", metavar="FILE")],
 ) -> "ExportedBundle":
-    """Write a session with its whole history to one file that can be verified."""
+    """Write a session and its whole history to one file.
+
+    The bundle can be verified, and imported into another store.
+    """
     from ctxmgr.surfaces.views.bundles import export_to
     from ctxmgr.surfaces.views.lookup import require_session
 
@@ -252,7 +258,7 @@ async def export_bundle(
 async def import_bundle(
     app: "App", path: Annotated[Path, Param("A bundle that export wrote.", metavar="FILE")]
 ) -> "ImportedBundle":
-    """Import the session of a bundle, to inspect or resume it here.
+    """Import a session from a bundle, to inspect or resume it.
 
     The whole bundle is checked before the first write. Importing it again writes nothing; if a
     session of the same id with another history exists, the bundle is rejected.

@@ -127,7 +127,10 @@ async def feed(
 
 
 async def verify(app: "App") -> "Verification":
-    """Check every stored hash and the file itself; exit with 1 if anything is wrong."""
+    """Check every stored hash and the file itself.
+
+    The exit code is 1 if anything is wrong.
+    """
     store = await _require_sqlite(app, "verify")
     return await store.verify(progress=_progress(app, "checking"))
 

@@ -3,16 +3,17 @@
 Only click is imported before a command runs, so that ``--help`` and completion answer at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import click
 
 from ctxmgr import __version__
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.arguments import read_instant
-from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.catalogue import GROUPS, OPERATIONS, SECTIONS
 from ctxmgr.surfaces.operation import Operation, Parameter
 
 
@@ -35,36 +36,81 @@ class InstantType(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-def build(operations: tuple[Operation, ...]) -> click.Group:
-    """Build the command tree."""
-    root = click.Group(
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class SectionedGroup(click.Group):
+    """A group that lists its commands under headings, and all others last."""
+
+    def __init__(self, *, sections: Mapping[str, tuple[str, ...]] = _NONE, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.sections = sections
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        names = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+        listed = {name for section in self.sections.values() for name in section}
+        rest = tuple(name for name in names if name not in listed)
+        width = max(map(len, names))
+        for title, section in {**self.sections, "Commands": rest}.items():
+            rows = [
+                (name.ljust(width), _summary(self.commands[name]))
+                for name in section
+                if name in names
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _summary(command: click.Command) -> str:
+    return (command.help or "").partition("\n")[0].removesuffix(".")
+
+
+def build(
+    operations: tuple[Operation, ...],
+    *,
+    groups: Mapping[str, str] = _NONE,
+    sections: Mapping[str, tuple[str, ...]] = _NONE,
+) -> click.Group:
+    """Build the command tree; ``groups`` are the help texts of the groups."""
+    root = SectionedGroup(
+        sections=sections,
         name="ctxmgr",
         help="Decide, turn by turn, what an agent's model sees, and keep every version.",
         params=_root_options(),
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
+    grouped = {operation.command[0] for operation in operations if len(operation.command) > 1}
+    for name in grouped:
+        root.add_command(SectionedGroup(name=name, help=groups.get(name)))
     for operation in operations:
-        *group, name = operation.name.split()
-        _group(root, group).add_command(_command(operation, name))
+        *path, name = operation.command
+        if not path and name in grouped:
+            _run_alone(root.commands[name], operation)
+            continue
+        group = root.commands[path[0]] if path else root
+        assert isinstance(group, click.Group), operation.command
+        group.add_command(_command(operation, name))
+        if operation.group is not None:
+            # Version 0.1 had these commands without their group.
+            root.add_command(_command(operation, name, hidden=True))
     return root
 
 
-def _group(root: click.Group, names: list[str]) -> click.Group:
-    for name in names:
-        if name not in root.commands:
-            root.add_command(click.Group(name=name, help=_GROUP_HELP[name]))
-        group = root.commands[name]
-        assert isinstance(group, click.Group)
-        root = group
-    return root
-
-
-_GROUP_HELP = {"xtdb": "Run a local XTDB server."}
+def _run_alone(group: click.Command, operation: Operation) -> None:
+    """Let a group run an operation when it is called without a command."""
+    assert isinstance(group, click.Group)
+    alone = _command(operation, operation.name)
+    assert not any(isinstance(parameter, click.Argument) for parameter in alone.params)
+    group.invoke_without_command, group.no_args_is_help = True, False
+    group.params, group.help, group.epilog = alone.params, alone.help, alone.epilog
+    group.callback = alone.callback
 
 
 def _root_options() -> list[click.Parameter]:
     return [
         click.Option(["--store"], metavar="URL", help="The store; overrides the settings."),
+        click.Option(["--json"], is_flag=True, help="Print the result as JSON."),
         click.Option(["-v", "--verbose"], count=True, help="Write logs; -vv writes more."),
         click.Option(["--log-json"], is_flag=True, help="Log one JSON object per line."),
         click.Option(
@@ -84,7 +130,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: Any) -> N
         ctx.exit()
 
 
-def _command(operation: Operation, name: str) -> click.Command:
+def _command(operation: Operation, name: str, *, hidden: bool = False) -> click.Command:
     parameters = [_click_parameter(parameter) for parameter in operation.parameters]
     shared: list[click.Parameter] = [
         click.Option(["--json"], is_flag=True, help="Print the result as JSON.")
@@ -97,6 +143,7 @@ def _command(operation: Operation, name: str) -> click.Command:
         epilog=_epilog(operation),
         params=[*parameters, *shared],
         callback=_callback(operation),
+        hidden=hidden,
     )
 
 
@@ -141,23 +188,38 @@ def _click_parameter(parameter: Parameter) -> click.Parameter:
 
 def _callback(operation: Operation) -> Callable[..., None]:
     @click.pass_context
-    def callback(ctx: click.Context, /, *, json: bool, **given: Any) -> None:
+    def callback(ctx: click.Context, /, **given: Any) -> None:
         from ctxmgr.surfaces.terminal.command import run
 
-        root = ctx.find_root().params
-        store = given.pop("store", None) or root["store"]
+        if ctx.invoked_subcommand is not None:
+            return
+        shared = _shared_options(ctx)
         ctx.exit(
             run(
                 operation,
-                given,
-                store=store,
-                as_json=json,
-                verbose=root["verbose"],
-                log_json=root["log_json"],
+                {name: value for name, value in given.items() if name not in shared},
+                store=shared["store"],
+                as_json=shared["json"],
+                verbose=shared["verbose"],
+                log_json=shared["log_json"],
             )
         )
 
     return callback
 
 
-COMMANDS = build(OPERATIONS)
+def _shared_options(ctx: click.Context | None) -> dict[str, Any]:
+    """Return the options that may stand before or after the command; the last one given counts."""
+    if ctx is None:
+        return {}
+    given = {name: ctx.params[name] for name in _SHARED if ctx.params.get(name)}
+    return {**_SHARED, **_shared_options(ctx.parent), **given}
+
+
+_SHARED: Final[Mapping[str, Any]] = MappingProxyType(
+    {"json": False, "store": None, "verbose": 0, "log_json": False}
+)
+"""Options of every command, and their defaults."""
+
+
+COMMANDS = build(OPERATIONS, groups=GROUPS, sections=SECTIONS)

@@ -2,7 +2,7 @@
 
 It reads the chat once, and for each turn on the page its tool calls and the session's sets as they
 were stored with that turn, without the session index, which may name ten thousand objects in every
-version. So the hashes of these versions are not verified here; `ctxmgr verify` does that.
+version. So the hashes of these versions are not verified here; `ctxmgr store verify` does that.
 """
 
 import asyncio

@@ -2,9 +2,15 @@
 
 import subprocess
 import sys
+from typing import Annotated
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from ctxmgr.surfaces.catalogue import GROUPS, OPERATIONS, SECTIONS
+from ctxmgr.surfaces.operation import Operation, Param
+from ctxmgr.surfaces.terminal.cli import COMMANDS, SectionedGroup, build
 from tests.reference import HELP, help_texts
 
 HEAVY = (
@@ -31,9 +37,80 @@ def test_no_pinned_help_text_is_left_of_a_removed_command() -> None:
 
 def test_every_command_shows_an_example() -> None:
     """People copy the example before they read the options."""
-    commands = {name for name in help_texts() if name not in ("ctxmgr", "ctxmgr xtdb")}
+    groups = {"ctxmgr", *(f"ctxmgr {name}" for name in GROUPS)}
+    commands = help_texts().keys() - groups
 
     assert {name for name in commands if f"Example:\n    {name}" in help_texts()[name]} == commands
+
+
+def test_every_command_is_in_a_section() -> None:
+    """A list of forty names in alphabetical order does not say where to begin."""
+    commands = {name for name, command in COMMANDS.commands.items() if not command.hidden}
+
+    assert {name for section in SECTIONS.values() for name in section} == commands
+    assert "\nCommands:" not in help_texts()["ctxmgr"]
+
+
+def test_every_summary_fits_80_columns() -> None:
+    """A summary that is cut does not say what the command does."""
+    for group in (COMMANDS, *(COMMANDS.commands[name] for name in GROUPS)):
+        assert isinstance(group, SectionedGroup)
+        context = click.Context(group, info_name="ctxmgr", terminal_width=80)
+        formatter = context.make_formatter()
+        group.format_commands(context, formatter)
+        names = [line.split()[0] for line in formatter.getvalue().splitlines() if line[:2] == "  "]
+
+        assert set(names) <= set(group.commands), names
+
+
+def test_a_group_without_a_command_of_its_own_is_described() -> None:
+    """Its line in the list of commands would be empty."""
+    own = {operation.name for operation in OPERATIONS}
+    groups = {operation.command[0] for operation in OPERATIONS if len(operation.command) > 1}
+
+    assert groups - own == set(GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (("things",), "listed 3"),
+        (("things", "--limit", "4"), "listed 4"),
+        (("things", "--json"), '"listed 3"'),
+        (("things", "delete", "x"), "deleted x"),
+        (("things", "--json", "delete", "x"), '"deleted x"'),
+        (("--json", "things", "delete", "x"), '"deleted x"'),
+        (("store", "count"), "counted"),
+        (("count",), "counted"),
+    ],
+)
+def test_an_operation_may_list_and_be_a_group(words: tuple[str, ...], printed: str) -> None:
+    """`sessions` lists, and `sessions delete` is below it; no other code knows either."""
+
+    async def things(_app: object, *, limit: Annotated[int, Param("How many.")] = 3) -> str:
+        """List things."""
+        return f"listed {limit}"
+
+    async def delete(_app: object, name: Annotated[str, Param("Which one.")]) -> str:
+        """Delete a thing."""
+        return f"deleted {name}"
+
+    async def count(_app: object) -> str:
+        """Count."""
+        return "counted"
+
+    commands = build(
+        (
+            Operation(run=things, name="things", writes=False, example=""),
+            Operation(run=delete, name="things delete", writes=True, example=""),
+            Operation(run=count, name="count", group="store", writes=False, example=""),
+        ),
+        groups={"store": "The store."},
+    )
+    result = CliRunner().invoke(commands, words)
+
+    assert (result.exit_code, result.stdout.strip()) == (0, printed), result.output
+    assert [name for name, command in commands.commands.items() if command.hidden] == ["count"]
 
 
 def test_help_imports_nothing_that_only_a_command_needs() -> None:
