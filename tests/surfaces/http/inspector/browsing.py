@@ -1,19 +1,23 @@
 """A real browser on the inspector of a real server, and the checks of every test.
 
 In every test the page logs no error, does not violate its content security policy, and sends
-requests only to its own server.
+requests only to its own server. All tests share one browser, which takes seconds to start; each
+has a profile of its own in it. The browser belongs to the event loop of the test session, so tests
+that open a page are marked with `ON_THE_SHARED_LOOP`.
 """
 
+import asyncio
 import os
 import re
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from playwright.async_api import ConsoleMessage, Page, async_playwright, expect
+import pytest
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 from tests.components import ROOT, need
 
@@ -26,40 +30,67 @@ FLAGS: Final = (
     *(("--no-sandbox",) if os.geteuid() == 0 else ()),
 )
 ARTEFACTS: Final = ROOT / "artefacts" / "inspector"
-WAIT_MS: Final = 15_000
-"""A browser, a server and other tests share two cores; without load nothing takes a second."""
+ON_THE_SHARED_LOOP: Final = pytest.mark.asyncio(loop_scope="session")
+WAIT_MS: Final = 60_000
+"""Ends a test that hangs. Without load nothing takes a second, but the machine may be busy."""
 SIZE: Final = (1400, 900)
 
 expect.set_options(timeout=WAIT_MS)
+
+
+class SharedBrowser:
+    """One browser for all tests, started when the first of them opens a page."""
+
+    def __init__(self) -> None:
+        self._open = AsyncExitStack()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._browser: Browser | None = None
+
+    async def browser(self) -> Browser:
+        loop = asyncio.get_running_loop()
+        if self._browser is None:
+            need("chromium")
+            playwright = await self._open.enter_async_context(async_playwright())
+            self._browser = await playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=list(FLAGS)
+            )
+            self._open.push_async_callback(self._browser.close)
+            self._loop = loop
+        assert loop is self._loop, "mark this test with ON_THE_SHARED_LOOP"
+        return self._browser
+
+    async def close(self) -> None:
+        self._browser = None
+        await self._open.aclose()
+
+
+SHARED: Final = SharedBrowser()
 
 
 @asynccontextmanager
 async def browsing(
     url: str, *, dark: bool = False, size: tuple[int, int] = SIZE
 ) -> AsyncIterator[Page]:
-    """Open a page in a new browser."""
-    need("chromium")
+    """Open a page with a new profile."""
     faults: list[str] = []
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=list(FLAGS)
+    browser = await SHARED.browser()
+    profile = await browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if dark else "light",
+        reduced_motion="reduce",
+    )
+    try:
+        page = await profile.new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda message: faults.extend(_errors(message)))
+        page.on(
+            "request",
+            lambda sent: faults.append(sent.url) if not sent.url.startswith(url) else None,
         )
-        try:
-            page = await browser.new_page(
-                viewport={"width": size[0], "height": size[1]},
-                color_scheme="dark" if dark else "light",
-                reduced_motion="reduce",
-            )
-            page.set_default_timeout(WAIT_MS)
-            page.on("pageerror", lambda error: faults.append(str(error)))
-            page.on("console", lambda message: faults.extend(_errors(message)))
-            page.on(
-                "request",
-                lambda sent: faults.append(sent.url) if not sent.url.startswith(url) else None,
-            )
-            yield page
-        finally:
-            await browser.close()
+        yield page
+    finally:
+        await profile.close()
     assert faults == []
 
 

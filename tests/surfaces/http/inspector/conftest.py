@@ -1,10 +1,12 @@
-"""A session to inspect, and a server for it."""
+"""A session to inspect, a server for it, and one browser for all tests."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
+from tests.surfaces.http.inspector.browsing import SHARED
 from tests.surfaces.http.servers import Server, serving
 from tests.surfaces.worked_sessions import Worked, work_three_turns
 
@@ -19,3 +21,9 @@ async def seen(home: Path) -> Worked:
 def server(seen: Worked) -> Iterator[Server]:
     with serving(seen.url, "--no-open") as running:
         yield running
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session", autouse=True)
+async def _browser() -> AsyncIterator[None]:
+    yield
+    await SHARED.close()

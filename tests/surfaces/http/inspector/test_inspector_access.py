@@ -11,7 +11,12 @@ import pytest
 from click.testing import Result
 from playwright.async_api import expect
 
-from tests.surfaces.http.inspector.browsing import browsing, open_session, photograph
+from tests.surfaces.http.inspector.browsing import (
+    ON_THE_SHARED_LOOP,
+    browsing,
+    open_session,
+    photograph,
+)
 from tests.surfaces.http.servers import CTXMGR, WAIT_SECONDS, Server, serving
 from tests.surfaces.worked_sessions import Worked, json_of
 
@@ -28,6 +33,7 @@ def session_token(ctxmgr: Callable[..., Result], seen: Worked) -> str:
     return str(json_of(ctxmgr("token", "--session", seen.sid, "--json"))["token"])
 
 
+@ON_THE_SHARED_LOOP
 async def test_the_page_asks_for_a_token(seen: Worked, token: str) -> None:
     """A wrong token is refused with the reason; a valid one is kept only for this tab."""
     with serving(seen.url, "--require-token", "--no-open") as server:
@@ -46,6 +52,7 @@ async def test_the_page_asks_for_a_token(seen: Worked, token: str) -> None:
             assert await page.evaluate("localStorage.length") == 0
 
 
+@ON_THE_SHARED_LOOP
 async def test_a_token_of_one_session_shows_that_session(seen: Worked, session_token: str) -> None:
     """Its holder opens the session by its URL; the list stays empty."""
     with serving(seen.url, "--require-token", "--no-open") as server:
@@ -59,6 +66,7 @@ async def test_a_token_of_one_session_shows_that_session(seen: Worked, session_t
             assert session_token not in page.url
 
 
+@ON_THE_SHARED_LOOP
 async def test_a_read_only_server_is_marked_as_such(seen: Worked) -> None:
     """The page shows that a change was refused."""
     with serving(seen.url, "--read-only", "--no-open") as server:
@@ -70,6 +78,7 @@ async def test_a_read_only_server_is_marked_as_such(seen: Worked) -> None:
             await expect(page.locator(".notice")).to_contain_text("read-only")
 
 
+@ON_THE_SHARED_LOOP
 async def test_a_stopped_server_is_detected(server: Server, seen: Worked) -> None:
     """The live indicator goes out at once, and failed requests are shown."""
     async with browsing(server.url) as page:

@@ -7,9 +7,16 @@ from playwright.async_api import Page, expect
 
 import ctxmgr
 from ctxmgr.bench.surfaces.long_session import LongPlan, build_long_session
-from tests.surfaces.http.inspector.browsing import browsing, open_session, photograph
+from tests.surfaces.http.inspector.browsing import (
+    ON_THE_SHARED_LOOP,
+    browsing,
+    open_session,
+    photograph,
+)
 from tests.surfaces.http.servers import Server, serving
 from tests.surfaces.worked_sessions import Worked
+
+pytestmark = ON_THE_SHARED_LOOP
 
 
 async def test_keys_move_between_turns(server: Server, seen: Worked) -> None:
@@ -146,7 +153,7 @@ async def test_a_thousand_turns_and_ten_thousand_objects(home: Path) -> None:
             await photograph(page, "thousand-turns")
             await page.keyboard.press("2")
             count = page.locator(".objects .filter .faint")
-            await expect(count).to_have_text("10,000 of 10,000", timeout=20_000)
+            await expect(count).to_have_text("10,000 of 10,000")
 
             await page.locator(".objects .virtual-list").press("End")
 

@@ -3,9 +3,16 @@
 from playwright.async_api import Locator, Page, expect
 
 import ctxmgr
-from tests.surfaces.http.inspector.browsing import browsing, open_session, photograph
+from tests.surfaces.http.inspector.browsing import (
+    ON_THE_SHARED_LOOP,
+    browsing,
+    open_session,
+    photograph,
+)
 from tests.surfaces.http.servers import Server
 from tests.surfaces.worked_sessions import Worked, mounts
+
+pytestmark = ON_THE_SHARED_LOOP
 
 HOSTILE = "<img src=x onerror=\"document.title='hit'\"><b>bold</b>"
 

@@ -6,9 +6,16 @@ from pathlib import Path
 from playwright.async_api import Page, expect
 
 import ctxmgr
-from tests.surfaces.http.inspector.browsing import browsing, open_session, photograph
+from tests.surfaces.http.inspector.browsing import (
+    ON_THE_SHARED_LOOP,
+    browsing,
+    open_session,
+    photograph,
+)
 from tests.surfaces.http.servers import Server, serving
 from tests.surfaces.worked_sessions import Worked
+
+pytestmark = ON_THE_SHARED_LOOP
 
 
 async def test_a_session_is_opened_from_the_list(server: Server, seen: Worked) -> None:
@@ -179,7 +186,7 @@ async def test_turns_that_were_missed_appear_after_a_restart(seen: Worked) -> No
 
             with serving(seen.url, "--no-open", "--port", port):
                 timeline = page.get_by_role("slider", name="Turns")
-                await expect(timeline).to_have_attribute("aria-valuemax", "4", timeout=20_000)
+                await expect(timeline).to_have_attribute("aria-valuemax", "4")
 
 
 async def test_an_empty_store_says_what_to_do(home: Path) -> None:
