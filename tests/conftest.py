@@ -1,9 +1,13 @@
-"""Fixtures of all tests: an in-memory XTDB server, stores of both kinds; skips fail on CI."""
+"""Fixtures of all tests: an in-memory XTDB server, stores of both kinds; skips fail on CI.
+
+Slow files run first, so that no worker is left with one at the end.
+"""
 
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -11,6 +15,22 @@ from hypothesis import settings
 from tests.xtdb.servers import XtdbServer, fetch, require_xtdb
 
 pytest.register_assert_rewrite("tests.contracts", "tests.journeys")
+
+SLOWEST_FIRST: Final = (
+    "tests/containers",
+    "tests/postgres",
+    "tests/stores/xtdb/test_contract.py",
+    "tests/journeys",
+    "tests/surfaces/http",
+    "tests/stores",
+    "tests/xtdb",
+    "tests/test_wheel.py",
+    "tests/sandboxes",
+    "tests/surfaces",
+    "tests/integrations",
+    "tests/examples",
+)
+"""Files and folders in the order in which they start; all others follow, and are short."""
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -39,6 +59,15 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/store.db"
     url: str = request.getfixturevalue("xtdb_url")
     return url
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _place(item.nodeid))
+
+
+def _place(nodeid: str) -> int:
+    places = (place for place, part in enumerate(SLOWEST_FIRST) if nodeid.startswith(part))
+    return next(places, len(SLOWEST_FIRST))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
