@@ -51,6 +51,9 @@ URLS: Final = frozenset({"store", "base_url"})
 SETTINGS_BYTES_MAX: Final = 64 * 1024
 """Bytes of a settings file: a few lines, and room for comments."""
 
+SETTINGS_DOTS_MAX: Final = 100
+"""Dots of one line: ``tomllib`` needs 15 s for a key of 30,000 parts, and settings have one."""
+
 
 def data_dir() -> Path:
     """The folder of databases: ``$XDG_DATA_HOME/ctxmgr``, or the platform's equivalent."""
@@ -168,6 +171,8 @@ class SettingsFile:
         content = _content(path)
         if content is None:
             return cls(path, None, {})
+        if any(line.count(b".") > SETTINGS_DOTS_MAX for line in content.splitlines()):
+            raise Incorrect(f"{path} has a line with more than {SETTINGS_DOTS_MAX} dots")
         try:
             return cls(path, content, tomllib.loads(content.decode()))
         except (ValueError, RecursionError) as error:  # tomllib's own error is a ValueError

@@ -14,6 +14,7 @@ from ctxmgr.errors import Denied, Incorrect
 from ctxmgr.harness.run import Assignment
 from ctxmgr.settings import (
     SETTINGS_BYTES_MAX,
+    SETTINGS_DOTS_MAX,
     SettingsFile,
     load_settings,
     state_dir,
@@ -224,6 +225,16 @@ def test_a_hostile_settings_file_is_a_mistake_and_no_bug(
         assert result.exit_code == 2, result.output
         assert "ctxmgr.toml" in result.stderr
         assert "very-secret" not in result.output
+
+
+def test_a_key_of_many_parts_is_not_parsed(home: Path, ctxmgr: Run) -> None:
+    """The parser's time grows with the square of its parts, at every command in that folder."""
+    write_folder_file("a" + ".a" * 30_000 + " = 1")
+
+    result = ctxmgr("status")
+
+    assert result.exit_code == 2
+    assert f"has a line with more than {SETTINGS_DOTS_MAX} dots" in " ".join(result.stderr.split())
 
 
 async def _open_default() -> None:
