@@ -12,9 +12,11 @@ from typing import Final
 import pytest
 from hypothesis import settings
 
-from tests.xtdb.servers import XtdbServer, fetch, require_xtdb
+from tests.xtdb.servers import SHORT_LIVED, XtdbServer, fetch, require_xtdb
 
 pytest.register_assert_rewrite("tests.contracts", "tests.journeys")
+
+os.environ.update({**SHORT_LIVED, **os.environ})
 
 SLOWEST_FIRST: Final = (
     "tests/containers",

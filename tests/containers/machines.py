@@ -16,6 +16,7 @@ from testcontainers.core.network import Network
 from testcontainers.core.wait_strategies import HttpWaitStrategy
 
 from tests.components import ROOT
+from tests.xtdb.servers import SHORT_LIVED
 
 INSTALL_SECONDS: Final = 120
 """To install the dependencies from the package index; 8 s on an idle machine."""
@@ -38,6 +39,7 @@ class Server:
             .with_network(network)
             .with_network_aliases(SERVER_NAME)
             .with_exposed_ports(SERVER_PORT)
+            .with_envs(**SHORT_LIVED)
             .waiting_for(ready)
         )
 
@@ -70,7 +72,7 @@ class Machine:
             .with_network(network)
             .with_kwargs(hostname="another-machine", init=True)
             .with_env("PYTHONPATH", "/code:/packages")
-            .with_env("PYTHONDONTWRITEBYTECODE", "1")
+            .with_env("PYTHONPYCACHEPREFIX", "/tmp/bytecode")
             .with_env("HOME", "/home/another")
             .with_volume_mapping(ROOT / "ctxmgr", "/code/ctxmgr")
             .with_volume_mapping(ROOT / "tests", "/code/tests")

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from ctxmgr.surfaces.terminal.cli import COMMANDS
 from tests.surfaces.worked_sessions import Worked, work_three_turns
+from tests.xtdb.servers import SHORT_LIVED
 
 
 @pytest.fixture
@@ -17,7 +18,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("DATA", "STATE", "CONFIG"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     for name in [variable for variable in os.environ if variable.startswith("CTXMGR_")]:
-        if name != "CTXMGR_XTDB_LIB":
+        if name != "CTXMGR_XTDB_LIB" and name not in SHORT_LIVED:
             monkeypatch.delenv(name)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")

@@ -39,7 +39,8 @@ STOP_TIMEOUT_S = 15.0
 ENDED_BY_SIGTERM = 143
 """The exit status of a JVM that was asked to end and did."""
 SHORT_LIVED = {"CTXMGR_XTDB_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
-"""Short-lived servers never recover the cost of the optimising compiler: half their time."""
+"""Short-lived servers never recover the cost of the optimising compiler: half their time. Set for
+all tests, and kept by fixtures that clear other settings."""
 
 _running: set[XtdbServer] = set()
 
@@ -174,7 +175,7 @@ class XtdbServer:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env={**SHORT_LIVED, **os.environ, **self._env},
+                env={**os.environ, **self._env},
             )
         _running.add(self)
         self._await_ready()
