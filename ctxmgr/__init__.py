@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.client.tools import DEFINITIONS, Definition, ToolResult, Tools
     from ctxmgr.core.context.assembly import Block, Context, Contribution, Section
     from ctxmgr.core.context.contributors import Contributor
+    from ctxmgr.core.context.guide import guide
     from ctxmgr.core.context.tokens import Calibration, TokenCounter, Vocabulary, vocabulary
     from ctxmgr.core.economy.policy import Economy, Prices
     from ctxmgr.core.events.events import (
@@ -280,6 +281,7 @@ __all__ = [
     "container_filesystem_id",
     "device_filesystem_id",
     "from_document",
+    "guide",
     "host_filesystem_id",
     "mask",
     "open_store",
@@ -309,6 +311,7 @@ _HOME: Final = {
     "Contribution": "ctxmgr.core.context.assembly",
     "Section": "ctxmgr.core.context.assembly",
     "Contributor": "ctxmgr.core.context.contributors",
+    "guide": "ctxmgr.core.context.guide",
     "Calibration": "ctxmgr.core.context.tokens",
     "TokenCounter": "ctxmgr.core.context.tokens",
     "Vocabulary": "ctxmgr.core.context.tokens",

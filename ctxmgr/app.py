@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from ctxmgr.core.client.client import Client
     from ctxmgr.core.client.runtime import CommitObserver
     from ctxmgr.core.context.contributors import Contributor
+    from ctxmgr.core.economy.policy import Economy
     from ctxmgr.core.events.events import Listener
     from ctxmgr.core.events.listeners import ListenerFeed
     from ctxmgr.core.files.own_files import OwnFiles
+    from ctxmgr.core.history.session_policy import SessionPolicy
     from ctxmgr.core.sandbox import Sandbox
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
@@ -93,6 +95,7 @@ async def connect(
     fingerprints: Path | None = None,
     search: Path | None = None,
     secrets: Secrets = Secrets.MASK,
+    policy: "str | Economy" = "plain",
     tracking: bool = True,
     store: Store | None = None,
     timeout_s: float | None = None,
@@ -110,6 +113,8 @@ async def connect(
     - ``fingerprints`` is a file that avoids reading unchanged files again after a restart.
     - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
     - ``secrets`` says how secrets in files and tool outputs are treated.
+    - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"economy"``, or
+      an ``Economy``. A session that is resumed keeps its own.
     - ``timeout_s`` bounds every call of an XTDB server, retries included; by default 10 s.
     - ``tracking=False`` reads files only when the agent does and when a session is resumed.
 
@@ -117,6 +122,9 @@ async def connect(
     or ``mounts`` would show them to it, this is ``Incorrect``.
     """
     refuse_windows()
+    from ctxmgr.core.history.session_policy import read_policy
+
+    chosen = read_policy(policy)
     async with AsyncExitStack() as closing:
         if store is None:
             store = await closing.enter_async_context(await open_store(url, timeout_s=timeout_s))
@@ -133,6 +141,7 @@ async def connect(
             search=search,
             masker=Masker(secrets),
             tracking=tracking,
+            policy=chosen,
         )
         yield await closing.enter_async_context(client)
 
@@ -277,6 +286,7 @@ async def _client(
     search: Path | None,
     masker: Masker,
     tracking: bool,
+    policy: "SessionPolicy",
 ) -> "Client":
     from ctxmgr.core.client.client import Client
     from ctxmgr.core.client.runtime import Runtime, display_path
@@ -323,7 +333,7 @@ async def _client(
         recall=recall.search if recall is not None else None,
         observers=(*observers, *([trackers.follow] if trackers is not None else [])),
     )
-    return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers)
+    return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers, policy=policy)
 
 
 def _listener_feed(store: Store, listeners: "tuple[Listener, ...]") -> "ListenerFeed | None":

@@ -84,8 +84,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "settings": _rooms("trust errors"),
     "app": _rooms(
         "settings audit memory knowledge experience search stores stores.sqlite stores.xtdb"
-        " messages core.client core.context core.events core.files core.objects core.prices"
-        " core.sandbox core.secrets core.sessions core.store core.tracking errors"
+        " messages core.client core.context core.economy core.events core.files core.history"
+        " core.objects core.prices core.sandbox core.secrets core.sessions core.store core.tracking"
+        " errors"
     ),
     "__init__": _rooms(
         "app sandboxes messages core.client core.context core.economy core.events core.files"

@@ -75,9 +75,8 @@ async def work(
 ) -> LoopResult:
     """Take turns until the model calls no more tools; ``user`` is the message of the first turn.
 
-    ``user`` may be empty. ``policy`` is that of ``LiveSession.render``; without one, prompts have
-    the plain four sections. ``on_event`` is called with each event. A turn whose ``TurnEnded`` was
-    sent is stored, whatever is raised afterwards.
+    ``user`` may be empty. ``policy`` overrides that of the session. ``on_event`` is called with
+    each event. A turn whose ``TurnEnded`` was sent is stored, whatever is raised afterwards.
     """
     check_bounds(turns_max=turns_max, output_tokens_max=output_tokens_max)
     turns: list[TurnEnded] = []
@@ -122,7 +121,9 @@ async def take_turn(
     tools = Tools(session)
     prompt = await session.render(user, form=model.form, policy=policy)
     assert session.sent is not None
-    sections = _sections(session.sent, counter=counter, economy=policy is not None)
+    chosen = session.policy if policy is None else policy
+    economy = isinstance(chosen, Economy) or chosen == Economy.name
+    sections = _sections(session.sent, counter=counter, economy=economy)
     on_event(TurnStarted(turn=session.turn))
     request = Request(
         payload=prompt,

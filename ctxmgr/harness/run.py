@@ -29,6 +29,7 @@ from ctxmgr import (
     SessionRecord,
     Store,
     connect,
+    guide,
 )
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
@@ -40,7 +41,10 @@ from ctxmgr.sandboxes.start import start_sandbox
 KIND: Final = "run"
 
 PLAIN: Final = "plain"
-"""No policy: the four sections."""
+"""The four sections of the specification: the policy of runs before it was stored."""
+
+ECONOMY: Final = "economy"
+"""The policy of a new run."""
 
 _CALLS: Final = frozenset({"toolcall", "contextcall"})
 
@@ -63,8 +67,8 @@ class Assignment:
     base_url: str | None
     started_here: bool
     """The session was started by a run, which owns its system prompt."""
-    policy: str = PLAIN
-    """How prompts are rendered; documents of earlier versions lack it."""
+    policy: str | None = PLAIN
+    """How prompts are rendered; None: as the session's are. Documents of version 0.1 lack it."""
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Self:
@@ -120,22 +124,6 @@ You work on the project in {directory}, with the tools you are given and no othe
 Look before you change something, and check afterwards that it works.
 When the task is done, say so in a few words and call no tool.
 
-Your context is kept for you.
-"""
-
-SYSTEM_PROMPT: Final = f"""\
-{TASK_PROMPT}\
-Every file and every tool output has an id and one line in a list.
-Its full text stands at the end as long as it is active; older outputs are folded to their line.
-activate(id) shows one again, deactivate(id) folds it, pin(id) keeps it from being folded.
-"""
-
-ECONOMY_PROMPT: Final = f"""\
-{TASK_PROMPT}\
-Every file and every tool output stands once, where it came, under a handle such as #7.
-Long and old ones are shortened: [#7 +1234 tok: names] ends what is left and tells what is hidden.
-activate(#7) shows all of it again, pin(#7) keeps it whole, deactivate(#7) puts it away.
-recall(query) finds what you have seen, whether it is shown or not.
 """
 
 
@@ -204,7 +192,6 @@ async def run(
                     turns_max=turns_max,
                     output_tokens_max=output_tokens_max,
                     on_event=note,
-                    policy=None if assignment.policy == PLAIN else assignment.policy,
                 )
                 outcome = str(worked.outcome)
         except asyncio.CancelledError:
@@ -227,7 +214,7 @@ async def _open_session(
             store=store,
             sandbox=sandbox,
             directory=directory,
-            search=None if assignment.policy == PLAIN else search,
+            search=search,
         ) as client:
             yield client, await _session(client, assignment, directory, take_over=take_over)
     finally:
@@ -237,14 +224,17 @@ async def _open_session(
 async def _session(
     client: Client, assignment: Assignment, directory: str, *, take_over: bool
 ) -> LiveSession:
-    template = SYSTEM_PROMPT if assignment.policy == PLAIN else ECONOMY_PROMPT
-    system_prompt = template.format(directory=directory)
+    task_prompt, policy = TASK_PROMPT.format(directory=directory), assignment.policy
     try:
         session = await client.resume(assignment.session, take_over=take_over)
     except NotFound:
-        return await client.start(assignment.session, system_prompt=system_prompt)
+        policy = policy or ECONOMY
+        system_prompt = task_prompt + guide(policy)
+        return await client.start(assignment.session, system_prompt=system_prompt, policy=policy)
+    if policy not in {None, session.policy_name}:
+        await session.change_policy(policy)
     if assignment.started_here:
-        await session.change_system_prompt(system_prompt)
+        await session.change_system_prompt(task_prompt + guide(session.policy))
     return session
 
 

@@ -9,7 +9,14 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from ctxmgr.core.events.lifecycle import LIFECYCLE
-from ctxmgr.core.objects.envelope import SESSION, TURN, chat_id, session_object_id, system_prompt_id
+from ctxmgr.core.objects.envelope import (
+    SESSION,
+    TURN,
+    chat_id,
+    policy_id,
+    session_object_id,
+    system_prompt_id,
+)
 from ctxmgr.core.sessions.lineage import FORK
 from ctxmgr.core.store.contract import Store
 from ctxmgr.errors import Denied, Incorrect
@@ -77,6 +84,7 @@ def _is_own(object_id: str, session_id: str) -> bool:
         system_prompt_id(session_id),
         f"{LIFECYCLE}:{session_id}",
         f"{FORK}:{session_id}",
+        policy_id(session_id),
     }
     number = object_id.removeprefix(f"{TURN}:{session_id}:")
     return object_id in own or (number != object_id and number.isascii() and number.isdecimal())

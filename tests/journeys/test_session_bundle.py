@@ -64,14 +64,14 @@ async def test_a_second_import_changes_nothing_and_another_past_is_refused(
         await client.import_session(path)
 
         assert (await client.store.status()).sequence == before
-        assert await client.export_session(sid, path=path) == root
+        assert await client.export_session(sid, path=path, replace=True) == root
 
     async with ctxmgr.connect(f"sqlite:///{tmp_path}/other.db") as client:
         await client.start(sid, system_prompt="someone else's")
         with pytest.raises(Incorrect, match="another"):
             await client.import_session(path)
         with pytest.raises(NotFound):
-            await client.export_session("nobody", path=path)
+            await client.export_session("nobody", path=path, replace=True)
 
 
 async def test_one_altered_byte_is_detected_before_anything_is_written(

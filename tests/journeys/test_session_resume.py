@@ -138,7 +138,7 @@ async def test_the_window_continues_after_a_resume(store_url: str, sid: str) -> 
         session = await client.start(sid, system_prompt="")
         for n in range(1, 4):
             await session.record(f"{sid}-{n}", tool="t", args={}, output="out")
-            await session.end_turn("done")
+            await session.end_turn("done", user="")
         await session.activate(f"{sid}-1")
         await session.render("4")
         await session.end_turn("done")
@@ -146,8 +146,8 @@ async def test_the_window_continues_after_a_resume(store_url: str, sid: str) -> 
     async with ctxmgr.connect(store_url, window=window) as client:
         session = await client.resume(sid)
         kept = f"{sid}-1" in session.sets.active_set
-        await session.end_turn("5")
-        await session.end_turn("6")
+        await session.end_turn("5", user="")
+        await session.end_turn("6", user="")
 
     assert kept
     assert list(session.sets.active_set) == []
@@ -178,7 +178,7 @@ async def test_a_session_of_many_batches_is_resumed_completely(
         session = await client.start(sid, system_prompt="")
         for number in range(9):
             await session.record(f"{sid}-{number}", tool="t", args={}, output=f"output {number}")
-        await session.end_turn("done")
+        await session.end_turn("done", user="")
         before = session.context().text()
 
     async with ctxmgr.connect(store_url) as client:
@@ -191,14 +191,14 @@ async def test_a_paused_session_cannot_be_changed(store_url: str, sid: str) -> N
     """Only the client that resumes it may write; the old handle is refused (003-R113)."""
     async with ctxmgr.connect(store_url) as client:
         left = await client.start(sid, system_prompt="")
-        await left.end_turn("one")
+        await left.end_turn("one", user="")
         await client.pause(sid)
 
         with pytest.raises(Incorrect, match="was paused"):
-            await left.end_turn("two")
+            await left.end_turn("two", user="")
         session = await client.resume(sid)
 
-        assert await session.end_turn("two") == 2
+        assert await session.end_turn("two", user="") == 2
 
 
 async def test_turns_continue_while_the_rest_is_reconciled(

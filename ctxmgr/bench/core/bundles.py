@@ -62,7 +62,7 @@ async def _exported(folder: Path, *, turns: int) -> Path:
     path, url = folder / f"{turns}.bundle", f"sqlite:///{folder}/{turns}.db"
     async with connect(url, tracking=False) as client:
         await _worked(client, turns=turns)
-        await client.export_session("s", path=path)
+        await client.export_session("s", path=path, replace=True)
     return path
 
 

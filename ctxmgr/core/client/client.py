@@ -1,6 +1,7 @@
 """The client of one agent: starts, resumes and reads sessions. Owns tasks, not its store.
 
     async with connect(url, mounts=…) as client
+        open      start a session, or resume it if it exists
         start     a new session
         resume    a session that any client has paused, on any machine
         visit     inspect a session that another client has open
@@ -27,6 +28,13 @@ from ctxmgr.core.client.session_state import SessionState
 from ctxmgr.core.context.assembly import Context
 from ctxmgr.core.events.lifecycle import ACTIVE, PAUSED, lifecycle_document
 from ctxmgr.core.files.fingerprints import Fingerprints
+from ctxmgr.core.history.session_policy import (
+    PlainForm,
+    SessionPolicy,
+    policy_document,
+    read_policy,
+    stored_policy,
+)
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import StoredObject
@@ -36,10 +44,13 @@ from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.lineage import fork_document, forked, was_imported
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Instant, Put, Store
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import Incorrect, NotFound
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from ctxmgr.core.client.tracker_loop import TrackerLoop
+    from ctxmgr.core.economy.policy import Economy
     from ctxmgr.core.events.listeners import ListenerFeed
     from ctxmgr.core.history.as_of import PastState
 
@@ -58,8 +69,10 @@ class Client:
         fingerprints: Fingerprints,
         listeners: "ListenerFeed | None" = None,
         tracking: "TrackerLoop | None" = None,
+        policy: SessionPolicy = PlainForm.PLAIN,
     ) -> None:
         self._runtime = runtime
+        self._policy = policy
         self._listeners = listeners
         self._fingerprints = fingerprints
         self._open: dict[str, LiveSession] = {}
@@ -95,19 +108,44 @@ class Client:
         await asyncio.gather(*(running.stop() for running in self._reconciling.values()))
         await self._closing.aclose()
 
-    async def start(self, session_id: str, *, system_prompt: str) -> LiveSession:
-        """Start a new session; ``Incorrect`` if the id is taken."""
+    async def open(
+        self, session_id: str, *, system_prompt: str, policy: "str | Economy | None" = None
+    ) -> LiveSession:
+        """Start a session, or resume it if the store has it, so that a program can run again.
+
+        A session that exists gets this system prompt, and keeps its policy unless one is given
+        here. ``resume`` has more options.
+        """
+        _check_system_prompt(system_prompt)
+        try:
+            live = await self.resume(session_id, policy=policy)
+        except NotFound:
+            return await self.start(session_id, system_prompt=system_prompt, policy=policy)
+        await live.change_system_prompt(system_prompt)
+        return live
+
+    async def start(
+        self, session_id: str, *, system_prompt: str, policy: "str | Economy | None" = None
+    ) -> LiveSession:
+        """Start a new session; ``Incorrect`` if the id is taken.
+
+        ``policy`` says how its prompts are rendered: ``"plain"``, ``"economy"``, or an ``Economy``
+        with other settings; by default, it is the policy that ``connect`` was given. It is stored
+        with the session, and holds after a resume, for a fork, and in another store.
+        """
         check_session_id(session_id)
+        _check_system_prompt(system_prompt)
+        chosen = self._policy if policy is None else read_policy(policy)
         lease = self._lease(session_id)
         state = await SessionState.create(
             self._runtime,
             Session(session_id=session_id),
             chat=Chat(session_id=session_id),
             prompt=SystemPrompt(session_id=session_id, content=system_prompt),
-            besides=[lease.put()],
+            besides=[Put(policy_document(session_id, chosen)), lease.put()],
             created=lease.acquired,
         )
-        return await self._opened(state, None, lease)
+        return await self._opened(state, None, lease, policy=chosen)
 
     async def resume(
         self,
@@ -117,12 +155,13 @@ class Client:
         upgrade_stubs: bool = False,
         relocate: Mapping[str, str] | None = None,
         take_over: bool | None = None,
+        policy: "str | Economy | None" = None,
     ) -> LiveSession:
         """Continue a stored session in this client; ``NotFound`` if there is none.
 
-        The session's sets stay as they were. Every file that this client can reach is compared with
-        its source on disk; files that were only discovered stay unread unless ``upgrade_stubs`` is
-        set.
+        The session's sets stay as they were, and so does its policy, unless another is given. Every
+        file that this client can reach is compared with its source on disk; files that were only
+        discovered stay unread unless ``upgrade_stubs`` is set.
 
         A file whose folder is elsewhere now is relocated: another folder is mounted where the
         agent saw the old one, or ``relocate`` names the old folder and the new one, both as paths
@@ -146,6 +185,7 @@ class Client:
         """
         if session_id in self._open:
             raise Incorrect(f"session {session_id} is open in this client already")
+        chosen = None if policy is None else read_policy(policy)
         lease = self._lease(session_id)
         await lease.look()
         if take_over is False:
@@ -159,10 +199,13 @@ class Client:
             )
             await reconciliation.begin(eager=eager)
             last = await self._last_record(state)
-            live = await self._opened(state, last.activations if last else None, lease)
+            kept = chosen or await self._stored_policy(state)
+            activations = last.activations if last else None
+            live = await self._opened(state, activations, lease, policy=kept)
         self._reconciling[session_id] = reconciliation
+        changed = [] if chosen is None else [Put(policy_document(session_id, chosen))]
         opened = await self._runtime.commit(
-            [Put(lifecycle_document(session_id, state=ACTIVE)), lease.put()]
+            [Put(lifecycle_document(session_id, state=ACTIVE)), *changed, lease.put()]
         )
         state.note(opened)
         lease.acquired(opened, warn=take_over is None)
@@ -179,19 +222,25 @@ class Client:
         state = await SessionState.load(self._runtime, session_id)
         state.reads_files = await self._may_read_files_of(session_id)
         last = await self._last_record(state)
-        live = LiveSession(state, activations=last.activations if last else None)
+        live = LiveSession(
+            state,
+            activations=last.activations if last else None,
+            policy=await self._stored_policy(state),
+        )
         await live.restore()
         return live
 
     async def fork(self, session_id: str, *, turn: int, new_session_id: str) -> LiveSession:
         """Start a new session that continues after the given turn of another.
 
-        The original session does not change.
+        It has the policy, the system prompt and the sets that the session had at the end of that
+        turn. The original session does not change.
         """
         check_session_id(new_session_id)
-        session, chat, prompt = await forked(
+        session, chat, prompt, then = await forked(
             self.store, session_id, turn=turn, new_session_id=new_session_id
         )
+        policy = await stored_policy(self.store, session_id, turn=turn, as_of=then)
         origin = fork_document(new_session_id, parent=session_id, turn=turn)
         lease = self._lease(new_session_id)
         state = await SessionState.create(
@@ -199,19 +248,27 @@ class Client:
             session,
             chat=chat,
             prompt=prompt,
-            besides=[Put(origin), lease.put()],
+            besides=[Put(origin), Put(policy_document(new_session_id, policy)), lease.put()],
             created=lease.acquired,
         )
         state.reads_files = await self._may_read_files_of(session_id)
-        return await self._opened(state, None, lease)
+        return await self._opened(state, None, lease, policy=policy)
 
-    async def export_session(self, session_id: str, *, path: str | Path) -> str:
-        """Write a session with its complete history to a file; return the bundle's root hash."""
-        from ctxmgr.core.sessions.bundle_files import write_bundle_file
+    async def export_session(
+        self, session_id: str, *, path: str | Path, replace: bool = False
+    ) -> str:
+        """Write a session with its complete history to a file; return the bundle's root hash.
+
+        ``Incorrect`` if the file exists, unless it is to be replaced.
+        """
+        from ctxmgr.core.sessions.bundle_files import check_free, write_bundle_file
         from ctxmgr.core.sessions.bundle_io import export_session
 
+        path = Path(path)
+        if not replace:
+            await asyncio.to_thread(check_free, path)  # before a minute of work
         data, root = await export_session(self.store, session_id)
-        await asyncio.to_thread(write_bundle_file, Path(path), data, replace=True)
+        await asyncio.to_thread(write_bundle_file, path, data, replace=replace)
         return root
 
     async def import_session(self, path: str | Path) -> str:
@@ -242,26 +299,38 @@ class Client:
         self,
         session_id: str,
         *,
-        valid_time: Instant | None = None,
-        system_time: Instant | None = None,
+        valid_time: "Instant | datetime | None" = None,
+        system_time: "Instant | datetime | None" = None,
     ) -> "PastState":
-        """Return a session and its objects as of a point on both time axes; None means now."""
+        """Return a session and its objects as of a point on both time axes; None means now.
+
+        ``valid_time`` asks what was true then, ``system_time`` what was stored then. A time is a
+        datetime with a time zone, or UTC milliseconds; seconds are ``Incorrect``.
+        """
         from ctxmgr.core.history.as_of import state_as_of
 
         return await state_as_of(
             self.store, session_id, valid_time=valid_time, system_time=system_time
         )
 
-    async def believed_at(self, object_id: str, *, instant: Instant) -> StoredObject | None:
-        """Return the version of an object that was known at that time, as of that time."""
+    async def believed_at(
+        self, object_id: str, *, instant: "Instant | datetime"
+    ) -> StoredObject | None:
+        """Return the version of an object that was known at that time, as of that time.
+
+        ``instant`` is a datetime with a time zone, or UTC milliseconds. None if nothing was known.
+        """
         from ctxmgr.core.history.as_of import believed_at
 
         return await believed_at(self.store, object_id, instant=instant)
 
-    async def true_at(self, object_id: str, *, instant: Instant) -> StoredObject | None:
+    async def true_at(
+        self, object_id: str, *, instant: "Instant | datetime"
+    ) -> StoredObject | None:
         """Return the version of an object that was valid at that time, as known today.
 
         For a file, this is its content on disk at that time, even if it was read only later.
+        ``instant`` is a datetime with a time zone, or UTC milliseconds.
         """
         from ctxmgr.core.history.as_of import true_at
 
@@ -312,10 +381,19 @@ class Client:
     def _lease(self, session_id: str) -> SessionLease:
         return SessionLease(self.store, session_id, clock=self._runtime.clock)
 
+    async def _stored_policy(self, state: SessionState) -> SessionPolicy:
+        session_id, turn = state.session.session_id, state.chat.turn_count
+        return await stored_policy(self.store, session_id, turn=turn)
+
     async def _opened(
-        self, state: SessionState, activations: Activations | None, lease: SessionLease
+        self,
+        state: SessionState,
+        activations: Activations | None,
+        lease: SessionLease,
+        *,
+        policy: SessionPolicy,
     ) -> LiveSession:
-        live = LiveSession(state, activations=activations, lease=lease)
+        live = LiveSession(state, activations=activations, lease=lease, policy=policy)
         await live.restore()
         self._open[live.session_id] = live
         self.leases.add(live.session_id, lease)
@@ -329,3 +407,8 @@ class Client:
             return None
         version = await self.store.get(turn_id(state.session.session_id, number=n))
         return None if version is None else TurnRecord.from_document(version.document)
+
+
+def _check_system_prompt(text: object) -> None:
+    if not isinstance(text, str):
+        raise Incorrect(f"system_prompt must be a string, not {text!r:.80}")

@@ -171,9 +171,10 @@ class LiveEconomy:
         """Show an object in full in the next prompt."""
         self._requested[object_id] = None
 
-    def object_id(self, handle: str) -> str:
-        """Return the object of a handle; anything else is returned unchanged."""
-        return self._stream.handles.get(handle, handle)
+    @property
+    def handles(self) -> Mapping[str, str]:
+        """The object of each handle so far."""
+        return self._stream.handles
 
     async def prompt(
         self, user: str, policy: Economy, *, contributions: Sequence[Contribution]

@@ -33,6 +33,13 @@ from ctxmgr.core.client.tool_calls import (
 )
 from ctxmgr.core.context.assembly import Context, Contribution
 from ctxmgr.core.context.contributors import contributions
+from ctxmgr.core.history.session_policy import (
+    PlainForm,
+    SessionPolicy,
+    policy_document,
+    policy_name,
+    read_policy,
+)
 from ctxmgr.core.history.turn_records import SentPrompt, TurnRecorder
 from ctxmgr.core.objects.answers import Status, text_part
 from ctxmgr.core.objects.chat import AssistantMeta, Chat, Turn
@@ -72,9 +79,11 @@ class LiveSession:
         *,
         activations: Activations | None = None,
         lease: SessionLease | None = None,
+        policy: SessionPolicy = PlainForm.PLAIN,
     ) -> None:
         self._state = state
         self._lease = lease
+        self._policy = policy
         self._recorder = TurnRecorder(state.runtime.files.mounts)
         self._conversation = Conversation()
         self._activations = activations or Activations()
@@ -131,6 +140,16 @@ class LiveSession:
         return None if self._sent is None else self._sent.context
 
     @property
+    def policy(self) -> SessionPolicy:
+        """How prompts are rendered: ``"plain"``, or an ``Economy``."""
+        return self._policy
+
+    @property
+    def policy_name(self) -> str:
+        """The name of the policy, without its settings."""
+        return policy_name(self._policy)
+
+    @property
     def also_open(self) -> LeaseHolder | None:
         """Another client that has this session open, as far as is known; None if there is none."""
         return None if self._lease is None else self._lease.also_open
@@ -176,13 +195,17 @@ class LiveSession:
         ``form`` is ``text``, ``anthropic`` or ``openai``. With ``contribute`` the contributors of
         the client add their texts.
 
-        Without ``policy`` the prompt has the plain four sections. ``policy="economy"``, or an
-        ``Economy`` with other settings, gives the cheapest prompt that keeps what is needed, and
-        raises ``WindowExceeded`` if what must be shown does not fit. If called again in the same
-        turn, the last prompt is the one that is recorded.
+        The result is a string for ``text``, and for an API a dict of the arguments of its request,
+        to be passed with ``**``: ``system`` and ``messages`` for ``anthropic``, ``messages`` for
+        ``openai``. Model, tools and limits are added by the caller.
+
+        The prompt is rendered under the policy of the session; ``policy`` overrides that for this
+        prompt alone. Under an economy policy, ``WindowExceeded`` is raised if what must be shown
+        does not fit. If called again in the same turn, the last prompt is the one that is recorded.
         """
         check_text("user", user)
-        economy = None if policy is None else _policy(policy)
+        chosen = self._policy if policy is None else read_policy(policy)
+        economy = None if isinstance(chosen, PlainForm) else chosen
         runtime = self._state.runtime
         if form not in runtime.forms:
             names = ", ".join(sorted(runtime.forms))
@@ -202,11 +225,9 @@ class LiveSession:
             if economy is None:
                 context, record = self.context(user).contribute(added), None
             elif self._economy is None:
-                from ctxmgr.core.client.live_economy import LiveEconomy
-
                 with collector_paused():
-                    self._economy = await LiveEconomy.open(self._state, economy)
-                    context, record = await self._economy.prompt(user, economy, contributions=added)
+                    live = await self._open_economy(economy)
+                    context, record = await live.prompt(user, economy, contributions=added)
             else:
                 context, record = await self._economy.prompt(user, economy, contributions=added)
             self._sent = self._sent_prompt(context, user=user, record=record)
@@ -319,15 +340,25 @@ class LiveSession:
         """Store the turn: the user's message, the answer and its tool calls. Return its number.
 
         ``answer`` is plain text, or the parts that ``read_answer`` of a message form returns. The
-        user's message is the one that was rendered; ``user`` may only repeat it. Raises
-        ``Conflict`` if another client ended this turn first; the session then holds that turn, and
-        the prompt has to be rendered again.
+        user's message is the one that was rendered; ``user`` may only repeat it. A harness that
+        makes its prompts itself renders none: it has to give ``user``, which may be empty, and the
+        turn is recorded with the plain prompt. Otherwise a turn without a prompt is ``Incorrect``.
+        Raises ``Conflict`` if another client ended this turn first; the session then holds that
+        turn, and the prompt has to be rendered again.
 
         If a call was cancelled, or its outcome is unknown, call again with the same answer: a turn
         that was stored after all is not stored twice, and its number is returned.
         """
         async with self._changing():
-            sent = self._sent or self._sent_prompt(self.context(user or ""), user=user or "")
+            sent = self._sent
+            if sent is None:
+                if user is None:
+                    raise Incorrect(
+                        f"no prompt was rendered for turn {self.turn} of session {self.session_id}:"
+                        " call render() before the model, or pass user= if the harness made the"
+                        " prompt itself"
+                    )
+                sent = self._sent_prompt(self.context(user), user=user)
             if user is not None and user != sent.user:
                 raise Incorrect("the prompt of this turn was rendered with another user message")
             turn = Turn(
@@ -378,11 +409,12 @@ class LiveSession:
         """Show an object in full; a file that was only discovered is read first.
 
         If the file cannot be shown, the error says why. What was learnt about it is stored all the
-        same, and no set changes. This and the methods below also accept a handle of the economy
-        layout, such as ``#17``.
+        same, and no set changes. This and the methods below accept the object's id, the beginning
+        of it, the path of a file as the agent sees it, or a handle of the economy layout such as
+        ``#17``.
         """
-        object_id = self._resolve(object_id)
         async with self._changing():
+            object_id = await self._resolve(object_id)
             self._state.session.activate(object_id)  # raises what is wrong with the id
             effects, error = await plan_activation(
                 self._state.runtime, object_id, reads=self._state.reads_files
@@ -394,28 +426,26 @@ class LiveSession:
             if error is not None:
                 raise error
             self._activations = self._activations.activated(object_id, turn=self.turn)
-            if self._economy is not None:
-                self._economy.request(object_id)
+            await self._request(object_id)
 
     async def deactivate(self, object_id: str) -> None:
         """Show only an object's one-line summary; nothing is lost."""
-        object_id = self._resolve(object_id)
         async with self._changing():
+            object_id = await self._resolve(object_id)
             await self._state.save(lambda session, _: session.deactivate(object_id))
             self._activations = self._activations.deactivated(object_id)
 
     async def pin(self, object_id: str) -> None:
         """Exempt an object from automatic collapse."""
-        object_id = self._resolve(object_id)
         async with self._changing():
+            object_id = await self._resolve(object_id)
             await self._state.save(lambda session, _: session.pin(object_id))
-            if self._economy is not None:
-                self._economy.request(object_id)
+            await self._request(object_id)
 
     async def unpin(self, object_id: str) -> None:
         """Make an object subject to automatic collapse again."""
-        object_id = self._resolve(object_id)
         async with self._changing():
+            object_id = await self._resolve(object_id)
             await self._state.save(lambda session, _: session.unpin(object_id))
 
     def note_context_call(self, tool_call_id: str, *, status: Status, output: str) -> None:
@@ -436,6 +466,16 @@ class LiveSession:
             self._state.note(commit, prompt.object_id)
             self._state.prompt = prompt
 
+    async def change_policy(self, policy: "str | Economy") -> None:
+        """Render the session's prompts under another policy from now on, also after a resume."""
+        chosen = read_policy(policy)
+        async with self._locked():
+            commit = await self._state.runtime.commit(
+                [Put(policy_document(self.session_id, chosen))]
+            )
+            self._state.note(commit)
+            self._policy = chosen
+
     def leave(self) -> None:
         """Refuse all further calls: the session was paused. Called by the client."""
         self._left = True
@@ -454,9 +494,44 @@ class LiveSession:
                 raise Incorrect(f"session {self.session_id} was paused; resume it")
             yield
 
-    def _resolve(self, object_id: str) -> str:
-        """Return the object of a handle of the economy layout; other ids stay as they are."""
-        return object_id if self._economy is None else self._economy.object_id(object_id)
+    async def _resolve(self, name: str) -> str:
+        """Return the id of the object that a name means, as ``ObjectLookup`` describes."""
+        if not isinstance(name, str):
+            raise Incorrect(f"an object is named by a string, not {name!r:.80}")
+        from ctxmgr.core.client.lookup import ObjectLookup
+
+        runtime, cache = self._state.runtime, self._state.cache
+
+        async def shown_as(path: str) -> list[str]:
+            return cache.shown_as(path)
+
+        lookup = ObjectLookup(
+            mounts=runtime.files.mounts,
+            directory=runtime.directory,
+            with_handle=self._with_handle,
+            shown_as=shown_as,
+        )
+        return await lookup.resolve(self._state.session, name)
+
+    async def _open_economy(self, policy: "Economy") -> "LiveEconomy":
+        from ctxmgr.core.client.live_economy import LiveEconomy
+
+        self._economy = await LiveEconomy.open(self._state, policy)
+        return self._economy
+
+    async def _request(self, object_id: str) -> None:
+        """Show an object in full in the next prompt of an economy policy."""
+        if self._economy is not None:
+            self._economy.request(object_id)
+        elif not isinstance(self._policy, PlainForm):  # the session was just resumed
+            (await self._open_economy(self._policy)).request(object_id)
+
+    async def _with_handle(self, handle: str) -> str | None:
+        if self._economy is not None and handle in self._economy.handles:
+            return self._economy.handles[handle]
+        from ctxmgr.core.history.reading import with_handle
+
+        return await with_handle(self._state.runtime.store, self.session_id, handle)
 
     def _sent_prompt(
         self, context: Context, *, user: str, record: "EconomyRecord | None" = None
@@ -532,12 +607,6 @@ class LiveSession:
         self._recorder.forget()
         self._sent = None
         self._economy = None
-
-
-def _policy(policy: "str | Economy") -> "Economy":
-    from ctxmgr.core.economy.policy import policy_of
-
-    return policy_of(policy)
 
 
 def _absolute_paths(paths: Iterable[str | PurePath], *, directory: str | None) -> tuple[str, ...]:

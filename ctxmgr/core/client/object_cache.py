@@ -111,6 +111,14 @@ class ObjectCache:
         """Return the text of an active object; None if it is not cached."""
         return self._texts.get(object_id)
 
+    def shown_as(self, path: str) -> list[str]:
+        """Return the ids of the files that are shown under a path."""
+        return [
+            object_id
+            for object_id, cached in self._objects.items()
+            if cached.shown.display_path == path
+        ]
+
     def let_go(self, session: Session) -> None:
         """Drop the texts of objects that are not active any more."""
         for object_id in [key for key in self._texts if key not in session.active_set]:

@@ -97,8 +97,10 @@ class SessionState:
         operations: list[Operation] = [Match(item.object_id, None) for item in objects]
         try:
             commit = await runtime.commit([*operations, *map(put_of, objects), *besides])
-        except Conflict as error:
-            raise Incorrect(f"session {session.session_id} exists already; resume it") from error
+        except Conflict:
+            raise Incorrect(
+                f"session {session.session_id} exists already; resume it, or open it"
+            ) from None
         state.note(commit, *(item.object_id for item in objects))
         if created is not None:
             created(commit)

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ctxmgr.core.client import recall
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.client.tool_calls import IndexedToolCall
+from ctxmgr.core.context.guide import NamedPolicy, tool_help
 from ctxmgr.core.discovery.known_tools import absolute
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX
 from ctxmgr.core.files.outcomes import ReadFile
@@ -58,7 +59,7 @@ class Arguments(BaseModel):
 
 
 class ObjectArguments(Arguments):
-    id: str = Field(description="The id as the list of known objects shows it.", min_length=1)
+    id: str = Field(min_length=1)
 
 
 class ReadArguments(Arguments):
@@ -149,34 +150,40 @@ class Definition:
     description: str
     arguments: type[Arguments]
     """A pydantic model of the arguments."""
+    id_help: str | None = None
+    """What the argument ``id`` may be; None: there is none, or it needs no explanation."""
 
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of the arguments."""
-        return self.arguments.model_json_schema()
+        schema = self.arguments.model_json_schema()
+        if self.id_help is not None:
+            schema["properties"]["id"]["description"] = self.id_help
+        return schema
+
+
+def context_tools(policy: str | NamedPolicy) -> tuple[Definition, ...]:
+    """Return the tools that change what a session shows, as its policy words them."""
+    help_ = tool_help(policy)
+    described = {
+        "activate": help_.activate,
+        "deactivate": help_.deactivate,
+        "pin": help_.pin,
+        "unpin": help_.unpin,
+    }
+    return tuple(
+        Definition(
+            name=name,
+            description=description,
+            arguments=ObjectArguments,
+            id_help=help_.object_id,
+        )
+        for name, description in described.items()
+    )
 
 
 DEFINITIONS: Final = (
-    Definition(
-        name="activate",
-        description="Show a known object in full. A file that was never read is read.",
-        arguments=ObjectArguments,
-    ),
-    Definition(
-        name="deactivate",
-        description="Fold an object back to its one line; nothing is lost.",
-        arguments=ObjectArguments,
-    ),
-    Definition(
-        name="pin",
-        description="Keep an object from being folded by itself.",
-        arguments=ObjectArguments,
-    ),
-    Definition(
-        name="unpin",
-        description="Let an object be folded by itself again.",
-        arguments=ObjectArguments,
-    ),
+    *context_tools("plain"),
     Definition(name="read", description="Read a text file.", arguments=ReadArguments),
     Definition(
         name="write", description="Write a text file, replacing it.", arguments=WriteArguments
@@ -189,7 +196,8 @@ DEFINITIONS: Final = (
     Definition(name="find", description="Find files below a folder.", arguments=FindArguments),
     Definition(name="bash", description="Run a shell command.", arguments=BashArguments),
 )
-"""The tools of every session. ``Tools.definitions`` adds ``recall`` where a client can search."""
+"""The tools of every session, in the words of the plain form. ``Tools.definitions`` has those of
+one session: in the words of its policy, and with ``recall`` where its client can search."""
 
 RECALL: Final = Definition(
     name=recall.TOOL,
@@ -233,9 +241,10 @@ class Tools:
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
-        """The tools to offer to the model in this session."""
-        searches = self._session.recall is not None
-        return (*DEFINITIONS, RECALL) if searches else DEFINITIONS
+        """The tools to offer to the model in this session, in the words of its policy."""
+        context = {tool.name: tool for tool in context_tools(self._session.policy)}
+        tools = tuple(context.get(tool.name, tool) for tool in DEFINITIONS)
+        return (*tools, RECALL) if self._session.recall is not None else tools
 
     async def dispatch(
         self, tool_call_id: str, *, name: str, args: Mapping[str, Any]

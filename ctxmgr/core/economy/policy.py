@@ -138,15 +138,6 @@ def idle_calls(kind: OutputKind) -> int:
     return IDLE_CALLS_ARGUMENT if kind is OutputKind.ARGUMENT else IDLE_CALLS
 
 
-def policy_of(policy: str | Economy) -> Economy:
-    """Return the policy that ``render(policy=…)`` names."""
-    if isinstance(policy, Economy):
-        return policy
-    if policy == Economy.name:
-        return Economy()
-    raise Incorrect(f"unknown policy {policy!r:.80} (one of: {Economy.name})")
-
-
 def _names_tokens(kind: OutputKind, tokens: int) -> int:
     if kind is OutputKind.ARGUMENT:
         return ARGUMENT_NAMES_TOKENS

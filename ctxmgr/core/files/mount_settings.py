@@ -6,12 +6,14 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ctxmgr.core.files.mounts import MountMapping
 from ctxmgr.errors import Incorrect
+
+_EXAMPLE: Final = '{"agentPrefix": "/workspace", "canonicalPrefix": "/home/me/project"}'
 
 
 class MountSetting(BaseModel):
@@ -51,6 +53,10 @@ def _setting(value: Mapping[str, Any] | MountSetting) -> MountSetting:
     try:
         return MountSetting.model_validate(value)
     except ValidationError as error:
+        if not isinstance(value, Mapping):
+            raise Incorrect(f"mount {value!r:.200}: must be a dict, such as {_EXAMPLE}") from None
         fault = error.errors()[0]
         where = ".".join(str(part) for part in fault["loc"])
-        raise Incorrect(f"mount {value!r:.200}: {where}: {fault['msg']}") from error
+        raise Incorrect(
+            f"mount {value!r:.200}: {where}: {fault['msg']}; write it as {_EXAMPLE}"
+        ) from None

@@ -11,6 +11,8 @@ The last two differ if a file changed before it was read again.
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, TypeAlias
 
 from ctxmgr.core.context.assembly import Context
 from ctxmgr.core.history.reading import read_prompts, read_turns_until
@@ -20,7 +22,27 @@ from ctxmgr.core.objects.envelope import chat_id, session_object_id, system_prom
 from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import AsOf, Instant, Store
-from ctxmgr.errors import NotFound
+from ctxmgr.errors import Incorrect, NotFound
+
+Moment: TypeAlias = Instant | datetime
+"""UTC milliseconds, or a datetime with a time zone."""
+
+MILLISECONDS_MIN: Final = 10**11
+"""In 1973. In seconds it is a time after the year 5000, so that one unit is not taken for the
+other."""
+
+
+def to_instant(moment: Moment) -> Instant:
+    """Return a moment in UTC milliseconds; ``Incorrect`` if it is not one, or is in seconds."""
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise Incorrect(f"{moment!r} has no time zone: use datetime.now(UTC), for example")
+        return int(moment.timestamp() * 1000)
+    if type(moment) is not int:
+        raise Incorrect(f"a time must be a datetime or UTC milliseconds, not {moment!r:.80}")
+    if moment < MILLISECONDS_MIN:
+        raise Incorrect(f"{moment} looks like seconds: times are a datetime or UTC milliseconds")
+    return moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +72,14 @@ async def state_as_of(
     store: Store,
     session_id: str,
     *,
-    valid_time: Instant | None = None,
-    system_time: Instant | None = None,
+    valid_time: Moment | None = None,
+    system_time: Moment | None = None,
 ) -> PastState:
     """Return a session as it was; None means now, with everything that is known."""
-    as_of = AsOf(valid_time=valid_time, system_time=system_time)
+    as_of = AsOf(
+        valid_time=None if valid_time is None else to_instant(valid_time),
+        system_time=None if system_time is None else to_instant(system_time),
+    )
     ids = (session_object_id(session_id), chat_id(session_id), system_prompt_id(session_id))
     versions = await store.get_many(ids, as_of=as_of)
     if len(versions) < len(ids):
@@ -74,14 +99,15 @@ async def state_as_of(
     )
 
 
-async def believed_at(store: Store, object_id: str, *, instant: Instant) -> StoredObject | None:
+async def believed_at(store: Store, object_id: str, *, instant: Moment) -> StoredObject | None:
     """Return the version that the store had at that time for that time."""
-    return await _get(store, object_id, AsOf(valid_time=instant, system_time=instant))
+    at = to_instant(instant)
+    return await _get(store, object_id, AsOf(valid_time=at, system_time=at))
 
 
-async def true_at(store: Store, object_id: str, *, instant: Instant) -> StoredObject | None:
+async def true_at(store: Store, object_id: str, *, instant: Moment) -> StoredObject | None:
     """Return what was true at that moment, according to everything learnt since."""
-    return await _get(store, object_id, AsOf(valid_time=instant))
+    return await _get(store, object_id, AsOf(valid_time=to_instant(instant)))
 
 
 async def _get(store: Store, object_id: str, as_of: AsOf) -> StoredObject | None:

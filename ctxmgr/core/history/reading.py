@@ -20,6 +20,7 @@ from ctxmgr.core.history.prompt_rows import Count, Prompt
 from ctxmgr.core.history.rebuild import PromptWalk
 from ctxmgr.core.history.shown_versions import PromptVersion, Versions
 from ctxmgr.core.history.turn_records import ShownReader, TurnRecord
+from ctxmgr.core.objects.answers import AnswerCall, CallRef, answer_parts
 from ctxmgr.core.objects.chat import Chat, read_turns
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.envelope import chat_id, read_list, system_prompt_id, turn_id
@@ -131,6 +132,29 @@ async def read_economy(store: Store, session_id: str, *, turn: int) -> EconomyRe
     # The first economy record after a plain one lists everything again.
     unbroken = list(takewhile(lambda policy: policy is not None, policies))
     return EconomyRecord.joined(policy for policy in reversed(unbroken) if policy is not None)
+
+
+async def with_handle(store: Store, session_id: str, handle: str) -> str | None:
+    """Return the object that has a handle in a session's last prompt, or in the answer to it.
+
+    They are numbered as ``held_turn`` numbers them. None if that prompt was not an economy one.
+    """
+    chat = await read_chat(store, session_id)
+    record = await read_economy(store, session_id, turn=chat.turn_count)
+    if record is None:
+        return None
+    handles: dict[str, str] = {}
+    for number, turn in enumerate(chat.turns, start=1):
+        notices = record.notices.get(number, ())
+        handles.update((notice.handle, notice.object_id) for notice in notices)
+        calls = {
+            object_id: CallRef(object_id=object_id, tool="", status="ok")
+            for object_id in turn.toolcall_ids
+        }
+        for part in answer_parts(turn, calls=calls):
+            if isinstance(part, AnswerCall):
+                handles[f"#{len(handles) + 1}"] = part.ref.object_id
+    return handles.get(handle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Check a turn record that comes from somewhere else, field by field. Does no I/O.
+"""Check a turn record or policy that comes from somewhere else, field by field. Does no I/O.
 
 A record of our own is written by ``TurnRecorder`` and read back as it is. One in a bundle may say
 anything, and is used long after it was imported.
@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ctxmgr.core.economy.records import EconomyRecord
 from ctxmgr.core.files.mounts import MOUNTS_MAX, MountMapping
+from ctxmgr.core.history.session_policy import policy_of
 from ctxmgr.core.history.turn_records import TurnRecord
-from ctxmgr.core.objects.envelope import check_ids, check_text
+from ctxmgr.core.objects.envelope import POLICY, check_ids, check_text
 from ctxmgr.core.objects.hashes import is_hash
-from ctxmgr.core.store.documents import Document
+from ctxmgr.core.store.documents import KIND, Document
 from ctxmgr.errors import Corrupt, Incorrect
 
 COUNT_MAX: Final = 2**53
@@ -88,7 +89,10 @@ _SECTIONS: Final = TypeAdapter(dict[str, list[str]])
 
 
 def check_record(document: Document) -> None:
-    """Raise ``Corrupt`` unless the document is a turn record with valid values in every field."""
+    """Raise ``Corrupt`` unless the document has valid values in every field."""
+    if document.get(KIND) == POLICY:
+        policy_of(document)
+        return
     record = TurnRecord.from_document(document)
     try:
         for name, number in (("n", record.n), ("snapshot", record.snapshot)):

@@ -26,6 +26,8 @@ SYSTEM_PROMPT: Final = "system_prompt"
 SESSION: Final = "session"
 TURN: Final = "turn"
 """A turn record: a plain document, not one of the five object types."""
+POLICY: Final = "policy"
+"""How a session's prompts are rendered: a plain document."""
 
 CONTENT_KINDS: Final = frozenset({FILE, TOOLCALL})
 INFRASTRUCTURE_KINDS: Final = frozenset({CHAT, SYSTEM_PROMPT, SESSION})
@@ -54,6 +56,10 @@ def session_object_id(session_id: str) -> str:
 
 def turn_id(session_id: str, *, number: int) -> str:
     return f"{TURN}:{session_id}:{number}"
+
+
+def policy_id(session_id: str) -> str:
+    return f"{POLICY}:{session_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

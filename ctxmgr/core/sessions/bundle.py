@@ -1,6 +1,6 @@
 """The format of bundles: a session as one portable file with all its versions. Pure.
 
-    lines   {"ctxmgr_bundle": 1, "session": …, "root": SHA-256 of all lines after this one}
+    lines   {"ctxmgr_bundle": 2, "session": …, "root": SHA-256 of all lines after this one}
             {"sequence": …, "writes": [{"id", "valid_from", "hash", "fields"}, …]}
             …
 
@@ -156,7 +156,8 @@ def _compact(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-BUNDLE_FORMAT: Final = 1
+BUNDLE_FORMAT: Final = 2
+"""Bundles of format 1 hold no policy of their session; they are read like all others."""
 
 SEQUENCE_MAX: Final = 2**63 - 1
 """Sequences are 64-bit integers in every store."""

@@ -20,6 +20,12 @@ def read_bundle_file(path: Path) -> bytes:
     return data
 
 
+def check_free(path: Path) -> None:
+    """Raise ``Incorrect`` if a file exists; writing checks it again."""
+    if path.exists():
+        raise Incorrect(f"{path} already exists: choose another file")
+
+
 def write_bundle_file(path: Path, data: bytes, *, replace: bool) -> None:
     """Write the whole file or none: a truncated bundle would go unnoticed until it is needed."""
     with file_errors(path), path.open("wb" if replace else "xb") as file:

@@ -25,11 +25,13 @@ from ctxmgr.core.objects.codec import check_toolcall_id
 from ctxmgr.core.objects.envelope import (
     CHAT,
     FILE,
+    POLICY,
     SESSION,
     SYSTEM_PROMPT,
     TOOLCALL,
     TURN,
     chat_id,
+    policy_id,
     session_object_id,
     system_prompt_id,
     turn_id,
@@ -249,6 +251,7 @@ def _own_kinds(session_id: str, *, turns: int) -> dict[str, str]:
         session_object_id(session_id): SESSION,
         f"{LIFECYCLE}:{session_id}": LIFECYCLE,
         f"{FORK}:{session_id}": FORK,
+        policy_id(session_id): POLICY,
         **{turn_id(session_id, number=number): TURN for number in range(1, turns + 1)},
     }
 
@@ -259,8 +262,9 @@ def _kept_as_they_are(
     """Return the ids that are not written, because the store has its own; refuse another past."""
     kept: set[str] = set()
     for position, (session_id, turns) in enumerate(sessions.items()):
-        lifecycle = f"{LIFECYCLE}:{session_id}"
-        own = set(_own_kinds(session_id, turns=turns)) & contents.hashes.keys() - {lifecycle}
+        # Not part of the past that prompts are rebuilt from: the store keeps its own.
+        present = {f"{LIFECYCLE}:{session_id}", policy_id(session_id)}
+        own = set(_own_kinds(session_id, turns=turns)) & contents.hashes.keys() - present
         is_ancestor = position > 0 and bool(there[session_object_id(session_id)])
         for object_id in own:
             held, bundled = there[object_id], contents.hashes[object_id]
@@ -271,8 +275,12 @@ def _kept_as_they_are(
         if is_ancestor:
             every = _own_kinds(session_id, turns=contents.newest[chat_id(session_id)]["turn_count"])
             kept |= every.keys()
-        elif not there.get(lifecycle, set()) <= contents.hashes.get(lifecycle, set()):
-            kept.add(lifecycle)
+        else:
+            kept |= {
+                object_id
+                for object_id in present
+                if not there.get(object_id, set()) <= contents.hashes.get(object_id, set())
+            }
     for object_id, document in contents.newest.items():
         different = there[object_id] and there[object_id] != contents.hashes[object_id]
         if document[KIND] == TOOLCALL and different:
@@ -387,7 +395,7 @@ async def _object_ids(store: Store, session_id: str) -> list[str]:
     turns = range(1, chat.document["turn_count"] + 1)
     return [
         *(system_prompt_id(session_id), chat_id(session_id), session_object_id(session_id)),
-        *(f"{LIFECYCLE}:{session_id}", f"{FORK}:{session_id}"),
+        *(f"{LIFECYCLE}:{session_id}", f"{FORK}:{session_id}", policy_id(session_id)),
         *(turn_id(session_id, number=n) for n in turns),
         *session.document["session_index"],
     ]

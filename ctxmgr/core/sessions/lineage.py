@@ -74,14 +74,18 @@ async def was_imported(store: Store, session_id: str) -> bool:
 
 async def forked(
     store: Store, session_id: str, *, turn: int, new_session_id: str
-) -> tuple[Session, Chat, SystemPrompt]:
-    """Return the sets, chat and system prompt of a new session that continues after a turn."""
+) -> tuple[Session, Chat, SystemPrompt, AsOf]:
+    """Return the sets, chat and system prompt of a new session that continues after a turn.
+
+    The last value is the point at which the turn was stored.
+    """
     holder = owner(await lineage(store, session_id), turn)
     page = await store.history(turn_id(holder, number=turn), documents=False, limit=1)
     if not page.entries:
         raise NotFound(f"session {session_id} has no turn {turn}")
     ids = (session_object_id(holder), chat_id(holder), system_prompt_id(holder))
-    versions = await store.get_many(ids, as_of=AsOf(sequence=page.entries[0].sequence))
+    then = AsOf(sequence=page.entries[0].sequence)
+    versions = await store.get_many(ids, as_of=then)
     if len(versions) < len(ids):
         raise Corrupt(f"session {holder} has no chat or no system prompt at turn {turn}")
     record, chat, prompt = (from_document(versions[object_id].document) for object_id in ids)
@@ -100,6 +104,7 @@ async def forked(
         session,
         Chat(session_id=new_session_id, turns=chat.turns[:turn]),
         SystemPrompt(session_id=new_session_id, content=prompt.content),
+        then,
     )
 
 

@@ -42,7 +42,7 @@ async def run(
     network: Annotated[bool, Param("Let commands in the sandbox use the network.")] = False,
     policy: Annotated[
         Literal["plain", "economy"] | None,
-        Param("How prompts are rendered; default: as the session was, or plain."),
+        Param("How prompts are rendered; default: as the session's were, or economy."),
     ] = None,
     session: Annotated[
         str | None, Param("Continue this session; it keeps its workspace and model.")

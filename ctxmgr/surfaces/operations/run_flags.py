@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctxmgr.errors import Denied, Incorrect
-from ctxmgr.harness.run import PLAIN, Assignment
+from ctxmgr.harness.run import ECONOMY, Assignment
 from ctxmgr.models.open_model import HttpModel, open_model
 from ctxmgr.settings import LoadedSettings
 from ctxmgr.trust import RunChoices
@@ -68,8 +68,14 @@ class RunFlags:
             model=model,
             api=api,
             base_url=self._base_url(loaded, previous, api),
-            policy=self.policy or (previous.policy if previous else PLAIN),
+            policy=self._policy(previous),
         )
+
+    def _policy(self, previous: Assignment | None) -> str | None:
+        """Return the policy to use; None: the session's own."""
+        if self.policy is not None or self.session is None:
+            return self.policy or ECONOMY
+        return previous.policy if previous else None
 
     def _check_confirmed(
         self, previous: Assignment, confirmed: RunChoices | None, *, api: str

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctxmgr.core.history.record_checks import check_record
-from ctxmgr.core.sessions.bundle_files import naming, read_bundle_file, write_bundle_file
+from ctxmgr.core.sessions.bundle_files import (
+    check_free,
+    naming,
+    read_bundle_file,
+    write_bundle_file,
+)
 from ctxmgr.core.sessions.bundle_io import check_bundle, export_session, import_checked
 from ctxmgr.core.store.contract import Store
-from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.views.last_turn import turn_count
 
 
@@ -31,8 +35,7 @@ class ImportedBundle:
 
 async def export_to(store: Store, session_id: str, path: Path) -> ExportedBundle:
     """Write a session with its whole history to one file, which must not exist yet."""
-    if await asyncio.to_thread(path.exists):  # before a minute of work; writing checks again
-        raise Incorrect(f"{path} already exists: choose another file")
+    await asyncio.to_thread(check_free, path)  # before a minute of work
     data, root = await export_session(store, session_id)
     await asyncio.to_thread(write_bundle_file, path, data, replace=False)
     return ExportedBundle(session_id=session_id, path=path, bytes=len(data), root=root)

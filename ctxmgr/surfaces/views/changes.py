@@ -16,7 +16,15 @@ from ctxmgr.core.events.lifecycle import LIFECYCLE
 from ctxmgr.core.files.mount_settings import MountSetting
 from ctxmgr.core.files.mounts import FileLocation
 from ctxmgr.core.objects.codec import from_document
-from ctxmgr.core.objects.envelope import CHAT, FILE, SESSION, SYSTEM_PROMPT, TOOLCALL, TURN
+from ctxmgr.core.objects.envelope import (
+    CHAT,
+    FILE,
+    POLICY,
+    SESSION,
+    SYSTEM_PROMPT,
+    TOOLCALL,
+    TURN,
+)
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.sessions.lineage import FORK
@@ -33,7 +41,7 @@ Change = Literal["activate", "deactivate", "pin", "unpin"]
 
 CONTENT_KINDS: Final = frozenset({FILE, TOOLCALL})
 
-NOT_CONTENT: Final = frozenset({CHAT, SESSION, SYSTEM_PROMPT, TURN, FORK, LIFECYCLE, RUN})
+NOT_CONTENT: Final = frozenset({CHAT, SESSION, SYSTEM_PROMPT, TURN, FORK, LIFECYCLE, RUN, POLICY})
 """Kinds whose ids begin with the kind, and that are never shown as an object."""
 
 SHORT_ID_LENGTH: Final = 12

@@ -1,36 +1,32 @@
 """Resolve the names that people type for sessions, objects and versions. Reads the store.
 
     session   its id, with or without ``session:``
-    object    its id; inside a session also a unique id prefix, or the path of a file as the agent
-              sees it
+    object    its id; inside a session also a unique id prefix, a handle such as ``#7``, or the path
+              of a file as the agent sees it
     version   its number in the object's history, from 1; negative ones count from the newest
 
 Id prefixes are not resolved outside a session, since stores cannot search by prefix.
 """
 
+from functools import partial
 from typing import Final
 
+from ctxmgr.core.client.lookup import ObjectLookup
 from ctxmgr.core.client.runtime import display_path
 from ctxmgr.core.files.mounts import Mounts
+from ctxmgr.core.history.reading import with_handle
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.envelope import SESSION, session_object_id
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.hashes import is_hash
 from ctxmgr.core.objects.session_record import SETS
-from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.sessions.storage import StoredSets, stored_sets, whole_session
 from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, HistoryEntry, Store, Version
 from ctxmgr.core.store.documents import check_object_id
 from ctxmgr.core.store.queries import batched
-from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.errors import NotFound
 from ctxmgr.surfaces.views.last_turn import last_record, mounts_of
-
-PREFIX_LENGTH_MIN: Final = 4
-"""Characters of an id prefix: a shorter one is more likely a typo."""
-
-NAMED_MAX: Final = 5
-"""Ids that an error message lists."""
 
 PATH_SEARCH_FILES_MAX: Final = 10_000
 """Files read to find one by its path where no mount determines its id: those seen last."""
@@ -82,18 +78,18 @@ async def resolve_member(store: Store, session: Session, text: str) -> str:
     """
     if text in session.session_index:
         return text
-    if text.startswith("/"):
-        return await _of_path(store, session, text)
-    if len(text) < PREFIX_LENGTH_MIN:
-        return text
-    matching = [object_id for object_id in session.session_index if object_id.startswith(text)]
-    if len(matching) > 1:
-        listed = ", ".join(matching[:NAMED_MAX])
-        more = " …" if len(matching) > NAMED_MAX else ""
-        raise Incorrect(
-            f"{len(matching)} objects begin with {text}: give a longer prefix ({listed}{more})"
-        )
-    return matching[0] if matching else text
+    mounts = mounts_of(await last_record(store, session.session_id))
+    lookup = ObjectLookup(
+        mounts=mounts,
+        directory=mounts.mappings[0].agent_prefix if mounts.mappings else None,
+        with_handle=partial(with_handle, store, session.session_id),
+        shown_as=partial(_shown_as, store, session, mounts),
+    )
+    try:
+        return await lookup.resolve(session, text)
+    except NotFound as error:
+        hint = f"`ctxmgr objects {session.session_id}` lists its objects"
+        raise NotFound(f"{error}; {hint}") from None
 
 
 async def version_number(
@@ -149,27 +145,7 @@ async def _entries(store: Store, object_id: str, *, as_of: AsOf) -> list[History
             return entries
 
 
-async def _of_path(store: Store, session: Session, path: str) -> str:
-    mounts = mounts_of(await last_record(store, session.session_id))
-    location = mounts.forward(path)
-    source = FilesystemSource(filesystem_id=location.filesystem_id, path=location.path)
-    object_id = File.stub(source).object_id
-    if object_id in session.session_index:
-        return object_id
-    matching = await _shown_as(store, session, path, mounts)
-    if not matching:
-        raise NotFound(
-            f"session {session.session_id} has seen no file {path}; "
-            f"`ctxmgr objects {session.session_id}` lists its objects"
-        )
-    if len(matching) > 1:
-        raise Incorrect(
-            f"{len(matching)} files match {path}: name one by its id ({', '.join(matching)})"
-        )
-    return matching[0]
-
-
-async def _shown_as(store: Store, session: Session, path: str, mounts: Mounts) -> list[str]:
+async def _shown_as(store: Store, session: Session, mounts: Mounts, path: str) -> list[str]:
     """Find files by their displayed path, for files of a sandbox or of another machine.
 
     Their ids depend on a filesystem id that only their own client knows.

@@ -4,11 +4,12 @@ All pages of a list show the same point in time: the cursor holds the sequence o
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from ctxmgr.core.history.as_of import prompt_as_of
 from ctxmgr.core.objects.codec import from_document
-from ctxmgr.core.objects.envelope import FILE, OBJECT_KINDS
+from ctxmgr.core.objects.envelope import FILE, OBJECT_KINDS, TOOLCALL
+from ctxmgr.core.objects.hashes import is_hash
 from ctxmgr.core.sessions.sets import Level, Session
 from ctxmgr.core.store.contract import AsOf, HistoryEntry, Instant, Store, Version
 from ctxmgr.core.store.documents import ID, KIND
@@ -26,15 +27,12 @@ from ctxmgr.surfaces.views.last_turn import last_record, mounts_of, turn_count
 from ctxmgr.surfaces.views.lookup import VIEW_BATCH, require_session, version_at, version_number
 from ctxmgr.surfaces.views.sessions import ObjectLine, ids_by_level, object_line
 
-PAGE_READS_MAX: Final = 10_000
-"""Objects read for one page: of a rare kind, a page may be short and still have a cursor."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPage:
     session_id: str
     total: int
-    """Objects of the requested level, of any kind."""
+    """Objects of the requested level and kind, on all pages."""
     objects: tuple[ObjectLine, ...]
     cursor: str | None
 
@@ -57,8 +55,13 @@ async def list_objects(
         sequence, offset = decode_position(query, cursor, int, int)
     as_of = AsOf(sequence=sequence)
     session = await require_session(store, name, as_of=as_of)
-    ids = ids_by_level(session, level)
-    lines, reached = await _lines(store, session, ids, offset, kind=kind, limit=limit, as_of=as_of)
+    # Only the ids of files are hashes, so that no object is read to count those of a kind.
+    ids = [
+        object_id
+        for object_id in ids_by_level(session, level)
+        if kind in (None, FILE if is_hash(object_id) else TOOLCALL)
+    ]
+    lines, reached = await _lines(store, session, ids, offset, limit=limit, as_of=as_of)
     more = reached < len(ids)
     return ObjectPage(
         session_id=session.session_id,
@@ -74,21 +77,19 @@ async def _lines(
     ids: list[str],
     offset: int,
     *,
-    kind: str | None,
     limit: int,
     as_of: AsOf,
 ) -> tuple[list[ObjectLine], int]:
     """Read from an offset until the page is full; return the lines and the new offset."""
     mounts = mounts_of(await last_record(store, session.session_id))
     lines: list[ObjectLine] = []
-    end = min(len(ids), offset + PAGE_READS_MAX)
-    while offset < end:
-        chunk = ids[offset : min(end, offset + VIEW_BATCH)]
+    while offset < len(ids):
+        chunk = ids[offset : offset + VIEW_BATCH]
         versions = await store.get_many(chunk, as_of=as_of)
         for object_id in chunk:
             version = versions.get(object_id)
             offset += 1
-            if version is not None and kind in (None, version.document[KIND]):
+            if version is not None:
                 lines.append(await object_line(store, session, version, mounts=mounts, as_of=as_of))
             if len(lines) == limit:
                 return lines, offset

@@ -84,7 +84,9 @@ async def view_prompt(
             tracking=False,
         ) as client:
             live = await client.visit(session_id)
-            context, number = live.context(), live.turn
+            await live.render()
+            assert live.sent is not None, "it was rendered"
+            context, number = live.sent, live.turn
     return PromptView(
         session_id=context.session_id,
         turn=number,

@@ -73,7 +73,7 @@ async def test_a_lost_reply_writes_once(url: str) -> None:
             shaky.lost_replies = 2
             await session.record("c1", tool="t", args={}, output="out")
             shaky.lost_replies = 1
-            await session.end_turn("done")
+            await session.end_turn("done", user="")
 
         assert len((await store.history("c1")).entries) == 1
         assert len((await store.history("chat:s1")).entries) == 2
@@ -111,13 +111,17 @@ async def test_an_unavailable_store_raises_and_changes_nothing(url: str) -> None
             before = session.sets
             shaky.away = 3
 
-            for act in (session.pin("c1"), session.deactivate("c1"), session.end_turn("done")):
+            for act in (
+                session.pin("c1"),
+                session.deactivate("c1"),
+                session.end_turn("done", user=""),
+            ):
                 with pytest.raises(Unavailable):
                     await act
 
             assert session.sets == before
             assert session.turn == 1
-            assert await session.end_turn("done") == 1
+            assert await session.end_turn("done", user="") == 1
 
 
 async def test_a_cancelled_call_leaves_the_session_usable(url: str) -> None:
@@ -130,7 +134,7 @@ async def test_a_cancelled_call_leaves_the_session_usable(url: str) -> None:
 
             await session.record("c1", tool="t", args={}, output="out")
             await session.record("c2", tool="t", args={}, output="out")
-            await session.end_turn("done")
+            await session.end_turn("done", user="")
 
         assert session.chat.toolcall_refs == ("c1", "c2")
         assert list(session.sets.session_index) == ["c1", "c2"]
@@ -154,7 +158,7 @@ async def test_a_call_whose_later_stubs_were_not_stored_is_in_its_turn(
                 await session.record("c1", tool="ls", args={}, output="\n".join(names))
             shaky.left, shaky.away = None, 0
 
-            await session.end_turn("done")
+            await session.end_turn("done", user="")
 
         assert session.chat.toolcall_refs == ("c1",)
         assert len(session.sets.session_index) == 1 + DISCOVERY_BATCH_MAX

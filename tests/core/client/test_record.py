@@ -79,11 +79,11 @@ async def test_every_version_of_a_session_has_the_same_id_chat_and_system_prompt
 ) -> None:
     """003-R086 to R088: a session that changed hands could not be resumed from its document."""
     await session.record("1", tool="ls", args={}, output="a.txt\n", reads=["a.txt"])
-    await session.end_turn("One.")
+    await session.end_turn("One.", user="")
     await session.deactivate("1")
     await session.change_system_prompt("Be brief.")
     await session.record("2", tool="ls", args={}, output="b.txt\n")
-    await session.end_turn("Two.")
+    await session.end_turn("Two.", user="")
 
     entries = (await client.store.history("session:s", corrections=True)).entries
     documents = [entry.document for entry in entries if entry.document is not None]

@@ -149,7 +149,7 @@ async def test_the_four_context_tools_create_no_object(session: LiveSession) -> 
     assert not refused[0]
     assert list(session.sets.session_index) == [object_id]
     part = toolcall_part("call-pin-1", call_id="c1", tool="pin", args={"id": object_id})
-    await session.end_turn([part])
+    await session.end_turn([part], user="")
     assert session.chat.turns[0].assistant[0]["type"] == "contextcall"
     assert session.chat.toolcall_refs == (object_id,)
 

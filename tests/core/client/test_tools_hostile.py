@@ -73,7 +73,7 @@ async def test_any_call_is_answered(session: LiveSession, name: Any, args: Any) 
 
     assert isinstance(result.ok, bool)
     assert result.message or result.ok
-    await session.end_turn("Go on.")
+    await session.end_turn("Go on.", user="?")
     await session.render("?", policy="economy")
 
 

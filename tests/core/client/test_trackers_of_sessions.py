@@ -90,7 +90,7 @@ async def test_a_session_whose_index_is_unread_can_be_paused(client: Client) -> 
     """003-R113: a lazy resume may be paused before its index was read."""
     session = await client.start("s", system_prompt="")
     await session.read("/w/0.txt")
-    await session.end_turn("done")
+    await session.end_turn("done", user="")
     await client.pause("s")
 
     await client.resume("s", eager=False)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from ctxmgr.core.discovery.known_tools import OutputKind
 from ctxmgr.core.economy.notices import entered
 from ctxmgr.core.economy.planner import FoldReason
-from ctxmgr.core.economy.policy import Economy, Prices, policy_of
+from ctxmgr.core.economy.policy import Economy, Prices
 from ctxmgr.core.economy.stream_turns import held_turn
+from ctxmgr.core.history.session_policy import read_policy
 from ctxmgr.core.objects.answers import AnswerCall, CallRef, text_part, toolcall_part
 from ctxmgr.core.objects.chat import Turn
 from ctxmgr.errors import Incorrect, WindowExceeded
@@ -250,5 +251,5 @@ def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
 
 def test_an_unknown_policy_is_refused() -> None:
     """A typing error must not silently select the plain form."""
-    with pytest.raises(Incorrect, match=r"unknown policy .economi. \(one of: economy\)"):
-        policy_of("economi")
+    with pytest.raises(Incorrect, match=r"unknown policy .economi. \(one of: plain, economy\)"):
+        read_policy("economi")

@@ -28,7 +28,7 @@ async def test_picked_sessions_are_listed_as_all_sessions_are(tmp_path: Path) ->
         for name in NAMES:
             await client.start(name, system_prompt="Hello.")
         session = await client.visit("s1")
-        await session.end_turn("newest")
+        await session.end_turn("newest", user="")
         store = client.store
 
         everything = await list_sessions(store, limit=10, cursor=None)

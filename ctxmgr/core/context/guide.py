@@ -1,0 +1,99 @@
+"""What a model is told about the prompts of a policy. Pure.
+
+    guide       how to read the prompt, for the system prompt
+    tool_help   what the tools for the context do, and what they accept as an id
+
+A model that does not know the notation cannot use it: it takes a folded text for a truncated one,
+and never asks for the rest. The text of each policy describes exactly what that policy renders.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Protocol, TypeVar
+
+from ctxmgr.errors import Incorrect
+
+_Text = TypeVar("_Text")
+
+
+class NamedPolicy(Protocol):
+    """A policy with settings, such as ``Economy``."""
+
+    @property
+    def name(self) -> str: ...
+
+
+_INTRODUCTION: Final = "Your context is managed for you; nothing that you have seen is lost.\n"
+
+_PLAIN: Final = """\
+Every file and every tool output has an id and one line in a list at the beginning.
+The full text of an active one is at the end, under ACTIVE_CONTENT with its id.
+Older outputs are deactivated automatically: their line and their toolcall_ref stay.
+activate(id) shows a full text again, deactivate(id) removes it, pin(id) keeps it.
+"""
+
+_ECONOMY: Final = """\
+Every file and every tool output appears once, where it arrived, and has a handle such as #7.
+Long and old texts are shortened: a last line such as [#7 +1234 tok: names] says how many tokens
+are hidden and which names they contain.
+A message such as [#7 src/a.py changed] reports what changed since, with the difference.
+activate(#7) shows the whole text again, pin(#7) keeps it whole, deactivate(#7) removes it.
+If there is a tool recall, recall(query) searches everything you have seen, shown or not.
+"""
+
+_GUIDES: Final[Mapping[str, str]] = MappingProxyType({"plain": _PLAIN, "economy": _ECONOMY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolHelp:
+    """The descriptions of the tools that change what a session shows."""
+
+    activate: str
+    deactivate: str
+    pin: str
+    unpin: str
+    object_id: str
+    """Of their argument."""
+
+
+_TOOL_HELP: Final[Mapping[str, ToolHelp]] = MappingProxyType(
+    {
+        "plain": ToolHelp(
+            activate="Show a known object in full. A file that was never read is read.",
+            deactivate="Show only an object's line again; nothing is lost.",
+            pin="Keep an object from being deactivated automatically.",
+            unpin="Allow an object to be deactivated automatically again.",
+            object_id="The id as the list of known objects shows it, the beginning of that id, or "
+            "the path of a file.",
+        ),
+        "economy": ToolHelp(
+            activate="Show the whole text of an object. A file that was never read is read.",
+            deactivate="Reduce an object to its handle; nothing is lost.",
+            pin="Keep the text of an object whole.",
+            unpin="Allow the text of an object to be shortened again.",
+            object_id="A handle such as #7, or the path of a file.",
+        ),
+    }
+)
+
+
+def guide(policy: "str | NamedPolicy" = "plain") -> str:
+    """Return the text that explains the prompts of a policy to the model, for the system prompt.
+
+    A harness adds it to its own system prompt; ``ctxmgr run`` does. ``Incorrect`` if there is no
+    such policy.
+    """
+    return _INTRODUCTION + _of(_GUIDES, policy)
+
+
+def tool_help(policy: "str | NamedPolicy") -> ToolHelp:
+    """Return the descriptions of the tools for the context under a policy."""
+    return _of(_TOOL_HELP, policy)
+
+
+def _of(texts: Mapping[str, _Text], policy: "str | NamedPolicy") -> _Text:
+    name = policy if isinstance(policy, str) else policy.name
+    if name not in texts:
+        raise Incorrect(f"unknown policy {name!r:.80} (one of: {', '.join(texts)})")
+    return texts[name]
