@@ -12,7 +12,18 @@ import json
 import tempfile
 from pathlib import Path
 
-from ctxmgr import Event, EventId, FileIndexed, Section, ToolCallCreated, TurnFinished, connect
+from ctxmgr import (
+    Event,
+    EventId,
+    FileIndexed,
+    Section,
+    ToolCallCreated,
+    TurnFinished,
+    connect,
+    guide,
+)
+
+SYSTEM_PROMPT = f"You are careful.\n\n{guide('economy')}"
 
 
 class Progress:
@@ -55,18 +66,16 @@ class EventLog:
             log.write(line + "\n")
 
 
-async def run(folder: Path, *, resume: bool) -> None:
+async def run(folder: Path) -> None:
     log = EventLog(folder / "events.jsonl")
     async with connect(
         f"sqlite:///{folder}/agent.db",
         directory=str(folder / "project"),
         contributors=[Progress()],
         listeners=[log],
+        policy="economy",
     ) as client:
-        if resume:
-            session = await client.resume("task-1")
-        else:
-            session = await client.start("task-1", system_prompt="You are careful.")
+        session = await client.open("task-1", system_prompt=SYSTEM_PROMPT)  # starts, then resumes
         prompt = await session.render("Go on.", contribute=True)
         print(prompt.splitlines()[-1])
         call_id = f"call-{session.turn}"
@@ -79,8 +88,8 @@ async def run(folder: Path, *, resume: bool) -> None:
 async def main(folder: Path) -> None:
     (folder / "project").mkdir()
     (folder / "project" / "notes.md").write_text("remember the milk\n", encoding="utf-8")
-    await run(folder, resume=False)
-    await run(folder, resume=True)
+    await run(folder)
+    await run(folder)
     for line in (folder / "events.jsonl").read_text(encoding="utf-8").splitlines():
         print(json.loads(line)["text"])
 

@@ -26,13 +26,13 @@ async def main() -> None:
     appended = "You are careful.\nuser: Find out why the build fails.\n"
     appended_sum = economy_sum = 0
 
-    async with connect("sqlite://:memory:") as client:
+    policy = Economy(fidelity=0.5)  # from 0 (lean) to 1 (faithful); "economy" means 0.5
+    async with connect("sqlite://:memory:", policy=policy) as client:
         session = await client.start("task-1", system_prompt="You are careful.")
-        policy = Economy(fidelity=0.5)  # from 0 (lean) to 1 (faithful); "economy" means 0.5
         user = "Find out why the build fails."
         print("turn  append-only  economy")
         for number, command in enumerate(COMMANDS, start=1):
-            prompt = await session.render(user, policy=policy)
+            prompt = await session.render(user)
             appended_tokens, economy_tokens = counter.count(appended), counter.count(prompt)
             print(f"{number:4}  {appended_tokens:11}  {economy_tokens:7}")
             appended_sum += appended_tokens
@@ -44,9 +44,9 @@ async def main() -> None:
             appended += f"assistant: bash {args}\n{output(command)}"
             user = ""
 
-        folded = await session.render(policy=policy)
+        folded = await session.render()
         await session.activate("#1")  # the handle of the first output
-        unfolded = await session.render(policy=policy)
+        unfolded = await session.render()
 
     print(f" sum  {appended_sum:11}  {economy_sum:7}")
     assert "FAILED: make build: no such symbol parse_header" in folded

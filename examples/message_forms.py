@@ -10,9 +10,10 @@ import asyncio
 import json
 from typing import Any
 
-from ctxmgr import Tools, connect
+from ctxmgr import Tools, connect, guide
 from ctxmgr.messages import anthropic, openai
 
+SYSTEM_PROMPT = f"You are careful.\n\n{guide('economy')}"
 ANTHROPIC_REPLY = {
     "model": "claude-sonnet-4-5",
     "content": [
@@ -33,8 +34,8 @@ def show(name: str, payload: Any) -> None:
 
 
 async def main() -> None:
-    async with connect("sqlite://:memory:") as client:
-        session = await client.start("task-1", system_prompt="You are careful.")
+    async with connect("sqlite://:memory:", policy="economy") as client:
+        session = await client.start("task-1", system_prompt=SYSTEM_PROMPT)
         definitions = Tools(session).definitions
 
         # Turn 1 goes to Anthropic: {"system": [...], "messages": [...]}, with cache breakpoints.

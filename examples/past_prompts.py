@@ -10,8 +10,9 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from ctxmgr import Section, TokenCounter, connect
+from ctxmgr import TokenCounter, connect, guide
 
+SYSTEM_PROMPT = f"You are careful.\n\n{guide('economy')}"
 QUESTIONS = ["Which port?", "Are you sure?", "And the host?"]
 ANSWERS = ["8080.", "The file says so.", "It says nothing about a host."]
 
@@ -22,8 +23,9 @@ async def main(folder: Path) -> None:
     config = project / "server.toml"
     config.write_text("port = 8080\n", encoding="utf-8")
 
-    async with connect(f"sqlite:///{folder}/agent.db", directory=str(project)) as client:
-        session = await client.start("task-1", system_prompt="You are careful.")
+    store = f"sqlite:///{folder}/agent.db"
+    async with connect(store, directory=str(project), policy="economy") as client:
+        session = await client.open("task-1", system_prompt=SYSTEM_PROMPT)
         await session.read("server.toml")
         sent = []
         for question, answer in zip(QUESTIONS, ANSWERS, strict=True):
@@ -40,8 +42,7 @@ async def main(folder: Path) -> None:
             print(f"turn {turn}: hash {context.prompt_hash()[:12]}; tokens: {tokens}")
 
         first = await client.prompt_as_of("task-1", turn=1)
-        (shown,) = first.section(Section.ACTIVE)
-        print(f"turn 1 showed {shown.text}", end="")
+        print(f"turn 1 ended with:\n{first.user}")
 
         fork = await client.fork("task-1", turn=1, new_session_id="task-1b")
         await fork.render("Then change it to 7070.")

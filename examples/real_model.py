@@ -16,11 +16,14 @@ import os
 import uuid
 from pathlib import Path
 
-from ctxmgr import TextDelta, connect, start_sandbox
+from ctxmgr import TextDelta, connect, guide, start_sandbox
 from ctxmgr.harness.loop import work
 from ctxmgr.models.anthropic import BASE_URL, AnthropicModel
 
-SYSTEM_PROMPT = "You are a careful programmer. Your project is in /workspace."
+SYSTEM_PROMPT = f"""\
+You are a careful programmer. Your project is in /workspace.
+
+{guide("economy")}"""
 
 
 def show(event: object) -> None:
@@ -37,13 +40,11 @@ async def main(arguments: argparse.Namespace) -> None:
     try:
         async with (
             AnthropicModel(arguments.model, key=key, base_url=arguments.base_url) as model,
-            connect(store, sandbox=sandbox, directory=directory) as client,
+            connect(store, sandbox=sandbox, directory=directory, policy="economy") as client,
         ):
             session_id = f"task-{uuid.uuid4().hex[:8]}"
             session = await client.start(session_id, system_prompt=SYSTEM_PROMPT)
-            worked = await work(
-                session, model=model, user=arguments.task, on_event=show, policy="economy"
-            )
+            worked = await work(session, model=model, user=arguments.task, on_event=show)
             await client.pause(session_id)
     finally:
         await sandbox.close()

@@ -13,7 +13,9 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from ctxmgr import connect
+from ctxmgr import connect, guide
+
+SYSTEM_PROMPT = f"You are careful.\n\n{guide('economy')}"
 
 
 def mounted(volume: Path, *, at: str) -> list[dict[str, str]]:
@@ -22,8 +24,8 @@ def mounted(volume: Path, *, at: str) -> list[dict[str, str]]:
 
 
 async def on_machine_a(store: str, volume: Path, bundle: Path) -> None:
-    async with connect(store, mounts=mounted(volume, at="/workspace")) as client:
-        session = await client.start("task-1", system_prompt="You are careful.")
+    async with connect(store, mounts=mounted(volume, at="/workspace"), policy="economy") as client:
+        session = await client.start("task-1", system_prompt=SYSTEM_PROMPT)
         await session.render("Which port does the server use?")
         await session.read("/workspace/server.toml")
         await session.end_turn("8080.")
@@ -38,7 +40,7 @@ async def on_machine_b(store: str, volume: Path, bundle: Path) -> str:
         first = await client.prompt_as_of(session_id, turn=1)  # verified by its hash
         print(f"B: turn 1 was rendered with hash {first.prompt_hash()[:12]}")
 
-        session = await client.resume(session_id)  # compares every file with its source
+        session = await client.resume(session_id)  # with its policy; compares files with sources
         prompt: str = await session.render("Has anything changed?")
         await session.end_turn("Yes: the port is 9090 now.")
         return prompt

@@ -13,7 +13,18 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from ctxmgr import Bind, Bubblewrap, Limits, MountMapping, Tools, connect, host_filesystem_id
+from ctxmgr import (
+    Bind,
+    Bubblewrap,
+    Limits,
+    MountMapping,
+    Tools,
+    connect,
+    guide,
+    host_filesystem_id,
+)
+
+SYSTEM_PROMPT = f"You are careful.\n\n{guide('economy')}"
 
 CALLS = [
     ("write", {"path": "hello.sh", "content": "echo hello from $(pwd)\n"}),
@@ -38,10 +49,12 @@ async def main(folder: Path) -> None:
     )
     try:
         store = f"sqlite:///{folder}/agent.db"
-        async with connect(store, sandbox=sandbox, directory="/workspace") as client:
-            session = await client.start("task-1", system_prompt="You are careful.")
+        async with connect(
+            store, sandbox=sandbox, directory="/workspace", policy="economy"
+        ) as client:
+            session = await client.open("task-1", system_prompt=SYSTEM_PROMPT)
             tools = Tools(session)
-            await session.render("Try what you can reach.", policy="economy")
+            await session.render("Try what you can reach.")
             for number, (name, args) in enumerate(CALLS, start=1):
                 done = await tools.dispatch(f"call-{number}", name=name, args=args)
                 print(f"{name} {args}\n  {'ok' if done.ok else 'failed'}: {done.message.strip()}")

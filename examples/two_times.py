@@ -10,14 +10,12 @@ import asyncio
 import os
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
-from ctxmgr import AsOf, connect
+from ctxmgr import AsOf, connect, guide
 
-
-def now() -> int:
-    """Return the time in the unit of the stores: milliseconds since 1970, UTC."""
-    return time.time_ns() // 1_000_000
+SYSTEM_PROMPT = f"You are careful.\n\n{guide('economy')}"
 
 
 async def main(folder: Path) -> None:
@@ -29,15 +27,15 @@ async def main(folder: Path) -> None:
 
     # Without tracking, a change is noticed only when the agent reads the file again.
     store = f"sqlite:///{folder}/agent.db"
-    async with connect(store, directory=str(project), tracking=False) as client:
-        session = await client.start("task-1", system_prompt="You are careful.")
+    async with connect(store, directory=str(project), tracking=False, policy="economy") as client:
+        session = await client.start("task-1", system_prompt=SYSTEM_PROMPT)
         await session.render("Which port?")
         file = await session.read("server.toml")
 
         config.write_text("port = 9090\n", encoding="utf-8")  # someone edits the file,
         await asyncio.sleep(0.1)
         await session.end_turn("8080.")  # the agent answers with what it has read,
-        between = now()
+        between = datetime.now(UTC)
         await asyncio.sleep(0.1)
         await session.read("server.toml")  # and notices the edit later
 
@@ -48,8 +46,8 @@ async def main(folder: Path) -> None:
         print(f"between the edit and the second read:\n  believed  {believed.content}", end="")
         print(f"  true      {true.content}", end="")
 
-        # The same queries on the store itself, with both time axes given explicitly.
-        half_an_hour_ago = now() - 1_800_000
+        # The same queries on the store itself, whose times are milliseconds since 1970, UTC.
+        half_an_hour_ago = time.time_ns() // 1_000_000 - 1_800_000
         version = await client.store.get(file.object_id, as_of=AsOf(valid_time=half_an_hour_ago))
         assert version is not None
         print(f"half an hour ago:\n  true      {version.document['content']}", end="")

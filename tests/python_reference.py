@@ -42,6 +42,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Prompts": (
             *("Context", "Section", "Block", "Contributor", "Contribution", "Economy", "Prices"),
+            "guide",
         ),
         "Tokens and secrets": (
             *("TokenCounter", "vocabulary", "Vocabulary", "Calibration"),

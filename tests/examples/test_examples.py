@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import ctxmgr
 from tests.components import ROOT, need
 from tests.models.model_server import ModelServer, says
 from tests.models.wire import Call, Text
@@ -44,7 +45,7 @@ PRINTED = {
     "resume_elsewhere": [
         r"A: exported task-1.bundle",
         r"B: turn 1 was rendered with hash",
-        r"path=/src/server.toml",
+        r"\[#1 /src/server.toml\]",
         r"port = 9090",
     ],
     "sandboxed_tools": [
@@ -79,6 +80,17 @@ async def test_an_example_prints_what_it_shows(name: str, tmp_path: Path) -> Non
         found = re.compile(pattern, re.MULTILINE).search(printed, position)
         assert found is not None, f"{pattern!r} is not printed there:\n{printed}"
         position = found.end()
+
+
+async def test_the_agent_loop_can_be_run_again(tmp_path: Path) -> None:
+    """The first thing people do with a copied program is to run it twice."""
+    for _ in range(2):
+        printed = await _run("harness_loop", str(tmp_path), folder=tmp_path)
+        assert "Two lines mention a port." in printed
+
+    async with ctxmgr.connect(f"sqlite:///{tmp_path}/agent.db") as client:
+        session = await client.visit("task-1")
+        assert (session.turn, session.policy_name) == (7, "economy")
 
 
 async def test_the_example_with_a_real_model_works_in_a_sandbox(tmp_path: Path) -> None:
