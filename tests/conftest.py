@@ -7,32 +7,16 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 from hypothesis import settings
 
+from tests.order import place
 from tests.xtdb.servers import SHORT_LIVED, XtdbServer, fetch, require_xtdb
 
 pytest.register_assert_rewrite("tests.contracts", "tests.journeys")
 
 os.environ.update({**SHORT_LIVED, **os.environ})
-
-SLOWEST_FIRST: Final = (
-    "tests/containers",
-    "tests/postgres",
-    "tests/stores/xtdb/test_contract.py",
-    "tests/journeys",
-    "tests/surfaces/http",
-    "tests/stores",
-    "tests/xtdb",
-    "tests/test_wheel.py",
-    "tests/sandboxes",
-    "tests/surfaces",
-    "tests/integrations",
-    "tests/examples",
-)
-"""Files and folders in the order in which they start; all others follow, and are short."""
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -64,12 +48,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _place(item.nodeid))
-
-
-def _place(nodeid: str) -> int:
-    places = (place for place, part in enumerate(SLOWEST_FIRST) if nodeid.startswith(part))
-    return next(places, len(SLOWEST_FIRST))
+    items.sort(key=lambda item: place(item.nodeid))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,7 +1,7 @@
 """The list of slow tests names files and folders that exist."""
 
 from tests.components import ROOT
-from tests.conftest import SLOWEST_FIRST
+from tests.order import SLOWEST_FIRST
 
 
 def test_everything_that_starts_first_exists() -> None:

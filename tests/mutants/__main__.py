@@ -21,12 +21,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from tests.coverage_map import ids
 from tests.mutants.mutations import Mutation, files_naming, load
+from tests.order import place
 
 SECONDS_MAX: Final = 120
 """For the tests of one mutation: ten times what the slowest need on a busy machine."""
@@ -35,7 +36,8 @@ NOT_HERE: Final = "not xtdb and not postgres and not docker"
 """Servers take longer to start than all other tests of a mutation need."""
 
 PRELOADED: Final = (
-    "apsw asyncio httpx orjson pydantic pydantic_settings rich sqlite3 watchdog.observers"
+    "anyio apsw asyncio click httpx hypothesis.strategies orjson psutil pydantic "
+    "pydantic_settings rich splintr sqlite3 starlette.applications watchdog.observers"
 )
 """Imported once, before processes are forked; nothing here imports ctxmgr."""
 
@@ -83,7 +85,8 @@ class TestsOfRows:
         self.broken: str | None = None
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if not self._rows.isdisjoint(_rows_of(item))]
+        named = [item for item in items if not self._rows.isdisjoint(_rows_of(item))]
+        items[:] = sorted(named, key=lambda item: -place(item.nodeid))  # the fast ones first
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -113,9 +116,12 @@ def main() -> None:
         importlib.import_module(name)
     started = time.monotonic()
     rows = sorted({row for mutation in chosen for row in mutation.rows})
-    *_, control = next(run_all([(None, rows)], jobs=1))
-    if control["outcome"] != SURVIVED:
-        sys.exit(f"without any mutation: {control['test'] or control['outcome']} fails")
+    parts = [(None, part) for part in _divided(rows, arguments.jobs)]
+    passed = 0
+    for *_, control in run_all(parts, jobs=arguments.jobs):
+        if control["outcome"] != SURVIVED:
+            sys.exit(f"without any mutation: {control['test'] or control['outcome']} fails")
+        passed += control["passed"]
     counts: dict[str, int] = {}
     pairs = [(mutation, [row]) for mutation in chosen for row in mutation.rows]
     for mutation, (row,), result in run_all(pairs, jobs=arguments.jobs):
@@ -126,14 +132,20 @@ def main() -> None:
     summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     sys.stderr.write(
         f"{len(chosen)} mutations of {len(pairs)} rows: {summary}; "
-        f"{control['passed']} tests pass without any; {time.monotonic() - started:.0f} s\n"
+        f"{passed} tests pass without any; {time.monotonic() - started:.0f} s\n"
     )
     sys.exit(1 if wrong else 0)
 
 
+def _divided(rows: Sequence[str], parts: int) -> Iterator[list[str]]:
+    """Divide rows between processes; neighbours share tests, and stay together."""
+    size = -(-len(rows) // parts)
+    return (list(rows[at : at + size]) for at in range(0, len(rows), size))
+
+
 def run_all(
     pairs: Sequence[tuple[Mutation | None, list[str]]], *, jobs: int
-) -> Iterator[tuple[Mutation | None, list[str], dict[str, str]]]:
+) -> Iterator[tuple[Mutation | None, list[str], dict[str, Any]]]:
     """Run the tests of rows under mutations, some side by side, and yield results as they come."""
     waiting = list(reversed(pairs))
     files_naming([])  # reads every test once, before processes are forked
@@ -143,8 +155,8 @@ def run_all(
             mutation, rows = waiting.pop()
             handle, report = tempfile.mkstemp()
             os.close(handle)
-            # the control runs everything at once
-            child = _fork(mutation, rows, report, SECONDS_MAX * (1 if mutation else 10))
+            # a control runs the tests of many rows
+            child = _fork(mutation, rows, report, SECONDS_MAX * (1 if mutation else 20))
             running[child] = (mutation, rows, report)
         child, _ = os.wait()
         mutation, rows, report = running.pop(child)
@@ -193,7 +205,7 @@ def _rows_of(item: pytest.Item) -> set[str]:
     return {row for owner in owners for row in ids(getattr(owner, "__doc__", None) or "")}
 
 
-def _show(mutation: Mutation, row: str, result: dict[str, str], *, as_json: bool) -> None:
+def _show(mutation: Mutation, row: str, result: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         line = json.dumps({"row": row, "file": mutation.file, **result})
     else:
