@@ -13,7 +13,7 @@ UV_PIP := uv pip install --quiet --python $(BIN)/python
 # The tests start hundreds of Python processes. Without bytecode each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint bench bench-stores bench-core bench-surfaces experiments coverage-map mutants docs clean
+.PHONY: help setup demo test test-long lint bench bench-stores bench-core bench-surfaces experiments coverage-map mutants docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -43,6 +43,9 @@ demo: $(ENOUGH)  ## watch an agent fix a small project; STORE=xtdb or STORE=URL 
 test: $(STAMP)  ## run every test; starts and stops its own servers
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh xtdb/start --fetch; fi
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+test-long:  ## run every test with some forty times as many generated cases: hours
+	@CTXMGR_TEST_LONG=1 $(MAKE) test
 
 lint: $(STAMP)  ## run ruff and mypy
 	@$(BIN)/ruff check .

@@ -17,6 +17,9 @@ import pytest
 ROOT: Final = Path(__file__).parent.parent
 SHARED: Final = ROOT.parent / "shared"
 
+LONG: Final = os.environ.get("CTXMGR_TEST_LONG") == "1"
+"""Whether to generate many cases (``make test-long``), or as many as one can wait for."""
+
 ENGINE_ANSWER_SECONDS: Final = 20
 """How long a Docker engine may take to respond: it may be busy with a build."""
 

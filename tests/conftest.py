@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.components import LONG
 from tests.order import place
 from tests.xtdb.servers import SHORT_LIVED, XtdbServer, fetch, require_xtdb
 
@@ -18,9 +19,13 @@ pytest.register_assert_rewrite("tests.contracts", "tests.journeys")
 
 os.environ.update({**SHORT_LIVED, **os.environ})
 
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+settings.register_profile("local", deadline=None, max_examples=50)
+settings.register_profile("ci", settings.get_profile("local"), derandomize=True, print_blob=True)
+settings.register_profile("long", deadline=None, max_examples=2_000)
+if LONG:
+    settings.load_profile("long")
+else:
+    settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 
 @pytest.fixture(scope="session")

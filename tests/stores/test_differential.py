@@ -1,7 +1,6 @@
 """Two stores that share no code give the same answers to random histories."""
 
 import asyncio
-import os
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,8 +13,9 @@ from ctxmgr.bench.stores.histories import HISTORY_KIND, random_history
 from ctxmgr.core.store.contract import Store
 from ctxmgr.stores.sqlite.store import SqliteStore
 from ctxmgr.stores.xtdb.store import XtdbStore
+from tests.components import LONG
 
-HISTORIES: Final = int(os.environ.get("CTXMGR_TEST_HISTORIES", "200"))
+HISTORIES: Final = 2_000 if LONG else 60
 AT_ONCE: Final = 8
 """Histories in flight: as many as a client has connections."""
 KINDS: Final = {HISTORY_KIND.name: HISTORY_KIND}
@@ -43,6 +43,7 @@ async def test_sqlite_agrees_with_itself_and_with_the_rules(
 
 
 @pytest.mark.xtdb
+@pytest.mark.timeout(3_600 if LONG else 300)
 async def test_random_histories_get_the_same_answers_from_both_stores(
     embedded: Store, remote: Store
 ) -> None:
