@@ -22,7 +22,7 @@ from ctxmgr.bench.core.files import read_files, settle, write_files
 from ctxmgr.bench.core.resume_child import Resumed
 from ctxmgr.bench.measure import alternate
 from ctxmgr.bench.report import Figure, Say, at_most, within
-from ctxmgr.bench.stores.xtdb_server import EDN, OwnXtdb
+from ctxmgr.bench.stores.xtdb_server import EDN, WAIT_SECONDS, OwnXtdb
 from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.stores.sqlite.store import SqliteStore
 from ctxmgr.stores.xtdb.queries import get_query
@@ -47,7 +47,7 @@ class ResumeSizes:
 
 
 FULL: Final = ResumeSizes(objects=100_000, pool=2_000, active=50, rounds=7, on_xtdb=5_000)
-QUICK: Final = ResumeSizes(objects=5_000, pool=500, active=50, rounds=3, on_xtdb=5_000)
+QUICK: Final = ResumeSizes(objects=5_000, pool=500, active=50, rounds=3, on_xtdb=1_000)
 
 _SESSION: Final = "resumed"
 _CALLS_PER_TURN: Final = 5
@@ -138,7 +138,7 @@ async def _whole(xtdb: OwnXtdb, folder: Path, *, objects: int, say: Say) -> Figu
 
     async def ours() -> None:
         async with (
-            await XtdbStore.open(f"xtdb+{xtdb.base}", kinds=KINDS) as store,
+            await XtdbStore.open(f"xtdb+{xtdb.base}", kinds=KINDS, timeout_s=WAIT_SECONDS) as store,
             connect(store=store, tracking=False, fingerprints=folder / "looks") as client,
         ):
             live = await client.resume(plan.session_id)

@@ -21,7 +21,7 @@ from uuid import uuid4
 from ctxmgr.app import connect
 from ctxmgr.bench.core.built_session import OUTPUT_CHARS, Filler, SessionPlan, build_session
 from ctxmgr.bench.report import Figure, Say, at_most, within
-from ctxmgr.bench.stores.xtdb_server import OwnXtdb
+from ctxmgr.bench.stores.xtdb_server import WAIT_SECONDS, OwnXtdb
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.economy.policy import Economy
@@ -124,7 +124,9 @@ async def xtdb_turn_figures(sizes: TurnSizes, xtdb: OwnXtdb, *, say: Say) -> lis
     figures: list[Figure] = []
     for name in _POLICIES:
         say(f"end_turn at {sizes.turns:,} turns, {name}, XTDB")
-        async with await XtdbStore.open(f"xtdb+{xtdb.base}", kinds=KINDS) as store:
+        async with await XtdbStore.open(
+            f"xtdb+{xtdb.base}", kinds=KINDS, timeout_s=WAIT_SECONDS
+        ) as store:
             few, many = await _grown(store, sizes, policy=name)
         figures.append(_growth(sizes, few, many, where=f"{name}, XTDB"))
     return figures

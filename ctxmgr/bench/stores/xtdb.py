@@ -20,7 +20,7 @@ from ctxmgr.bench.report import Figure, Say, at_least, at_most, reported
 from ctxmgr.bench.stores.agreement import disagreements
 from ctxmgr.bench.stores.histories import HISTORY_KIND, random_history
 from ctxmgr.bench.stores.saved_session import saved_turns
-from ctxmgr.bench.stores.xtdb_server import EDN, OwnXtdb, own_xtdb
+from ctxmgr.bench.stores.xtdb_server import EDN, WAIT_SECONDS, OwnXtdb, own_xtdb
 from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.objects.hashes import identity_hash
 from ctxmgr.core.store.contract import Put
@@ -73,7 +73,7 @@ async def _agreement(base: str, *, histories: int, say: Say) -> Figure:
     differences: list[str] = []
     async with AsyncExitStack() as stack:
         embedded = await stack.enter_async_context(await SqliteStore.open(":memory:", kinds=kinds))
-        opened = await XtdbStore.open(f"xtdb+{base}", kinds=kinds)
+        opened = await XtdbStore.open(f"xtdb+{base}", kinds=kinds, timeout_s=WAIT_SECONDS)
         remote = await stack.enter_async_context(opened)
         for seed in range(histories):
             say(f"history {seed + 1} of {histories}")
@@ -94,7 +94,7 @@ async def _small_puts(bench: OwnXtdb, *, puts: int) -> Figure:
     bench.tap.clear()
     await bench.store.commit([Put(_document("first"))], key=key.decode())
     (template,) = bench.tap.bodies("/submit-tx")
-    async with await XtdbStore.open(url, kinds=KINDS) as store:
+    async with await XtdbStore.open(url, kinds=KINDS, timeout_s=WAIT_SECONDS) as store:
 
         async def ours() -> None:
             for _ in range(puts):
@@ -139,7 +139,9 @@ async def _batch_get(bench: OwnXtdb, *, rounds: int) -> Figure:
     await bench.store.get_many(ids)
     queries = bench.tap.bodies("/query")
     targets = bench.tap.targets("/query")
-    async with await XtdbStore.open(f"xtdb+{bench.base}", kinds=KINDS) as store:
+    async with await XtdbStore.open(
+        f"xtdb+{bench.base}", kinds=KINDS, timeout_s=WAIT_SECONDS
+    ) as store:
 
         async def ours() -> None:
             assert len(await store.get_many(ids)) == BATCH
