@@ -1,6 +1,7 @@
-"""`ctxmgr bench surfaces`: benchmarks of HTTP, inspector and MCP against plain store calls."""
+"""`ctxmgr bench surfaces`: benchmarks of HTTP, inspector and MCP, and of the integrations."""
 
 from ctxmgr.bench.report import Report, Say
+from ctxmgr.bench.surfaces import shims
 from ctxmgr.bench.surfaces.http import http_figures
 from ctxmgr.bench.surfaces.listing import listing_figures
 from ctxmgr.bench.surfaces.mcp import mcp_figures
@@ -15,4 +16,6 @@ async def run(*, quick: bool, histories: int | None, say: Say) -> Report:
     figures = await http_figures(quick=quick, say=say)
     figures += await listing_figures(quick=quick, say=say)
     figures += await paint_figures(quick=quick, say=say)
-    return Report(figures=(*figures, *await mcp_figures(quick=quick, say=say)))
+    figures += await mcp_figures(quick=quick, say=say)
+    figures += await shims.shim_figures(shims.QUICK if quick else shims.FULL, say=say)
+    return Report(figures=tuple(figures))
