@@ -3,12 +3,13 @@
     plain      against the library ``eventsourcing``, which reads the same texts as events
     economy    against plain: its time and its memory
 
-The text is generated, with names that return as those of a project do. All processes are cold, and
-they alternate. Processor time is compared, since the time of a process that starts depends on what
-else the machine does.
+The text is generated, with names that return as those of a project do. All processes are cold, but
+find their modules compiled, as those of an installed package are; they alternate. Processor time is
+compared, since the time of a process that starts depends on what else the machine does.
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,6 +32,9 @@ from ctxmgr.stores.sqlite.store import SqliteStore
 PLAIN_BOUND: Final = 2.0
 ECONOMY_BOUND: Final = 1.5
 ECONOMY_MEMORY_BOUND: Final = 1.3
+
+_NO_BYTECODE: Final = "PYTHONDONTWRITEBYTECODE"
+"""If it is set, every process would compile all modules again."""
 
 _WORDS: Final = 2_000
 _LINES_MAX: Final = 60
@@ -68,12 +72,13 @@ async def long_chat_figures(sizes: ChatSizes, *, say: Say) -> list[Figure]:
         await _build(economy, turns, policy=Economy(window_tokens=WINDOW_TOKENS))
         events = _built_events(Path(folder) / "events.db", turns)
         say("resume them")
-        runs: dict[str, list[ChildReport]] = {"plain": [], "economy": [], EVENTS: []}
-        for _ in range(sizes.rounds):
-            runs["plain"].append(await _resumed("plain", plain))
-            runs["economy"].append(await _resumed("economy", economy))
-            if events is not None:
-                runs[EVENTS].append(await _resumed(EVENTS, events))
+        paths = {"plain": plain, "economy": economy} | ({EVENTS: events} if events else {})
+        runs: dict[str, list[ChildReport]] = {name: [] for name in paths}
+        for number in range(sizes.rounds + 1):
+            for name, path in paths.items():
+                report = await _resumed(name, path, bytecode=Path(folder) / "bytecode")
+                if number:  # the first run compiles the modules, as installing a package does
+                    runs[name].append(report)
         return _figures(sizes, runs)
 
 
@@ -124,10 +129,12 @@ def _built_events(path: Path, turns: list[ChatTurn]) -> Path | None:
     return path
 
 
-async def _resumed(what: str, path: Path) -> ChildReport:
+async def _resumed(what: str, path: Path, *, bytecode: Path) -> ChildReport:
+    environment = {name: os.environ[name] for name in os.environ if name != _NO_BYTECODE}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ctxmgr.bench.core.long_chat_child", what, str(path)),
         stdout=asyncio.subprocess.PIPE,
+        env=environment | {"PYTHONPYCACHEPREFIX": str(bytecode)},
     )
     output, _ = await process.communicate()
     assert process.returncode == 0, "the process has printed the reason"

@@ -74,39 +74,44 @@ class Turn:
     canonical: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_text("turn user", self.user)
-        check_ids("turn toolcall_ids", self.toolcall_ids)
-        _check_parts(self.assistant)
-        _check_meta(self.assistant_meta)
+        parts, ids, meta = self.assistant, self.toolcall_ids, self.assistant_meta
         uncopied = {
             "user": self.user,
-            "assistant": list(self.assistant),
-            "toolcall_ids": list(self.toolcall_ids),
-            "assistant_meta": self.assistant_meta.to_value(),
+            "assistant": list(parts) if isinstance(parts, tuple) else parts,
+            "toolcall_ids": list(ids) if isinstance(ids, tuple) else ids,
+            "assistant_meta": meta.to_value(),
         }
-        # A turn is nested in the list of turns, hence the depth.
-        encoded = checked_canonical(uncopied, where="turn", depth=1)
+        encoded = _checked(uncopied, user=self.user, parts=parts, ids=ids, meta=meta)
         value = copy_nested(uncopied)
         object.__setattr__(self, "assistant", tuple(value["assistant"]))
         if self.assistant_meta.usage is not None:
             object.__setattr__(self, "assistant_meta", AssistantMeta(**value["assistant_meta"]))
         object.__setattr__(self, "value", value)
-        # Copied: orjson's bytes may occupy a buffer of several KB, and a chat keeps them all.
-        object.__setattr__(self, "canonical", bytes(memoryview(encoded)))
+        object.__setattr__(self, "canonical", encoded)
 
     @classmethod
     def from_value(cls, value: object) -> Self:
-        """Read a turn from its stored form; ``Incorrect`` if a field is missing or unknown."""
+        """Read a turn from its stored form; ``Incorrect`` if a field is missing or unknown.
+
+        The turn keeps the value, which must not be changed: a resume reads thousands of turns, and
+        copying each would take as long as checking it.
+        """
         if not isinstance(value, dict) or value.keys() != _TURN_FIELDS:
             raise Incorrect(
                 f"a turn must have the fields {', '.join(sorted(_TURN_FIELDS))}, not {value!r:.80}"
             )
-        return cls(
-            user=value["user"],
-            assistant=read_list("turn assistant", value["assistant"]),
-            toolcall_ids=read_list("turn toolcall_ids", value["toolcall_ids"]),
-            assistant_meta=_read_meta(value["assistant_meta"]),
-        )
+        assistant = read_list("turn assistant", value["assistant"])
+        toolcall_ids = read_list("turn toolcall_ids", value["toolcall_ids"])
+        meta = _read_meta(value["assistant_meta"])
+        encoded = _checked(value, user=value["user"], parts=assistant, ids=toolcall_ids, meta=meta)
+        turn = object.__new__(cls)
+        object.__setattr__(turn, "user", value["user"])
+        object.__setattr__(turn, "assistant", assistant)
+        object.__setattr__(turn, "toolcall_ids", toolcall_ids)
+        object.__setattr__(turn, "assistant_meta", meta)
+        object.__setattr__(turn, "value", value)
+        object.__setattr__(turn, "canonical", encoded)
+        return turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +196,25 @@ class Chat(Sealed):
 def read_turns(values: object) -> tuple[Turn, ...]:
     """Read turns from their stored form."""
     return tuple(map(Turn.from_value, read_list("turns", values)))
+
+
+def _checked(
+    value: Document,
+    *,
+    user: str,
+    parts: tuple[Mapping[str, Any], ...],
+    ids: tuple[str, ...],
+    meta: AssistantMeta,
+) -> bytes:
+    """Return the canonical bytes of a turn; ``Incorrect`` if one of its fields is invalid."""
+    check_text("turn user", user)
+    check_ids("turn toolcall_ids", ids)
+    _check_parts(parts)
+    _check_meta(meta)
+    # A turn is nested in the list of turns, hence the depth.
+    encoded = checked_canonical(value, where="turn", depth=1)
+    # Copied: orjson's bytes may occupy a buffer of several KB, and a chat keeps them all.
+    return bytes(memoryview(encoded))
 
 
 def _check_parts(parts: Iterable[Mapping[str, Any]]) -> None:

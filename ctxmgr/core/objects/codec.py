@@ -26,6 +26,7 @@ from ctxmgr.core.objects.envelope import (
     TURN,
     check_text,
     read_list,
+    sourced_id,
 )
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.hashes import (
@@ -54,7 +55,7 @@ def check_envelope(document: Document) -> None:
     if kind == FILE:
         if not isinstance(source, dict):
             raise Incorrect(f"{object_id}: source must be a map, not {source!r:.80}")
-        identity = identity_hash(kind, source=source)
+        identity = _identity_of(source)
         if identity != object_id:
             raise Incorrect(
                 f"{object_id}: the id of a {kind} is the hash of its type and source, here "
@@ -69,6 +70,14 @@ def check_envelope(document: Document) -> None:
             f"{object_id}: identity_hash is {document.get('identity_hash')!r:.80}, but must be "
             f"{identity}, the hash of its type and {'source' if kind == FILE else 'id'}"
         )
+
+
+def _identity_of(source: Document) -> str:
+    """Return the identity_hash of a file; that of a source that was just read is known."""
+    try:
+        return sourced_id(FILE, parse_source(source))
+    except Incorrect:
+        return identity_hash(FILE, source=source)
 
 
 _DECLARED: Final = (
@@ -136,7 +145,10 @@ def put_of(version: StoredObject) -> Put:
 
 
 def from_document(document: Document) -> StoredObject:
-    """Read a version from a document; ``Corrupt`` if it or one of its hashes is invalid."""
+    """Read a version from a document; ``Corrupt`` if it or one of its hashes is invalid.
+
+    The version may keep lists and dicts of the document, which must not be changed.
+    """
     object_id = f"{document.get(ID)!r:.80}"
     read = _READERS.get(str(document.get(KIND)))
     if read is None:

@@ -92,7 +92,8 @@ class Put:
     valid_to: Instant | None = None
     """Only with ``valid_from``, and later than it."""
     checked: bool = field(default=False, compare=False)
-    """Set if the document was validated by ``check_document``, to skip validating it again."""
+    """Set if the document was validated by ``check_document``, or made from a value that cannot be
+    built otherwise, to skip validating it again."""
     grown: Mapping[str, AppendOnly[Any]] | None = field(default=None, compare=False, repr=False)
     """The same items as those fields of the document that are lists which grow from version to
     version, so that a store reads only the new ones. What is in these lists must not change."""

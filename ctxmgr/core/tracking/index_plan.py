@@ -241,7 +241,7 @@ class _PlanBuilder:
         valid_from = _valid_from(observed, None, self._moment)
         self._add_outcome(observed, IndexResult.CREATED, file)
         self.operations.append(Match(observed.object_id, None))
-        self.operations.append(Put(to_document(file), valid_from=valid_from))
+        self.operations.append(Put(to_document(file), valid_from=valid_from, checked=True))
 
     def _update(self, observed: Observation, file: File, before: Version) -> None:
         document = to_document(file)
@@ -250,7 +250,7 @@ class _PlanBuilder:
         if before.token is not None:  # None: written by another program, so nothing to match
             valid_from = _valid_from(observed, before.valid_time, self._moment)
             self.operations.append(Match(observed.object_id, before.token))
-        self.operations.append(Put(document, valid_from=valid_from))
+        self.operations.append(Put(document, valid_from=valid_from, checked=True))
         if valid_from is None:
             self.replaced_times.append(before.valid_time)
 

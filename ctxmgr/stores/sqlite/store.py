@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 import apsw
 
@@ -42,7 +42,7 @@ from ctxmgr.core.store.transactions import (
     check_since,
 )
 from ctxmgr.errors import Corrupt, Unavailable
-from ctxmgr.stores.sqlite import maintenance, queries
+from ctxmgr.stores.sqlite import queries
 from ctxmgr.stores.sqlite.body_format import FORMAT
 from ctxmgr.stores.sqlite.checkpoint import WalCheckpointer
 from ctxmgr.stores.sqlite.connection import (
@@ -56,10 +56,12 @@ from ctxmgr.stores.sqlite.connection import (
     translate_errors,
 )
 from ctxmgr.stores.sqlite.declare_fields import OpenedFile, open_file
-from ctxmgr.stores.sqlite.maintenance import Backup, Progress, Vacuumed, Verification
 from ctxmgr.stores.sqlite.reader import Reader, StoreContext
 from ctxmgr.stores.sqlite.submission import Job, encode_change, operations_digest
 from ctxmgr.stores.sqlite.writer import Writer
+
+if TYPE_CHECKING:  # imported by the calls that need it: it loads a dozen modules
+    from ctxmgr.stores.sqlite.maintenance import Backup, Progress, Vacuumed, Verification
 
 READERS: Final = 2
 """Threads for reads that may take long; more would only compete for the interpreter's lock."""
@@ -290,16 +292,22 @@ class SqliteStore:
             },
         )
 
-    async def backup(self, path: Path, *, progress: Progress | None = None) -> Backup:
+    async def backup(self, path: Path, *, progress: "Progress | None" = None) -> "Backup":
         """Copy the store to a new file; it may be in use meanwhile."""
+        from ctxmgr.stores.sqlite import maintenance  # noqa: PLC0415
+
         return await self._read(lambda _: maintenance.backup(self._address, path, progress))
 
-    async def verify(self, *, progress: Progress | None = None) -> Verification:
+    async def verify(self, *, progress: "Progress | None" = None) -> "Verification":
         """Check the file, every hash and every index; faults are listed, not raised."""
+        from ctxmgr.stores.sqlite import maintenance  # noqa: PLC0415
+
         return await self._read(lambda _: maintenance.verify(self._address, progress))
 
-    async def vacuum(self) -> Vacuumed:
+    async def vacuum(self) -> "Vacuumed":
         """Return unused space to the file system. Writers wait meanwhile."""
+        from ctxmgr.stores.sqlite import maintenance  # noqa: PLC0415
+
         return await self._read(lambda _: maintenance.vacuum(self._address))
 
     async def close(self) -> None:
