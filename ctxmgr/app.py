@@ -8,6 +8,7 @@ that only the store in use is loaded, and ``--help`` is fast.
 """
 
 import asyncio
+import logging
 import os
 import sys
 import uuid
@@ -30,11 +31,12 @@ from ctxmgr.core.store.urls import redact_url
 from ctxmgr.errors import Incorrect
 
 if TYPE_CHECKING:
+    from ctxmgr.audit.log import AuditLog, AuditStatus, Reviewers
     from ctxmgr.core.client.client import Client
     from ctxmgr.core.client.runtime import CommitObserver
     from ctxmgr.core.context.contributors import Contributor
     from ctxmgr.core.economy.policy import Economy
-    from ctxmgr.core.events.events import Listener
+    from ctxmgr.core.events.events import Listener, ToolCallCreated
     from ctxmgr.core.events.listeners import ListenerFeed
     from ctxmgr.core.files.own_files import OwnFiles
     from ctxmgr.core.history.session_policy import SessionPolicy
@@ -42,6 +44,11 @@ if TYPE_CHECKING:
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
 
+AGENT: Final = "agent"
+"""The name of an agent in audit records. Its session tells it from others."""
+
+AUDIT_DRAIN_SECONDS: Final = 10.0
+"""How long closing a client waits for its last events to be audited; the rest is recorded later."""
 
 URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -94,6 +101,7 @@ async def connect(
     contributors: "Iterable[Contributor]" = (),
     fingerprints: Path | None = None,
     search: Path | None = None,
+    audit: Path | None = None,
     secrets: Secrets = Secrets.MASK,
     policy: "str | Economy" = "plain",
     tracking: bool = True,
@@ -112,14 +120,15 @@ async def connect(
     - ``listeners`` receive events; ``contributors`` add text to prompts.
     - ``fingerprints`` is a file that avoids reading unchanged files again after a restart.
     - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
+    - ``audit`` is the folder of an audit log, which records what happens in the store.
     - ``secrets`` says how secrets in files and tool outputs are treated.
     - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"economy"``, or
       an ``Economy``. A session that is resumed keeps its own.
     - ``timeout_s`` bounds every call of an XTDB server, retries included; by default 10 s.
     - ``tracking=False`` reads files only when the agent does and when a session is resumed.
 
-    The store's own files, ``search`` and ``fingerprints`` are never read for an agent. If a sandbox
-    or ``mounts`` would show them to it, this is ``Incorrect``.
+    The store's own files, ``search``, ``fingerprints`` and ``audit`` are never read for an agent.
+    If a sandbox or ``mounts`` would show them to it, this is ``Incorrect``.
     """
     refuse_windows()
     from ctxmgr.core.history.session_policy import read_policy
@@ -139,6 +148,7 @@ async def connect(
             contributors=tuple(contributors),
             fingerprints=fingerprints,
             search=search,
+            audit=audit,
             masker=Masker(secrets),
             tracking=tracking,
             policy=chosen,
@@ -195,6 +205,35 @@ class App:
                 self._indexes.append(await Fts5Index.open(path))
             return self._indexes[-1]
 
+    def audit_folder(self) -> Path | None:
+        """The folder of the audit log; None if there is no log there."""
+        from ctxmgr.audit.folder import CONFIGURATION
+
+        root = self._audit_root()
+        configured = self.loaded.settings.audit is not None
+        return root if configured or (root / CONFIGURATION).exists() else None
+
+    async def create_audit_log(self, *, key_file: Path | None) -> "AuditStatus":
+        """Create the audit log of the settings, and its signing key."""
+        from ctxmgr.audit.log import AuditLog
+
+        root = self._audit_root()
+        await AuditLog.create(root, log_id=uuid.uuid4().hex, key_file=key_file)
+        async with await AuditLog.open(root, be_id=AGENT, key_file=key_file) as log:
+            return await log.status()
+
+    async def audit_log(self, *, reviewers: "Reviewers | None" = None) -> "AuditLog":
+        """Open the audit log of the settings; ``NotFound`` if there is none."""
+        from ctxmgr.audit.log import AuditLog, nobody
+
+        return await AuditLog.open(self._audit_root(), be_id=AGENT, reviewers=reviewers or nobody)
+
+    def _audit_root(self) -> Path:
+        from ctxmgr.settings import data_dir
+
+        self.loaded.require_trusted("audit")
+        return self.loaded.settings.audit or data_dir() / "audit"
+
     async def close(self) -> None:
         while self._indexes:
             await self._indexes.pop().close()
@@ -239,19 +278,25 @@ def _directory(mounts: Mounts) -> str:
     return mounts.mappings[0].agent_prefix if mounts.mappings else "/"
 
 
-async def _own_files(store: Store, *, search: Path | None, fingerprints: Path | None) -> "OwnFiles":
-    from ctxmgr.core.files.own_files import OwnFiles
+async def _own_files(
+    store: Store, *, search: Path | None, fingerprints: Path | None, audit: Path | None
+) -> "OwnFiles":
+    from ctxmgr.core.files.own_files import OwnFiles, own_folders
 
     database = (await store.status()).details.get("file")
     files = [Path(database)] if isinstance(database, str) else []
     files += [file for file in (search, fingerprints) if file is not None]
-    return await asyncio.to_thread(OwnFiles, [file.absolute() for file in files])
+    folders = [*own_folders(), *(folder.absolute() for folder in (audit,) if folder is not None)]
+    return await asyncio.to_thread(OwnFiles, [file.absolute() for file in files], folders=folders)
 
 
-def _keep_out_of_reach(own: "OwnFiles", mounts: Mounts, *, sandbox: "Sandbox | None") -> None:
+def _keep_out_of_reach(
+    own: "OwnFiles", mounts: Mounts, *, sandbox: "Sandbox | None", audit: Path | None
+) -> None:
     """Raise ``Incorrect`` if an agent behind these mounts could read or change our own files.
 
-    Sandboxes hide ctxmgr's folders. A harness that runs its own tools has to do that itself.
+    Sandboxes hide ctxmgr's folders. A harness that runs its own tools has to do that itself, except
+    for an audit log: that is refused wherever the agent could reach it.
     """
     if not mounts.sandboxed:
         return  # the agent's paths are the host's: it has every right of its user
@@ -259,7 +304,8 @@ def _keep_out_of_reach(own: "OwnFiles", mounts: Mounts, *, sandbox: "Sandbox | N
     from ctxmgr.settings import data_dir
 
     files = [file for file in own.files if sandbox is not None or not own.lie_in_folders(file)]
-    for path in [*files, *(own.folders if sandbox is not None else ())]:
+    audited = [] if audit is None else [audit.absolute()]
+    for path in [*files, *(own.folders if sandbox is not None else audited)]:
         for step in steps_of(str(path)):
             folder, name = os.path.split(step)
             for place in host_paths(folder):
@@ -284,6 +330,7 @@ async def _client(
     contributors: "tuple[Contributor, ...]",
     fingerprints: Path | None,
     search: Path | None,
+    audit: Path | None,
     masker: Masker,
     tracking: bool,
     policy: "SessionPolicy",
@@ -295,15 +342,17 @@ async def _client(
     from ctxmgr.core.tracking.indexing import Indexing
     from ctxmgr.messages.forms import FORMS
 
-    own = await _own_files(store, search=search, fingerprints=fingerprints)
+    own = await _own_files(store, search=search, fingerprints=fingerprints, audit=audit)
     files = HostFiles(mounts, own=own)
     closing.callback(files.close)
-    _keep_out_of_reach(own, files.mounts, sandbox=sandbox)
+    _keep_out_of_reach(own, files.mounts, sandbox=sandbox, audit=audit)
     known = Fingerprints(fingerprints)
     known.load()
     indexing = Indexing(store, files, fingerprints=known, kept=masker.stored)
     feed = _listener_feed(store, listeners)
     observers: list[CommitObserver] = [] if feed is None else [feed.committed]
+    if audit is not None:
+        observers.append(await _audited(store, closing, root=audit))
     trackers = None
     if tracking:
         from ctxmgr.core.client.tracker_loop import TrackerLoop
@@ -334,6 +383,74 @@ async def _client(
         observers=(*observers, *([trackers.follow] if trackers is not None else [])),
     )
     return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers, policy=policy)
+
+
+async def _audited(store: Store, closing: AsyncExitStack, *, root: Path) -> "CommitObserver":
+    """Record the store's events in an audit log; return what a client calls after a commit.
+
+    The client gets a function that holds nothing but an event: from what an agent's tools use,
+    no attribute leads to the log.
+    """
+    from ctxmgr.audit.listener import AuditListener
+    from ctxmgr.audit.log import AuditLog
+    from ctxmgr.core.events.listeners import ListenerFeed
+
+    log = await closing.enter_async_context(await AuditLog.open(root, be_id=AGENT))
+    feed = ListenerFeed(store, listeners=(AuditListener(log.writer, _StoreEvents(store)),))
+    await closing.enter_async_context(feed)
+    committed = asyncio.Event()
+
+    async def wake() -> None:
+        while True:
+            await committed.wait()
+            committed.clear()
+            await feed.committed()
+
+    async def drain() -> None:
+        waking.cancel()
+        await asyncio.gather(waking, return_exceptions=True)
+        await feed.committed()
+        try:
+            await asyncio.wait_for(feed.heard(), AUDIT_DRAIN_SECONDS)
+        except TimeoutError:
+            logging.getLogger(__name__).warning(
+                "the audit log is behind by some events; it continues when a client is opened"
+            )
+
+    async def observer(_: object) -> None:
+        committed.set()
+
+    waking = asyncio.create_task(wake())
+    closing.push_async_callback(drain)
+    return observer
+
+
+class _StoreEvents:
+    """What the audit log asks a store for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def identity(self) -> str | None:
+        """Return what tells this store from others: its first transaction."""
+        first = await self._store.feed(after=None, limit=1)
+        return f"{first[0].key}@{first[0].system_time}" if first else None
+
+    async def time_of(self, sequence: int) -> int | None:
+        """Return when a transaction was stored; None if there is none."""
+        found = await self._store.feed(after=sequence - 1 if sequence else None, limit=1)
+        return found[0].system_time if found and found[0].sequence == sequence else None
+
+    async def tool_call(self, event: "ToolCallCreated") -> Mapping[str, Any] | None:
+        """Return the arguments and the output of a tool call."""
+        from ctxmgr.core.store.contract import AsOf
+
+        as_of = AsOf(sequence=event.id.sequence)
+        stored = await self._store.get_many((event.object_id,), as_of=as_of)
+        version = stored.get(event.object_id)
+        if version is None:
+            return None
+        return {name: version.document.get(name) for name in ("args", "content")}
 
 
 def _listener_feed(store: Store, listeners: "tuple[Listener, ...]") -> "ListenerFeed | None":

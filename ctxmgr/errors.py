@@ -15,7 +15,8 @@ CtxmgrError
 │       └── AnswerLost   an answer began and did not end; none of it counts
 └── Corrupt              stored data fails its own check; never retried, never hidden
     ├── HashMismatch     a stored hash does not match the data
-    └── BundleDamaged    a bundle was altered or is incomplete; the store is unchanged
+    ├── BundleDamaged    a bundle was altered or is incomplete; the store is unchanged
+    └── ChainBroken      the audit log was altered or cut; nothing more is appended to it
 """
 
 from collections.abc import Mapping
@@ -171,3 +172,9 @@ class BundleDamaged(Corrupt):
     """A bundle was altered or is incomplete. Nothing of it was imported."""
 
     code = "bundle_damaged"
+
+
+class ChainBroken(Corrupt):
+    """The audit log is not what was written. It is kept as it is."""
+
+    code = "chain_broken"

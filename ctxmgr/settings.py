@@ -122,6 +122,10 @@ class Settings(BaseSettings):
     store_timeout: float | None = Field(default=None, gt=0, le=3600)
     """Seconds that a call of an XTDB server may take, retries included; None: that of the URL, or
     10."""
+    audit: Annotated[Path, _NoNul] | None = None
+    """The folder of the audit log; None: ``audit`` in the data folder, once a log is there."""
+    reviewer_token: SecretStr | None = None
+    """A reviewer's credential, for `ctxmgr audit query` and `ctxmgr audit export`."""
     model: Annotated[str, _NoNul] | None = None
     """The model of `ctxmgr run`, by its provider's name."""
     api: Literal["anthropic", "openai"] = "anthropic"

@@ -61,7 +61,7 @@ def test_each_setting_is_resolved_independently(
     [
         (
             'stroe = "x"',
-            "unknown setting 'stroe' (one of: anthropic_api_key, api, base_url, ca_file, ",
+            "unknown setting 'stroe' (one of: anthropic_api_key, api, audit, base_url, ",
         ),
         ("store = 5", "store: Input should be a valid string"),
         ("store =", "is not valid TOML"),

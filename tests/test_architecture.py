@@ -73,12 +73,12 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "messages": _rooms("core.context core.objects core.store core.model errors"),
     "models": _rooms("core.model core.store errors"),
     "recordings": _rooms("messages core.client core.model core.objects core.store errors"),
+    "audit": _rooms("errors core.objects core.events"),
     # layers to come
     "experience": _CORE_FOR_LAYERS | _rooms("search"),
     "search": _CORE_FOR_LAYERS,
     "knowledge": _CORE_FOR_LAYERS | _rooms("experience search"),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),
-    "audit": _rooms("errors core.objects core.events"),
     # composition
     "trust": _rooms("errors"),
     "settings": _rooms("trust errors"),
@@ -147,6 +147,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " stores.sqlite stores.xtdb core.client core.files core.history core.model core.objects"
         " core.prices core.sessions core.store errors"
     ),
+    "surfaces.operations.layers": _rooms(
+        "surfaces.operation surfaces.access_tokens surfaces.encoding app settings errors"
+    ),
     "surfaces.http": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"
         " surfaces.access_tokens surfaces.scopes surfaces.uvicorn_server surfaces.views __init__"
@@ -160,7 +163,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.store errors"
     ),
     "surfaces.catalogue": _rooms(
-        "surfaces.operations surfaces.http surfaces.mcp surfaces.operation app errors"
+        "surfaces.operations surfaces.operations.layers surfaces.http surfaces.mcp"
+        " surfaces.operation app errors"
     ),
     "surfaces.terminal": _rooms(
         "surfaces.catalogue surfaces.operation surfaces.arguments surfaces.encoding"
@@ -262,6 +266,7 @@ PURE_IMPORTS: Final = frozenset(
         "unicodedata",
         "urllib.parse",
         "weakref",
+        "zlib",
     ]
 )
 IMPURE_CALLS: Final = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
@@ -270,6 +275,9 @@ DRIVERS: Final = frozenset({"apsw", "sqlite3", "psycopg"})
 HTTP: Final = frozenset(
     {"httpx", "httpcore", "aiohttp", "requests", "urllib3", "starlette", "uvicorn"}
 )
+SIGNATURES: Final = "cryptography"
+"""Installed by the extra ``audit``."""
+
 FRAMEWORKS: Final = frozenset(
     {"agents", "anthropic", "langchain_core", "langgraph", "openai", "opentelemetry", "pydantic_ai"}
 )
@@ -359,11 +367,17 @@ def boundaries_have_one_place(tree: Tree) -> Iterator[str]:
                 yield f"{module} names the driver {name}"
             if name in HTTP and layer not in {"stores", "models", "surfaces", "bench"}:
                 yield f"{module} names the HTTP library {name}"
+            if name == SIGNATURES and module != "audit.keys":
+                yield f"{module} imports {name}, which only an extra installs"
             if name in FRAMEWORKS and layer not in {"integrations", "bench"}:
                 yield f"{module} imports {name}, which only an extra installs"
 
 
 def audit_stays_apart(tree: Tree) -> Iterator[str]:
+    """000-R100, 000-R174: no import leads from what an agent can reach to the audit log.
+
+    ``app`` opens the log, and nothing that runs an agent's tools imports ``app``.
+    """
     for module, target in _own_imports(tree):
         if _layer(module) == "audit" != _layer(target) and not (
             target in AUDIT_MODULES or _room(target) == "core.events"
@@ -371,6 +385,14 @@ def audit_stays_apart(tree: Tree) -> Iterator[str]:
             yield f"{module} imports {target}"
         if _layer(target) == "audit" and _layer(module) not in {"audit", "app"}:
             yield f"{module} imports {target}, which only app may"
+    graph: dict[str, set[str]] = {module: set() for module in tree}
+    for module, target in _own_imports(tree):
+        graph[module].add(target)
+    for module in tree:
+        if _runs_tools(module):
+            path = _import_path(graph, module, lambda target: _layer(target) == "audit")
+            if path:
+                yield "an agent can reach the audit log: " + " → ".join(path)
 
 
 def one_class_name_means_one_thing(tree: Tree) -> Iterator[str]:
@@ -437,6 +459,8 @@ VIOLATIONS: Final = (
     (boundaries_have_one_place, "app.py", "def late():\n    import langgraph.types"),
     (audit_stays_apart, "experience/log.py", "from ctxmgr.audit.chain import Chain"),
     (audit_stays_apart, "audit/chain.py", "from ctxmgr.core.objects.codec import KINDS"),
+    (audit_stays_apart, "core/client/x.py", "def late():\n    import ctxmgr.audit.log"),
+    (audit_stays_apart, "core/client/x.py", "import ctxmgr.app"),
     (one_class_name_means_one_thing, "core/files/x.py", "class Twin: ..."),
     (something_besides_tests_uses_it, "core/files/x.py", "def unheard_of(): ..."),
     (
@@ -460,6 +484,8 @@ def test_a_tree_that_breaks_a_rule_is_detected(
     """A rule that cannot fail proves nothing."""
     _write(tmp_path / "core/store/canonical.py", "from ctxmgr.core.objects.hashes import file_hash")
     _write(tmp_path / "core/discovery/twin.py", '"""Twins. Pure."""\nclass Twin: ...')
+    _write(tmp_path / "audit/log.py", "")
+    _write(tmp_path / "app.py", "def late():\n    import ctxmgr.audit.log")
     _write(tmp_path / path, source)
 
     assert list(rule(_tree(tmp_path))) != []
@@ -580,6 +606,25 @@ def _names_in_docs_and_programs() -> set[str]:
         for path in (*pages, *programs)
         for name in re.findall(r"\w+", path.read_text(encoding="utf-8"))
     }
+
+
+def _runs_tools(module: str) -> bool:
+    """Whether an agent's tool calls are run by this module, or its prompts and answers handled."""
+    return _layer(module) in {"core", "recordings", "sandboxes", "messages", "models", "stores"}
+
+
+def _import_path(
+    graph: dict[str, set[str]], start: str, found: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """Return the shortest way from a module to one that is looked for, over any imports."""
+    ways, seen = [(start,)], {start}
+    for way in ways:
+        if found(way[-1]):
+            return way
+        new = sorted(graph.get(way[-1], set()) - seen)
+        seen.update(new)
+        ways += [(*way, target) for target in new]
+    return ()
 
 
 def _must_be_pure(module: str) -> bool:

@@ -162,6 +162,7 @@ async def run(
     output_tokens_max: int,
     on_event: Callable[[LoopEvent], None],
     search: Path | None = None,
+    audit: Path | None = None,
     take_over: bool = False,
 ) -> Run:
     """Work on an assignment; without a ``task``, continue the one that it has.
@@ -169,7 +170,7 @@ async def run(
     The session is started, or resumed if it exists; ``Incorrect`` if another client has it open,
     unless it is to be taken over. Errors of the model and of the store are raised
     after the session is paused; the turns before them are stored. ``search`` is the file of the
-    store's search index, which the tool ``recall`` needs.
+    store's search index, which the tool ``recall`` needs; ``audit`` the folder of an audit log.
     """
     check_bounds(turns_max=turns_max, output_tokens_max=output_tokens_max)
     events: list[TurnEnded | AnswerRestarted] = []
@@ -179,7 +180,7 @@ async def run(
             events.append(event)
         on_event(event)
 
-    opening = _open_session(store, assignment, search, take_over=take_over)
+    opening = _open_session(store, assignment, search=search, audit=audit, take_over=take_over)
     async with opening as (client, session):
         try:
             async with _pausing(client, session):
@@ -204,7 +205,12 @@ async def run(
 
 @asynccontextmanager
 async def _open_session(
-    store: Store, assignment: Assignment, search: Path | None, *, take_over: bool
+    store: Store,
+    assignment: Assignment,
+    *,
+    search: Path | None,
+    audit: Path | None,
+    take_over: bool,
 ) -> AsyncIterator[tuple[Client, LiveSession]]:
     sandbox, directory = await start_sandbox(
         assignment.sandbox, folder=Path(assignment.workspace), network=assignment.network
@@ -215,6 +221,7 @@ async def _open_session(
             sandbox=sandbox,
             directory=directory,
             search=search,
+            audit=audit,
         ) as client:
             yield client, await _session(client, assignment, directory, take_over=take_over)
     finally:

@@ -49,10 +49,13 @@ class HookResult:
         return output
 
 
-async def handle_event(store: Store, event: Mapping[str, Any], *, project: Path) -> HookResult:
+async def handle_event(
+    store: Store, event: Mapping[str, Any], *, project: Path, audit: Path | None = None
+) -> HookResult:
     """Store one event; ``Incorrect`` if a field is missing. Unknown events change nothing.
 
-    ``project`` is the folder that the person gave to the agent; no other files are read.
+    ``project`` is the folder that the person gave to the agent; no other files are read. ``audit``
+    is the folder of an audit log.
     """
     name, session_id = _text(event, "hook_event_name"), _text(event, "session_id")
     if name not in EVENTS:
@@ -68,6 +71,7 @@ async def handle_event(store: Store, event: Mapping[str, Any], *, project: Path)
             mounts=_mounts(shown),
             directory=_text(event, "cwd"),
             filesystem_id=f"claude-code:{session_id}",
+            audit=audit,
             tracking=False,
         ) as client,
         _open_session(client, session_id) as session,

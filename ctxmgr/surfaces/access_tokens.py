@@ -57,6 +57,8 @@ class Grant:
     """Seconds since 1970; None: never."""
     token_id: str | None
     """The id of the token that grants it; None: no token was required."""
+    reviewer: str | None = None
+    """Whom it lets query the audit log; such a token allows nothing else."""
 
 
 EVERYTHING: Final = Grant(session_id=None, writes=True, expires=None, token_id=None)
@@ -70,6 +72,8 @@ def mint(secret: bytes, grant: Grant) -> str:
         "writes": grant.writes,
         "expires": grant.expires,
     }
+    if grant.reviewer is not None:
+        fields["reviewer"] = grant.reviewer
     payload = json.dumps(fields, separators=(",", ":")).encode()
     return f"{PREFIX}{_encoded(payload)}.{_encoded(_signature(secret, payload))}"
 
@@ -111,7 +115,20 @@ class Keys:
             expires=fields["expires"],
             # A token of an earlier version has no id; one is derived, so that it can be revoked.
             token_id=fields.get("id") or hashlib.sha256(payload).hexdigest()[: 2 * TOKEN_ID_BYTES],
+            reviewer=fields.get("reviewer"),
         )
+
+
+def reviewer_of(folder: Path, token: str, *, now: float) -> str:
+    """Return the reviewer to whom a token belongs; ``Denied`` if it is not a reviewer's."""
+    try:
+        keys = Keys(load_secret(folder), RevokedTokens(folder))
+    except NotFound as error:
+        raise Denied("no token has been created on this machine") from error
+    grant = keys.read(token, now=now)
+    if grant.reviewer is None:
+        raise Denied("this token is not a reviewer's; create one with `ctxmgr token --reviewer`")
+    return grant.reviewer
 
 
 def load_secret(folder: Path) -> bytes:

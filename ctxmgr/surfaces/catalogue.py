@@ -18,6 +18,14 @@ from ctxmgr.surfaces.operations.completion import completion
 from ctxmgr.surfaces.operations.demo import demo
 from ctxmgr.surfaces.operations.doctor import doctor
 from ctxmgr.surfaces.operations.hook import hook
+from ctxmgr.surfaces.operations.layers.audit import (
+    audit_checkpoint,
+    audit_export,
+    audit_init,
+    audit_query,
+    audit_status,
+    audit_verify,
+)
 from ctxmgr.surfaces.operations.objects import as_of, diff, show
 from ctxmgr.surfaces.operations.recall import recall
 from ctxmgr.surfaces.operations.recordings import cache, import_recorded
@@ -263,6 +271,49 @@ OPERATIONS: Final = (
         streams=True,
     ),
     Operation(
+        run=audit_init,
+        name="audit init",
+        writes=True,
+        example="ctxmgr audit init",
+        uses_store=False,
+    ),
+    Operation(
+        run=audit_status,
+        name="audit status",
+        writes=False,
+        example="ctxmgr audit status",
+        uses_store=False,
+    ),
+    Operation(
+        run=audit_verify,
+        name="audit verify",
+        writes=False,
+        example="ctxmgr audit verify --from-checkpoint 3",
+        uses_store=False,
+        succeeded=lambda result: result.verified,
+    ),
+    Operation(
+        run=audit_query,
+        name="audit query",
+        writes=True,
+        example="ctxmgr audit query --session s1 --kind steering",
+        uses_store=False,
+    ),
+    Operation(
+        run=audit_export,
+        name="audit export",
+        writes=True,
+        example="ctxmgr audit export audit-2026-11",
+        uses_store=False,
+    ),
+    Operation(
+        run=audit_checkpoint,
+        name="audit checkpoint",
+        writes=True,
+        example="ctxmgr audit checkpoint --keep-days 365",
+        uses_store=False,
+    ),
+    Operation(
         run=xtdb_up,
         name="xtdb up",
         writes=True,
@@ -287,6 +338,7 @@ OPERATIONS: Final = (
 
 GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "audit": "Keep a tamper-evident record of what agents did.",
         "store": "Read, verify and back up the store itself.",
         "xtdb": "Run a local XTDB server.",
     }
@@ -307,7 +359,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Change": ("activate", "deactivate", "pin", "unpin", "fork"),
         "Move": ("export", "import", "import-recorded"),
         "Serve": ("serve", "mcp", "hook", "token"),
-        "Store": ("store", "xtdb"),
+        "Store": ("store", "xtdb", "audit"),
         "Develop": ("bench", "completion"),
     }
 )

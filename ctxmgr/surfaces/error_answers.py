@@ -64,6 +64,9 @@ ANSWERS: Final = MappingProxyType(
         "bundle_damaged": ErrorAnswer(
             8, "the bundle is damaged", "nothing was imported; export it again"
         ),
+        "chain_broken": ErrorAnswer(
+            8, "the audit log was altered", "keep its folder and run `ctxmgr audit verify`"
+        ),
     }
 )
 """One entry for every ``code`` in ``ctxmgr.errors``."""

@@ -36,6 +36,7 @@ STATUSES: Final = MappingProxyType(
         "outcome_unknown": 504,
         "corrupt": 500,
         "hash_mismatch": 500,
+        "chain_broken": 500,
     }
 )
 """One entry for every ``code`` in ``ctxmgr.errors``, the general before the specific."""

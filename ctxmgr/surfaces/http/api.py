@@ -49,6 +49,11 @@ if TYPE_CHECKING:
 
 LEFT_OUT: Final = MappingProxyType(
     {
+        **dict.fromkeys(
+            ("audit init", "audit status", "audit verify", "audit query", "audit export"),
+            "is for reviewers and administrators, on the machine of the log",
+        ),
+        "audit checkpoint": "signs with a key of the machine of the log",
         "export": "writes a file on the server's machine",
         "import": "reads a file on the server's machine",
         "import-recorded": "reads a file on the server's machine",

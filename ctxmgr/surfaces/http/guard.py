@@ -133,9 +133,12 @@ class RequestGuard:
         if self._rules.keys is None:
             raise HttpRefusal(401, "this server has issued no tokens", headers=_CHALLENGE)
         try:
-            return self._rules.keys.read(token, now=time.time())
+            grant = self._rules.keys.read(token, now=time.time())
         except Denied as error:
             raise HttpRefusal(401, str(error), headers=_CHALLENGE) from error
+        if grant.reviewer is not None:
+            raise HttpRefusal(401, "this token is for the audit log only", headers=_CHALLENGE)
+        return grant
 
     def _check_rate(self, client: str) -> None:
         seconds = self._rates.wait(client, now=time.monotonic())

@@ -33,6 +33,11 @@ READING: Final = ("sessions", "recall", "show", "as_of", "objects", "log")
 
 NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
     {
+        **dict.fromkeys(
+            ("audit init", "audit status", "audit verify", "audit query", "audit export"),
+            "is the audit log, which no agent may reach",
+        ),
+        "audit checkpoint": "is the audit log, which no agent may reach",
         "export": "writes a file on the host",
         "import": "reads a file on the host",
         "import-recorded": "reads a file on the host",

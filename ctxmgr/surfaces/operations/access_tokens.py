@@ -23,6 +23,7 @@ class Token:
     token_id: str
     """For revoking it, also without the token."""
     session_id: str | None
+    reviewer: str | None
     writes: bool
     expires: str
     """In ISO 8601."""
@@ -41,12 +42,16 @@ async def token(
         str | None, Param("Limit it to this session; default: everything.", metavar="SESSION")
     ] = None,
     read_only: Annotated[bool, Param("Allow reading only.")] = False,
+    reviewer: Annotated[
+        str | None,
+        Param("Let this person query the audit log, and nothing else.", metavar="NAME"),
+    ] = None,
     days: Annotated[int, Param("Days until it expires.")] = 30,
     revoke: Annotated[
         str | None, Param("Revoke this token instead, given in full or by its id.", metavar="TOKEN")
     ] = None,
 ) -> Token | RevokedToken:
-    """Create a token for the HTTP API, or revoke one.
+    """Create or revoke a token, for the HTTP API or a reviewer.
 
     Valid tokens are not stored. They are signed with a secret in ctxmgr's data folder, and servers
     that use the same folder accept them. Revoking takes effect at once, also in running servers.
@@ -58,15 +63,18 @@ async def token(
     from ctxmgr.surfaces.scopes import parse_session_id
 
     if revoke is not None:
-        if session is not None or read_only:
-            raise Incorrect("--revoke cannot be combined with --session or --read-only")
+        if session is not None or read_only or reviewer is not None:
+            raise Incorrect("--revoke cannot be combined with --session, --read-only or --reviewer")
         return RevokedToken(token_id=revoke_token(data_dir(), revoke), revoked=True)
+    if reviewer is not None and (session is not None or not reviewer.strip()):
+        raise Incorrect("--reviewer needs a name, and cannot be combined with --session")
     if not 1 <= days <= DAYS_MAX:
         raise Incorrect(f"--days must be 1 to {DAYS_MAX}, not {days}")
     expires, token_id = int(time.time()) + days * DAY_SECONDS, secrets.token_hex(TOKEN_ID_BYTES)
     grant = Grant(
         session_id=None if session is None else parse_session_id(session),
-        writes=not read_only,
+        writes=not read_only and reviewer is None,
+        reviewer=reviewer,
         expires=expires,
         token_id=token_id,
     )
@@ -74,6 +82,7 @@ async def token(
         token=mint(make_secret(data_dir()), grant),
         token_id=token_id,
         session_id=grant.session_id,
+        reviewer=grant.reviewer,
         writes=grant.writes,
         expires=iso(expires * 1000),
     )

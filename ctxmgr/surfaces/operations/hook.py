@@ -48,7 +48,9 @@ async def hook(app: "App") -> HookReport:
     try:
         async with asyncio.timeout(SECONDS_MAX):
             store = await app.store()
-            outcome = await handle_event(store, event, project=_project(app, event))
+            outcome = await handle_event(
+                store, event, project=_project(app, event), audit=app.audit_folder()
+            )
     except TimeoutError as error:
         raise Unavailable(f"the store did not answer within {SECONDS_MAX} s") from error
     answer = outcome.answer()

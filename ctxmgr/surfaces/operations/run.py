@@ -110,6 +110,7 @@ async def run(
                     output_tokens_max=output_tokens_max,
                     on_event=on_event,
                     search=search,
+                    audit=app.audit_folder(),
                     take_over=take_over,
                 )
         except CtxmgrError:

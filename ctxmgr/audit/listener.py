@@ -1,0 +1,151 @@
+"""Record a store's events in the audit log, each exactly once. Appends to the log.
+
+Events are delivered at least once and in order. A record names the event it was made from, and the
+log drops an event that it holds already, also one that another process recorded meanwhile.
+
+    turn_finished           input (the user's words) and output (the answer and its prompt's hash)
+    toolcall_created        tool_call (the arguments) and tool_response (the output)
+    everything else         system
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, Final, Protocol
+
+import orjson
+
+from ctxmgr.audit.records import AuditEntry, EventOrigin
+from ctxmgr.audit.writer import AuditLogWriter
+from ctxmgr.core.events.event_type import EventType
+from ctxmgr.core.events.events import Event, EventId, ToolCallCreated, TurnFinished
+from ctxmgr.errors import Corrupt
+
+CONTENT_CHARS_MAX: Final = 1_000_000
+"""Characters of one content that are recorded; of a longer one, its beginning and its hash."""
+
+NO_SESSION: Final = "files"
+"""The session of events that belong to none: files are shared by all sessions."""
+
+LINEAGES_MAX: Final = 100
+"""How often one store may have been restored from a backup."""
+
+
+class EventSource(Protocol):
+    """What the listener needs to know of the store."""
+
+    async def identity(self) -> str | None:
+        """Return what tells this store from others, also after it was moved; None: empty."""
+        ...
+
+    async def time_of(self, sequence: int) -> int | None:
+        """Return the time of a transaction; None if there is none."""
+        ...
+
+    async def tool_call(self, event: ToolCallCreated) -> Mapping[str, Any] | None:
+        """Return the arguments and the output of a call, as the store holds them."""
+        ...
+
+
+class AuditListener:
+    """A listener that records everything it receives."""
+
+    name = "audit"
+
+    def __init__(self, writer: AuditLogWriter, source: EventSource) -> None:
+        self._writer = writer
+        self._source = source
+        self._lineage: str | None = None
+
+    async def last_handled(self) -> EventId | None:
+        """Return the id before the last recorded event: some of its records may be missing."""
+        store = await self._store()
+        last = None if store is None else await self._writer.last_event(store)
+        return None if last is None else EventId(last[0].sequence, last[0].position - 1)
+
+    async def handle(self, event: Event) -> None:
+        store = await self._store()
+        assert store is not None, "a store with an event has a transaction"
+        call = None
+        if isinstance(event, ToolCallCreated):
+            call = await self._source.tool_call(event)
+        for part, (session_id, event_type, content) in enumerate(_contents(event, call)):
+            source = EventOrigin(store, event.id.sequence, event.id.position, part)
+            await self._writer.append(
+                AuditEntry(
+                    session_id=session_id,
+                    tick=event.id.sequence,
+                    event_type=event_type,
+                    raw_content=_bounded(content),
+                    timestamp=event.system_time,
+                    source=source,
+                )
+            )
+
+    async def _store(self) -> str | None:
+        """Return the name under which the store's events are recorded.
+
+        A store that was restored from a backup assigns sequences again that were recorded with
+        other events. Its events are recorded under another name, from its beginning.
+        """
+        if self._lineage is None:
+            identity = await self._source.identity()
+            if identity is None:
+                return None
+            for number in range(LINEAGES_MAX):
+                name = f"{identity}+{number}" if number else identity
+                last = await self._writer.last_event(name)
+                if last is None or await self._source.time_of(last[0].sequence) == last[1]:
+                    self._lineage = name
+                    return name
+            raise Corrupt(f"the store {identity} was restored more than {LINEAGES_MAX} times")
+        return self._lineage
+
+
+def _contents(event: Event, call: Mapping[str, Any] | None) -> Iterator[tuple[str, EventType, str]]:
+    match event:
+        case TurnFinished(session_id=session_id):
+            turn = event.turn or {}
+            if turn.get("user"):
+                yield session_id, EventType.INPUT, turn["user"]
+            answer = {name: value for name, value in turn.items() if name != "user"}
+            yield (
+                session_id,
+                EventType.OUTPUT,
+                _json({"n": event.n, "prompt_hash": event.prompt_hash, **answer}),
+            )
+        case ToolCallCreated():
+            session_id = event.chat_ref.removeprefix("chat:")
+            stored = dict(call or {})
+            output = stored.pop("content", None)
+            yield session_id, EventType.TOOL_CALL, _json({**_fields(event), **stored})
+            yield session_id, EventType.TOOL_RESPONSE, output or ""
+        case _:
+            values = _fields(event)
+            session_id = values.pop("session_id", NO_SESSION)
+            yield session_id, EventType.SYSTEM, _json({"event": event.name, **values})
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    values = asdict(event)
+    del values["id"], values["system_time"]
+    return values
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # an integer of more than 64 bits, which a store may hold
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _bounded(content: str) -> str:
+    if len(content) <= CONTENT_CHARS_MAX:
+        return content
+    shortened = {
+        "chars": len(content),
+        "sha256": hashlib.sha256(content.encode()).hexdigest(),
+        "begins": content[:CONTENT_CHARS_MAX],
+    }
+    return _json(shortened)
