@@ -22,9 +22,18 @@ from ctxmgr.core.client.tools import Tools
 from ctxmgr.core.context.assembly import Context, Section
 from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.model import OUTPUT_TOKENS_MAX, AnswerDone, Ledger, Model, Request, Stop
+from ctxmgr.core.prices import PriceList
 from ctxmgr.core.store.commits import finish_despite_cancel
 from ctxmgr.errors import AnswerLost, Incorrect
-from ctxmgr.harness.loop_events import AnswerRestarted, LoopEvent, ToolRan, TurnEnded, TurnStarted
+from ctxmgr.harness.budget import Budget
+from ctxmgr.harness.loop_events import (
+    AnswerRestarted,
+    BudgetReached,
+    LoopEvent,
+    ToolRan,
+    TurnEnded,
+    TurnStarted,
+)
 from ctxmgr.messages.answers import Answer, answer_text
 from ctxmgr.messages.forms import FORMS, MessageApi
 
@@ -37,6 +46,8 @@ ANSWERS_MAX: Final = 3
 ANSWER_SECONDS_MAX: Final = 30 * 60
 """For one answer."""
 
+LIST_PRICES: Final = PriceList()
+
 PURPOSE: Final = "turn"
 """The purpose of the loop's calls in the ledger."""
 
@@ -45,7 +56,9 @@ class LoopOutcome(StrEnum):
     """Why the work ended."""
 
     DONE = "done"
-    TURNS_MAX = "turns_max"
+    MAX_TURNS = "max_turns"
+    MAX_USD = "max_usd"
+    """The next call would have exceeded the budget, and was not made."""
     LENGTH = "length"
     """The answer reached its token limit."""
     REFUSED = "refused"
@@ -67,7 +80,9 @@ async def work(
     *,
     model: Model,
     user: str,
-    turns_max: int = TURNS_MAX,
+    max_turns: int = TURNS_MAX,
+    max_usd: float | None = None,
+    prices: PriceList = LIST_PRICES,
     output_tokens_max: int = OUTPUT_TOKENS_MAX,
     on_event: Callable[[LoopEvent], None] = lambda _: None,
     counter: TokenCounter | None = None,
@@ -77,11 +92,16 @@ async def work(
 
     ``user`` may be empty. ``policy`` overrides that of the session. ``on_event`` is called with
     each event. A turn whose ``TurnEnded`` was sent is stored, whatever is raised afterwards.
+
+    With ``max_usd``, the work ends before a call that would exceed it, as estimated from the tokens
+    of its prompt; ``Incorrect`` if ``prices`` do not have the model. The answer of the last call
+    may exceed it. A message of the user that was not sent is not stored.
     """
-    check_bounds(turns_max=turns_max, output_tokens_max=output_tokens_max)
+    check_bounds(max_turns=max_turns, output_tokens_max=output_tokens_max)
     turns: list[TurnEnded] = []
-    counter, ledger, outcome = counter or TokenCounter(), Ledger(), LoopOutcome.TURNS_MAX
-    while outcome is LoopOutcome.TURNS_MAX and len(turns) < turns_max:
+    budget = Budget.of(max_usd, prices=prices, model=model.name)
+    counter, ledger, outcome = counter or TokenCounter(), Ledger(), LoopOutcome.MAX_TURNS
+    while outcome is LoopOutcome.MAX_TURNS and len(turns) < max_turns:
         turn = await take_turn(
             session,
             model=model,
@@ -90,16 +110,23 @@ async def work(
             on_event=on_event,
             counter=counter,
             policy=policy,
+            budget=budget,
         )
+        if turn is None:
+            outcome = LoopOutcome.MAX_USD
+            break
         turns.append(turn)
         ledger, user, outcome = ledger.charged(turn.charge), "", _outcome(turn)
-    return LoopResult(outcome=outcome, answer=turns[-1].text, turns=tuple(turns), ledger=ledger)
+        if budget is not None:
+            budget = budget.charged(turn.charge.usage, prompt_tokens=sum(turn.sections.values()))
+    answer = turns[-1].text if turns else ""
+    return LoopResult(outcome=outcome, answer=answer, turns=tuple(turns), ledger=ledger)
 
 
-def check_bounds(*, turns_max: int, output_tokens_max: int) -> None:
+def check_bounds(*, max_turns: int, output_tokens_max: int) -> None:
     """Raise ``Incorrect`` for limits that allow no answer."""
-    if turns_max < 1:
-        raise Incorrect(f"turns_max must be at least 1, not {turns_max}")
+    if max_turns < 1:
+        raise Incorrect(f"max_turns must be at least 1, not {max_turns}")
     if output_tokens_max < 1:
         raise Incorrect(f"output_tokens_max must be at least 1, not {output_tokens_max}")
 
@@ -113,10 +140,12 @@ async def take_turn(
     on_event: Callable[[LoopEvent], None] = lambda _: None,
     counter: TokenCounter,
     policy: str | Economy | None = None,
-) -> TurnEnded:
+    budget: Budget | None = None,
+) -> TurnEnded | None:
     """Call the model once, run the tools that it calls, and store the turn.
 
-    ``counter`` caches its counts: pass the same one for all turns.
+    ``counter`` caches its counts: pass the same one for all turns. If the budget does not allow the
+    call, nothing is sent or stored, and None is returned.
     """
     tools = Tools(session)
     prompt = await session.render(user, form=model.form, policy=policy)
@@ -124,6 +153,16 @@ async def take_turn(
     chosen = session.policy if policy is None else policy
     economy = isinstance(chosen, Economy) or chosen == Economy.name
     sections = _sections(session.sent, counter=counter, economy=economy)
+    prompt_tokens = sum(sections.values())
+    if budget is not None and not budget.allows(prompt_tokens):
+        on_event(
+            BudgetReached(
+                max_usd=budget.max_usd,
+                spent_usd=budget.spent_usd,
+                next_usd=budget.estimate(prompt_tokens),
+            )
+        )
+        return None
     on_event(TurnStarted(turn=session.turn))
     request = Request(
         payload=prompt,
@@ -206,7 +245,7 @@ def _api(model: Model) -> MessageApi:
 
 def _outcome(turn: TurnEnded) -> LoopOutcome:
     if turn.tools:
-        return LoopOutcome.TURNS_MAX  # unless there is a next turn
+        return LoopOutcome.MAX_TURNS  # unless there is a next turn
     match turn.stop:
         case Stop.LENGTH:
             return LoopOutcome.LENGTH

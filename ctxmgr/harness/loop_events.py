@@ -2,6 +2,7 @@
 
 RunOpened
 TurnStarted  (TextDelta | ToolUse | AnswerRestarted)*  ToolRan*  TurnEnded
+BudgetReached
 
 An error may end the sequence anywhere.
 """
@@ -63,6 +64,23 @@ class TurnEnded:
     """Objects after the turn: ``active``, ``metadata`` (one line), ``indexed``; also ``pinned``."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReached:
+    """The next call would exceed the budget, and is not made."""
+
+    max_usd: float
+    spent_usd: float
+    next_usd: float
+    """What the call was estimated to cost."""
+
+
 LoopEvent: TypeAlias = (
-    RunOpened | TurnStarted | TextDelta | ToolUse | AnswerRestarted | ToolRan | TurnEnded
+    RunOpened
+    | TurnStarted
+    | TextDelta
+    | ToolUse
+    | AnswerRestarted
+    | ToolRan
+    | TurnEnded
+    | BudgetReached
 )

@@ -16,6 +16,7 @@ from typing import Any, Final
 from ctxmgr.core.model import TextDelta, ToolUse
 from ctxmgr.harness.loop_events import (
     AnswerRestarted,
+    BudgetReached,
     LoopEvent,
     RunOpened,
     ToolRan,
@@ -57,6 +58,11 @@ class Narrator:
                 self.line(f"  ok    {lines} {'line' if lines == 1 else 'lines'}")
             case ToolRan(message=message):
                 self.line(f"  fail  {_cut(message)}")
+            case BudgetReached(max_usd=most, spent_usd=spent, next_usd=following):
+                self.line(
+                    f"stopped: ${spent:.4f} of ${most:.4f} spent, and the next call would cost "
+                    f"about ${following:.4f}"
+                )
             case TurnStarted() | TurnEnded():
                 self._end_line()
 

@@ -34,7 +34,9 @@ from ctxmgr import (
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.model import Ledger, Model
-from ctxmgr.harness.loop import check_bounds, work
+from ctxmgr.core.prices import PriceList
+from ctxmgr.harness.budget import Budget
+from ctxmgr.harness.loop import LIST_PRICES, check_bounds, work
 from ctxmgr.harness.loop_events import AnswerRestarted, LoopEvent, RunOpened, TurnEnded
 from ctxmgr.sandboxes.start import start_sandbox
 
@@ -158,8 +160,10 @@ async def run(
     *,
     model: Model,
     task: str | None,
-    turns_max: int,
+    max_turns: int,
     output_tokens_max: int,
+    max_usd: float | None = None,
+    prices: PriceList = LIST_PRICES,
     on_event: Callable[[LoopEvent], None],
     search: Path | None = None,
     audit: Path | None = None,
@@ -172,7 +176,8 @@ async def run(
     after the session is paused; the turns before them are stored. ``search`` is the file of the
     store's search index, which the tool ``recall`` needs; ``audit`` the folder of an audit log.
     """
-    check_bounds(turns_max=turns_max, output_tokens_max=output_tokens_max)
+    check_bounds(max_turns=max_turns, output_tokens_max=output_tokens_max)
+    Budget.of(max_usd, prices=prices, model=model.name)  # fails before anything is started
     events: list[TurnEnded | AnswerRestarted] = []
 
     def note(event: LoopEvent) -> None:
@@ -190,7 +195,9 @@ async def run(
                     session,
                     model=model,
                     user=user,
-                    turns_max=turns_max,
+                    max_turns=max_turns,
+                    max_usd=max_usd,
+                    prices=prices,
                     output_tokens_max=output_tokens_max,
                     on_event=note,
                 )

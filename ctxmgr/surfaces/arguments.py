@@ -21,6 +21,7 @@ MANY_MAX: Final = 1_000
 """Values of one parameter that takes many values."""
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,16}")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,16}(\.[0-9]{1,16})?")
 _BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
@@ -90,6 +91,8 @@ def _value_schema(parameter: Parameter) -> dict[str, Any]:
         return {"anyOf": [_INTEGER_SCHEMA, {"type": "string", "format": "date-time"}]}
     if parameter.type is int:
         return dict(_INTEGER_SCHEMA)
+    if parameter.type is float:
+        return {"type": "number"}
     return {"type": "boolean" if parameter.type is bool else "string"}
 
 
@@ -135,13 +138,17 @@ def _decode_query(parameter: Parameter, values: list[str]) -> Any:
         return _single(parameter, _BOOLEANS.get(text, text))
     if parameter.type is int and not parameter.param.instant:
         return _single(parameter, int(text) if _INTEGER.fullmatch(text) else text)
+    if parameter.type is float:
+        return _single(parameter, float(text) if _NUMBER.fullmatch(text) else text)
     return _single(parameter, text)
 
 
 def _single(parameter: Parameter, value: Any) -> Any:
     if parameter.param.instant and isinstance(value, str):
         value = read_instant(value)
-    wanted = int if parameter.type is int else bool if parameter.type is bool else str
+    if parameter.type is float and type(value) is int:
+        value = float(value)
+    wanted = parameter.type if parameter.type in (int, float, bool) else str
     if type(value) is not wanted:
         raise Incorrect(f"{parameter.public_name} must be {_WORDS[wanted]}, not {value!r:.80}")
     if isinstance(value, int) and abs(value) > JSON_INTEGER_MAX:
@@ -157,4 +164,9 @@ def _single(parameter: Parameter, value: Any) -> Any:
     return value
 
 
-_WORDS: Final = {str: "a string", int: "an integer", bool: "true or false"}
+_WORDS: Final[Mapping[Any, str]] = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+}

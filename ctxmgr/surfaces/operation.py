@@ -7,7 +7,8 @@
     writes      -> for surfaces that must refuse to write
 
 A parameter is annotated ``Annotated[TYPE, Param("help")]``. The types are ``str``, ``int``,
-``bool``, ``Path``, ``Literal`` of some words, or ``tuple[str, ...]`` for any number of values.
+``float``, ``bool``, ``Path``, ``Literal`` of some words, or ``tuple[str, ...]`` for any number of
+values.
 """
 
 import inspect
@@ -24,7 +25,9 @@ from ctxmgr.errors import ExtraMissing
 STREAMED: Final = MappingProxyType({"streamed": True})
 """Metadata of a result field that was already printed while the operation ran; JSON has it."""
 
-ParameterType: TypeAlias = type[str] | type[int] | type[bool] | type[Path] | tuple[str, ...]
+ParameterType: TypeAlias = (
+    type[str] | type[int] | type[float] | type[bool] | type[Path] | tuple[str, ...]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +132,7 @@ def _type(annotation: Any) -> tuple[ParameterType, bool]:
         return get_args(annotation), False
     if get_origin(annotation) is tuple:
         return str, True
-    assert annotation in (str, int, bool, Path), annotation
+    assert annotation in (str, int, float, bool, Path), annotation
     kind: ParameterType = annotation
     return kind, False
 

@@ -28,13 +28,13 @@ class Workplace:
     session: LiveSession
     events: list[LoopEvent] = field(default_factory=list)
 
-    async def work(self, user: str = "Do it.", *, turns_max: int = 10) -> LoopResult:
+    async def work(self, user: str = "Do it.", *, max_turns: int = 10) -> LoopResult:
         """Let the model work, and record the events."""
         return await work(
             self.session,
             model=self.model,
             user=user,
-            turns_max=turns_max,
+            max_turns=max_turns,
             on_event=self.events.append,
         )
 

@@ -121,11 +121,11 @@ async def test_the_number_of_turns_is_limited(
     server.script(*[says(READ)] * 4)
 
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:
-        worked = await place.work(turns_max=3)
-        with pytest.raises(Incorrect, match="turns_max must be at least 1"):
-            await place.work(turns_max=0)
+        worked = await place.work(max_turns=3)
+        with pytest.raises(Incorrect, match="max_turns must be at least 1"):
+            await place.work(max_turns=0)
 
-    assert worked.outcome is LoopOutcome.TURNS_MAX
+    assert worked.outcome is LoopOutcome.MAX_TURNS
     assert len(worked.turns) == len(place.session.chat.turns) == 3
 
 

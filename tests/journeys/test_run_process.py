@@ -183,12 +183,21 @@ async def test_a_run_that_reaches_its_limit_says_how_to_continue(shell: Shell) -
     """It exits with 1: neither done nor an error."""
     shell.server.script(says(WRITE), DONE)
 
-    ended = await shell.run(*shell.new("Find the answer."), "--turns-max", "1")
+    ended = await shell.run(*shell.new("Find the answer."), "--max-turns", "1")
     later = await shell.run("--session", ended.result["session"])
 
-    assert (ended.exit_code, ended.result["outcome"]) == (1, "turns_max")
+    assert (ended.exit_code, ended.result["outcome"]) == (1, "max_turns")
     assert f"--session {ended.result['session']}" in ended.result["resume"]
     assert (later.exit_code, later.result["turns"][0]["turn"]) == (0, 2)
+
+
+async def test_a_budget_in_dollars_needs_a_price(shell: Shell) -> None:
+    """A budget that cannot be kept is refused before anything runs or is paid."""
+    ended = await shell.run(*shell.new("Find the answer."), "--max-usd", "1")
+
+    assert ended.exit_code == 2
+    assert "max_usd needs the price of" in ended.err
+    assert shell.server.requests == []
 
 
 async def test_a_refused_key_is_reported_and_never_printed(shell: Shell) -> None:

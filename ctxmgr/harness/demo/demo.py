@@ -267,7 +267,7 @@ class _DemoRun:
             session,
             model=self._model,
             user=user,
-            turns_max=TURNS_MAX if until is None else until - session.turn + 1,
+            max_turns=TURNS_MAX if until is None else until - session.turn + 1,
             on_event=watcher.on_event,
             counter=self._counter,
         )

@@ -50,7 +50,11 @@ async def run(
     take_over: Annotated[
         bool, Param("Continue the session even if another process has it open.")
     ] = False,
-    turns_max: Annotated[int | None, Param("Stop after this many turns; default: 50.")] = None,
+    max_turns: Annotated[int | None, Param("Stop after this many turns; default: 50.")] = None,
+    max_usd: Annotated[
+        float | None,
+        Param("Stop before a call that would cost more than is left of this many dollars."),
+    ] = None,
     output_tokens_max: Annotated[
         int, Param("Tokens of one answer; a model that writes long files needs more.")
     ] = OUTPUT_TOKENS_MAX,
@@ -106,7 +110,9 @@ async def run(
                     assignment,
                     model=asked,
                     task=task,
-                    turns_max=TURNS_MAX if turns_max is None else turns_max,
+                    max_turns=TURNS_MAX if max_turns is None else max_turns,
+                    max_usd=max_usd,
+                    prices=app.prices,
                     output_tokens_max=output_tokens_max,
                     on_event=on_event,
                     search=search,

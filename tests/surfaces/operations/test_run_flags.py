@@ -131,7 +131,7 @@ def test_an_empty_task_is_refused(home: Path) -> None:
         _orders(task=" \n", model="m").assignment(load_settings(), None)
 
 
-@pytest.mark.parametrize("flag", ["--turns-max", "--output-tokens-max"])
+@pytest.mark.parametrize("flag", ["--max-turns", "--output-tokens-max"])
 def test_limits_are_checked_before_a_session_is_created(ctxmgr: Run, home: Path, flag: str) -> None:
     """An empty session would only be confusing in the list."""
     where = ("--base-url", "http://127.0.0.1:9", "--sandbox", "host", "--model", "m")
