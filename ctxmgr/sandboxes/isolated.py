@@ -23,6 +23,7 @@ from ctxmgr.core.files.host_files import (
 )
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.files.outcomes import (
+    FOLDER,
     Fingerprint,
     MissingFile,
     ReadFile,
@@ -120,7 +121,8 @@ def parse_read(ran: CommandResult, *, bytes_max: int, mounts: Mounts) -> ReadFil
     if ran.exit_code == LARGE:
         return _too_large(ran.text, bytes_max)
     if ran.exit_code == OTHER_KIND:
-        return RefusedFile(Refusal.NOT_A_FILE, ran.text or "no longer a regular file")
+        kind = FOLDER if ran.text == "directory" else ran.text
+        return RefusedFile(Refusal.NOT_A_FILE, kind or "no longer a regular file")
     if ran.exit_code == MISSING:
         return _missing(ran.text)
     if ran.exit_code:

@@ -25,7 +25,7 @@ from ctxmgr.core.store.contract import Commit, Operation, Store
 from ctxmgr.core.tracking.index_plan import IndexOutcome, IndexPlan
 from ctxmgr.core.tracking.indexing import Indexing
 from ctxmgr.core.tracking.observation import EXISTING
-from ctxmgr.errors import CtxmgrError, Denied, NotFound, Unavailable
+from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from ctxmgr.core.context.contributors import Contributor
@@ -149,6 +149,10 @@ def refusal(path: str, outcome: IndexOutcome) -> CtxmgrError:
     unread = outcome.unread
     if isinstance(unread, MissingFile):
         return NotFound(f"{path} does not exist: {unread.reason}")
+    if isinstance(unread, RefusedFile) and unread.is_folder:
+        return Incorrect(f"{path} is a directory; list it, or read one of its files")
+    if isinstance(unread, RefusedFile) and unread.refusal is Refusal.OUTSIDE:
+        return Denied(f"{path} is {unread.reason}")
     if isinstance(unread, RefusedFile):
         return Denied(f"{path} is not read: {unread.reason}")
     reason = unread.reason if unread is not None else "it was never read"

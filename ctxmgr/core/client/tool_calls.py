@@ -381,7 +381,10 @@ def _file_outcome(
 
 
 def _not_text(path: str) -> Incorrect:
-    return Incorrect(f"{path} is not text and cannot be shown; use a tool that reads its format")
+    return Incorrect(
+        f"{path} is not UTF-8 text and cannot be shown in full; the tool read decodes other "
+        "encodings, and binary files need a tool that reads their format"
+    )
 
 
 def _bytes(output: str) -> bytes | None:

@@ -16,10 +16,11 @@ model notices a misspelt name.
 
 import asyncio
 import json
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -28,8 +29,18 @@ from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.client.tool_calls import IndexedToolCall
 from ctxmgr.core.context.guide import NamedPolicy, tool_help
 from ctxmgr.core.discovery.known_tools import absolute
+from ctxmgr.core.discovery.search_commands import (
+    NO_FILES,
+    NO_MATCHES,
+    find_command,
+    grep_command,
+    listing,
+    ls_command,
+    page_command,
+)
+from ctxmgr.core.files.encodings import UTF_8, DecodedText, decode
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX
-from ctxmgr.core.files.outcomes import ReadFile
+from ctxmgr.core.files.outcomes import ReadFile, Refusal, RefusedFile, Unread
 from ctxmgr.core.objects.codec import check_toolcall_id
 from ctxmgr.core.objects.envelope import check_short_text
 from ctxmgr.core.objects.toolcall import ToolCall
@@ -48,6 +59,15 @@ BASH_SECONDS_MAX: Final = 3_600.0
 NAME_CHARS_COMPARED: Final = 80
 """Characters of an unknown argument's name that are compared, which takes quadratic time."""
 
+LINES_MAX: Final = 1_000_000_000
+"""The last line that can be asked for; far beyond any file, and a number that every tool takes."""
+
+PAGE_LINES: Final = 2_000
+"""Lines of a file that is too large to be read whole, unless the model asks for fewer."""
+
+PAGE_BYTES_MAX: Final = 128 * 1024
+"""Of one page of such a file: half of what a sandbox keeps of an output by default."""
+
 RECALL_QUERY_CHARS_MAX: Final = 1_000
 """In one query."""
 
@@ -64,8 +84,13 @@ class ObjectArguments(Arguments):
 
 class ReadArguments(Arguments):
     path: str = Field(min_length=1)
-    offset: int = Field(default=1, ge=1, description="The first line, from 1.")
-    limit: int | None = Field(default=None, ge=1, description="How many lines; all by default.")
+    offset: int = Field(default=1, ge=1, le=LINES_MAX, description="The first line, from 1.")
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        le=LINES_MAX,
+        description="How many lines; all by default, except of a very large file.",
+    )
 
 
 class WriteArguments(Arguments):
@@ -80,17 +105,23 @@ class EditArguments(Arguments):
 
 
 class LsArguments(Arguments):
-    path: str = "."
+    path: str = Field(default=".", min_length=1)
 
 
 class GrepArguments(Arguments):
-    pattern: str = Field(min_length=1, description="A basic regular expression.")
-    path: str = "."
+    pattern: str = Field(min_length=1, description="A regular expression in the syntax of ripgrep.")
+    path: str = Field(default=".", min_length=1, description="A folder or a file.")
+    glob: str | None = Field(
+        default=None, min_length=1, description="Only files whose name matches, such as *.py."
+    )
+    ignore_case: bool = False
 
 
 class FindArguments(Arguments):
-    path: str = "."
-    name: str | None = Field(default=None, description="A shell pattern for the file's name.")
+    path: str = Field(default=".", min_length=1)
+    name: str | None = Field(
+        default=None, min_length=1, description="A shell pattern for the file's name."
+    )
 
 
 class RecallArguments(Arguments):
@@ -107,18 +138,46 @@ class BashArguments(Arguments):
 
 def read_arguments(tool: str, model: type[Arguments], args: Mapping[str, Any]) -> Arguments:
     """Check the arguments of a call; ``Incorrect`` names the first that is wrong."""
+    takes = f"{tool} takes {', '.join(model.model_fields)}"
     unknown = next((name for name in args if name not in model.model_fields), None)
     if unknown is not None:  # before what is missing, which may be misspelt
         near = get_close_matches(str(unknown)[:NAME_CHARS_COMPARED], model.model_fields, n=1)
-        names = ", ".join(model.model_fields)
-        hint = f"did you mean {near[0]!r}?" if near else f"it takes {names}"
-        raise Incorrect(f"{tool}: unknown argument {unknown!r:.80} ({hint})")
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise Incorrect(f"{tool}: unknown argument {unknown!r:.80}; {hint}{takes}")
     try:
         return model.model_validate(dict(args))
     except ValidationError as error:
         fault = error.errors()[0]
         where = ".".join(str(part) for part in fault["loc"]) or "arguments"
-        raise Incorrect(f"{tool}: {where}: {fault['msg']}") from error
+        if fault["type"] == "missing":
+            raise Incorrect(f"{tool}: {where} is missing; {takes}") from error
+        raise Incorrect(f"{tool}: {where} {_wanted(fault)}, not {fault['input']!r:.80}") from error
+
+
+def _wanted(fault: Any) -> str:
+    """Say what an argument has to be, in the words of a person."""
+    limits = fault.get("ctx", {})
+    match fault["type"]:
+        case "string_type":
+            return "must be a string"
+        case "string_too_short":
+            return "must not be empty"
+        case "string_too_long":
+            return f"must have at most {limits['max_length']:,} characters"
+        case "bool_type" | "bool_parsing":
+            return "must be true or false"
+        case "int_type" | "int_parsing" | "int_from_float":
+            return "must be an integer"
+        case "float_type" | "float_parsing":
+            return "must be a number"
+        case "greater_than":
+            return f"must be more than {limits['gt']:g}"
+        case "greater_than_equal":
+            return f"must be at least {limits['ge']:g}"
+        case "less_than_equal":
+            return f"must be at most {limits['le']:g}"
+        case _:
+            return f"is invalid ({fault['msg']})"
 
 
 FILE_SECONDS: Final = 30.0
@@ -132,6 +191,9 @@ WORD_BYTES_MAX: Final = 131_071
 
 ARGUMENT_CHARS_MAX: Final = 8_000_000
 """All arguments of a call: with its output, they have to fit into one document."""
+
+UTF_8_BYTES_MAX: Final = 4
+"""Of one character."""
 
 RAW_CHARS_MAX: Final = 2_000
 """What is kept of a call that cannot be stored as it was sent."""
@@ -184,7 +246,11 @@ def context_tools(policy: str | NamedPolicy) -> tuple[Definition, ...]:
 
 DEFINITIONS: Final = (
     *context_tools("plain"),
-    Definition(name="read", description="Read a text file.", arguments=ReadArguments),
+    Definition(
+        name="read",
+        description="Read a text file, or some of its lines.",
+        arguments=ReadArguments,
+    ),
     Definition(
         name="write", description="Write a text file, replacing it.", arguments=WriteArguments
     ),
@@ -192,8 +258,16 @@ DEFINITIONS: Final = (
         name="edit", description="Replace one piece of a text file.", arguments=EditArguments
     ),
     Definition(name="ls", description="List a folder.", arguments=LsArguments),
-    Definition(name="grep", description="Search files for a pattern.", arguments=GrepArguments),
-    Definition(name="find", description="Find files below a folder.", arguments=FindArguments),
+    Definition(
+        name="grep",
+        description="Search files for a pattern. Files that .gitignore names are left out.",
+        arguments=GrepArguments,
+    ),
+    Definition(
+        name="find",
+        description="Find files below a folder. Files that .gitignore names are left out.",
+        arguments=FindArguments,
+    ),
     Definition(name="bash", description="Run a shell command.", arguments=BashArguments),
 )
 """The tools of every session, in the words of the plain form. ``Tools.definitions`` has those of
@@ -222,12 +296,26 @@ class ToolResult:
     """The stored object; None for the context tools, which create none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Output:
+    """What a tool gave back."""
+
+    ok: bool
+    text: str
+    faithful: bool = False
+    """The text is byte for byte the file that was read."""
+
+
+def _failed(text: str) -> _Output:
+    return _Output(ok=False, text=text)
+
+
 class Tools:
     """Runs the tool calls of one session in the client's sandbox, and records them."""
 
     def __init__(self, session: LiveSession) -> None:
         self._session = session
-        self._runs: Mapping[str, Callable[[Any], Awaitable[tuple[bool, str]]]] = {
+        self._runs: Mapping[str, Callable[[Any], Awaitable[_Output]]] = {
             "read": self._read,
             "write": self._write,
             "edit": self._edit,
@@ -269,28 +357,27 @@ class Tools:
         if name in CONTEXT_TOOLS:
             return await finish_despite_cancel(self._change(tool_call_id, name, args))
         try:
-            ok, message = (False, fault) if fault is not None else await self._run(name, args)
+            output = _failed(fault) if fault is not None else await self._run(name, args)
         except (Incorrect, NotFound, Denied) as error:
-            ok, message = False, str(error)
+            output = _failed(str(error))
         except asyncio.CancelledError:
-            await self._record(tool_call_id, name=name, args=args, ok=False, message=INTERRUPTED)
+            await self._record(tool_call_id, name=name, args=args, output=_failed(INTERRUPTED))
             raise
         toolcall = await finish_despite_cancel(
-            self._record(tool_call_id, name=name, args=args, ok=ok, message=message)
+            self._record(tool_call_id, name=name, args=args, output=output)
         )
-        return ToolResult(ok=ok, message=message, toolcall=toolcall)
+        return ToolResult(ok=output.ok, message=output.text, toolcall=toolcall)
 
     async def _record(
-        self, tool_call_id: str, *, name: str, args: Mapping[str, Any], ok: bool, message: str
+        self, tool_call_id: str, *, name: str, args: Mapping[str, Any], output: _Output
     ) -> IndexedToolCall:
-        whole = name == "read" and ok and not {"offset", "limit"} & set(args)
         return await self._session.record(
             tool_call_id,
             tool=name,
             args=args,
-            output=message,
-            status="ok" if ok else "fail",
-            faithful=whole,
+            output=output.text,
+            status="ok" if output.ok else "fail",
+            faithful=output.faithful,
             discover=name != RECALL.name,
         )
 
@@ -308,63 +395,97 @@ class Tools:
         )
         return result
 
-    async def _run(self, name: str, args: Mapping[str, Any]) -> tuple[bool, str]:
+    async def _run(self, name: str, args: Mapping[str, Any]) -> _Output:
         if name not in self._offered:
             raise Incorrect(f"there is no tool {name!r:.80}; there are {', '.join(self._offered)}")
         return await self._runs[name](read_arguments(name, self._offered[name].arguments, args))
 
-    async def _read(self, args: ReadArguments) -> tuple[bool, str]:
-        text = await self._text(self._absolute(args.path))
+    async def _read(self, args: ReadArguments) -> _Output:
+        path = self._absolute(args.path)
+        read = await self._sandbox().read(path, bytes_max=FILE_BYTES_MAX)
+        if isinstance(read, RefusedFile) and read.refusal is Refusal.TOO_LARGE:
+            return await self._read_page(path, args, why=read.reason)
+        decoded = _text(path, read)
+        note = _encoding_note(decoded)
         if args.offset == 1 and args.limit is None:
-            return True, text
-        lines = text.splitlines(keepends=True)[args.offset - 1 :]
-        return True, "".join(lines[: args.limit])
+            return _Output(ok=True, text=decoded.text + note, faithful=not note)
+        lines = decoded.text.splitlines(keepends=True)
+        page = lines[args.offset - 1 :][: args.limit]
+        if lines and not page:
+            raise Incorrect(f"{path} has {len(lines):,} lines; offset {args.offset:,} is beyond")
+        return _Output(ok=True, text="".join(page) + note)
 
-    async def _write(self, args: WriteArguments) -> tuple[bool, str]:
+    async def _read_page(self, path: str, args: ReadArguments, *, why: str) -> _Output:
+        """Read some lines of a file that is too large to be read whole and stored."""
+        limit = min(args.limit or PAGE_LINES, PAGE_LINES)
+        command = page_command(path, offset=args.offset, lines=limit + 1, size=PAGE_BYTES_MAX + 1)
+        ran = await self._command(command)
+        if ran.exit_code != 0 or ran.timed_out:
+            return _output(ran, timeout_s=FILE_SECONDS)
+        if ran.truncated:
+            raise Incorrect(f"{limit} lines of {path} are more than the sandbox prints; read fewer")
+        if not ran.output:
+            raise Incorrect(f"{path} has no line {args.offset:,}")
+        page = _Page.of(ran.output, limit=limit)
+        decoded = decode(page.data)
+        if decoded is None:
+            raise Incorrect(f"{path} is not text")
+        return _Output(
+            ok=True,
+            text=decoded.text
+            + ("" if decoded.text.endswith("\n") else "\n")
+            + page.note(path, offset=args.offset, why=why)
+            + _encoding_note(decoded),
+        )
+
+    async def _write(self, args: WriteArguments) -> _Output:
         path = self._absolute(args.path)
         ran = await self._command(["sh", "-c", _WRITE, "sh", path], stdin=args.content.encode())
-        return _result(ran, f"wrote {len(args.content)} characters to {path}")
+        wrote = f"wrote {len(args.content)} characters to {path}"
+        return _output(ran, wrote, timeout_s=FILE_SECONDS)
 
-    async def _edit(self, args: EditArguments) -> tuple[bool, str]:
+    async def _edit(self, args: EditArguments) -> _Output:
         path = self._absolute(args.path)
-        text = await self._text(path)
-        times = text.count(args.old)
+        decoded = _text(path, await self._sandbox().read(path, bytes_max=FILE_BYTES_MAX))
+        times = decoded.text.count(args.old)
         if times != 1:
-            raise Incorrect(f"{path} holds the old text {times} times; it must be there once")
-        changed = text.replace(args.old, args.new).encode()
+            raise Incorrect(f"{path} contains the old text {times} times; it must be there once")
+        changed = decoded.encode(decoded.text.replace(args.old, args.new))
+        if changed is None:
+            raise Incorrect(
+                f"{path} is {decoded.encoding}, which lacks a character of the new text"
+            )
         ran = await self._command(["sh", "-c", _WRITE, "sh", path], stdin=changed)
-        return _result(ran, f"edited {path}")
+        return _output(ran, f"edited {path}", timeout_s=FILE_SECONDS)
 
-    async def _ls(self, args: LsArguments) -> tuple[bool, str]:
-        return _result(await self._command(["ls", "-1Ap", "--", args.path]))
+    async def _ls(self, args: LsArguments) -> _Output:
+        ran = await self._command(ls_command(args.path))
+        if ran.exit_code != 0 or ran.timed_out:
+            return _output(ran, timeout_s=FILE_SECONDS)
+        return _Output(ok=True, text=listing(ran.text))
 
-    async def _grep(self, args: GrepArguments) -> tuple[bool, str]:
-        ran = await self._command(["grep", "-rnI", "-e", args.pattern, "--", args.path])
-        nothing_found = ran.exit_code == 1 and not ran.timed_out
-        return (True, ran.text) if nothing_found else _result(ran)
+    async def _grep(self, args: GrepArguments) -> _Output:
+        command = grep_command(
+            args.pattern, path=args.path, glob=args.glob, ignore_case=args.ignore_case
+        )
+        return _found(await self._command(command), nothing=NO_MATCHES)
 
-    async def _find(self, args: FindArguments) -> tuple[bool, str]:
+    async def _find(self, args: FindArguments) -> _Output:
         if args.path.startswith("-"):
             raise Incorrect(f"{args.path!r:.80} is not a folder: write ./{args.path:.80}")
-        named = ["-name", args.name] if args.name is not None else []
-        return _result(await self._command(["find", args.path, *named]))
+        return _found(
+            await self._command(find_command(args.path, name=args.name)), nothing=NO_FILES
+        )
 
-    async def _bash(self, args: BashArguments) -> tuple[bool, str]:
-        return _result(await self._command(args.command, timeout_s=args.timeout_s))
+    async def _bash(self, args: BashArguments) -> _Output:
+        ran = await self._command(args.command, timeout_s=args.timeout_s)
+        return _output(ran, timeout_s=args.timeout_s, hint="; pass timeout_s")
 
-    async def _recall(self, args: RecallArguments) -> tuple[bool, str]:
+    async def _recall(self, args: RecallArguments) -> _Output:
         recall = self._session.recall
         assert recall is not None, "not offered without"
-        return True, await recall(args.query, self._session.sets, args.limit)
-
-    async def _text(self, path: str) -> str:
-        read = await self._sandbox().read(path, bytes_max=FILE_BYTES_MAX)
-        if not isinstance(read, ReadFile):
-            raise NotFound(f"{path} cannot be read: {read.reason}")
-        try:
-            return read.data.decode()
-        except UnicodeDecodeError as error:
-            raise Incorrect(f"{path} is not text") from error
+        found = await recall(args.query, self._session.sets, args.limit)
+        return _Output(ok=True, text=found)
 
     async def _command(
         self, command: Command, *, timeout_s: float = FILE_SECONDS, stdin: bytes | None = None
@@ -408,9 +529,91 @@ def _fault(name: object, args: object) -> str | None:
     return None
 
 
-def _result(ran: CommandResult, message: str | None = None) -> tuple[bool, str]:
+def _output(
+    ran: CommandResult, message: str | None = None, *, timeout_s: float, hint: str = ""
+) -> _Output:
     if ran.exit_code == 0 and not ran.timed_out:
-        return True, ran.text if message is None else message
-    why = "it took too long and was ended" if ran.timed_out else f"exit code {ran.exit_code}"
+        return _Output(ok=True, text=ran.text if message is None else message)
+    code = f"exit code {ran.exit_code}"
+    why = f"timed out after {timeout_s:g} s{hint}" if ran.timed_out else code
     line_end = "" if not ran.text or ran.text.endswith("\n") else "\n"
-    return False, f"{ran.text}{line_end}[{why}]\n"
+    return _Output(ok=False, text=f"{ran.text}{line_end}[{why}]\n")
+
+
+def _found(ran: CommandResult, *, nothing: str) -> _Output:
+    """Return the output of a search, which ends with 1 if it found nothing."""
+    if ran.timed_out or ran.exit_code not in {0, 1}:
+        return _output(ran, timeout_s=FILE_SECONDS, hint="; search a smaller folder")
+    return _Output(ok=True, text=ran.text or nothing)
+
+
+def _text(path: str, read: ReadFile | Unread) -> DecodedText:
+    if isinstance(read, RefusedFile) and read.is_folder:
+        raise Incorrect(f"{path} is a directory; ls lists it")
+    if not isinstance(read, ReadFile):
+        raise NotFound(f"{path} cannot be read: {read.reason}")
+    decoded = decode(read.data)
+    if decoded is None:
+        raise Incorrect(f"{path} is not text in a known encoding; use a tool that reads its format")
+    return decoded
+
+
+def _encoding_note(decoded: DecodedText) -> str:
+    if decoded.encoding == UTF_8:
+        return ""
+    line_end = "" if decoded.text.endswith("\n") else "\n"
+    return f"{line_end}[the file is not UTF-8; decoded as {decoded.encoding}]\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """Some lines of a large file."""
+
+    data: bytes
+    lines: int
+    """Complete ones."""
+    cut: bool
+    """The last one is not complete."""
+    more: bool
+    """Others follow."""
+
+    @classmethod
+    def of(cls, output: bytes, *, limit: int) -> Self:
+        """Read the output of a command that printed up to a line and a byte more than a page."""
+        data = output[:PAGE_BYTES_MAX]
+        lines = data.splitlines(keepends=True)
+        if len(output) > PAGE_BYTES_MAX and len(lines) > 1 and not data.endswith(b"\n"):
+            lines.pop()  # it begins the next page
+            return cls(data=b"".join(lines), lines=len(lines), cut=False, more=True)
+        if len(output) > PAGE_BYTES_MAX:
+            whole = data.endswith(b"\n")
+            return cls(data=_whole_characters(data), lines=len(lines), cut=not whole, more=True)
+        more = len(lines) > limit
+        return cls(data=b"".join(lines[:limit]), lines=min(len(lines), limit), cut=False, more=more)
+
+    def note(self, path: str, *, offset: int, why: str) -> str:
+        """Say which lines these are, and how to read on."""
+        last = offset + self.lines - 1
+        lines = f"line {last:,}" if self.lines == 1 else f"lines {offset:,}-{last:,}"
+        size = f"{len(self.data):,} bytes"
+        if self.cut:
+            rest = (
+                f"tail -n +{last} {shlex.quote(path)} | head -n 1 | tail -c +{len(self.data) + 1}"
+            )
+            onward = (
+                f"it is cut after {size}: `{rest} | head -c {PAGE_BYTES_MAX}` shows its next part"
+            )
+            return f"[{lines}; {onward}; the next line is offset={last + 1}]\n"
+        follows = f"; more follow: read on with offset={last + 1}" if self.more else "; the last"
+        return f"[{lines}, {size}{follows}; the file is large: {why}]\n"
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """Return bytes without the beginning of a UTF-8 character at their end."""
+    for end in range(len(data), max(0, len(data) - UTF_8_BYTES_MAX), -1):
+        try:
+            data[:end].decode()
+        except UnicodeDecodeError:
+            continue
+        return data[:end]
+    return data

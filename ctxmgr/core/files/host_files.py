@@ -22,6 +22,7 @@ from typing import Final, Self
 from ctxmgr.core.files.mount_roots import MountRoots
 from ctxmgr.core.files.mounts import FileLocation, Mounts
 from ctxmgr.core.files.outcomes import (
+    FOLDER,
     Fingerprint,
     ReadFile,
     Refusal,
@@ -275,7 +276,7 @@ def _too_large(size: int, bytes_max: int) -> RefusedFile:
 
 def _kind_name(mode: int) -> str:
     kinds = {
-        stat.S_IFDIR: "a folder",
+        stat.S_IFDIR: FOLDER,
         stat.S_IFIFO: "a FIFO",
         stat.S_IFSOCK: "a socket",
         stat.S_IFBLK: "a block device",

@@ -97,10 +97,17 @@ class MissingFile:
         return (changed_ns + (CLOCK_GRAIN_NS if whole_seconds else TICK_NS)) // 1_000_000
 
 
+FOLDER: Final = "a folder"
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedFile:
     refusal: Refusal
     reason: str
+
+    @property
+    def is_folder(self) -> bool:
+        return self.refusal is Refusal.NOT_A_FILE and self.reason == FOLDER
 
 
 @dataclass(frozen=True, slots=True)

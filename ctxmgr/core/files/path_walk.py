@@ -28,7 +28,14 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from ctxmgr.core.files.mount_roots import OPEN_WITHOUT_READING, MountRoots, Root, is_reachable
-from ctxmgr.core.files.outcomes import MissingFile, Refusal, RefusedFile, Unreachable, Unread
+from ctxmgr.core.files.outcomes import (
+    FOLDER,
+    MissingFile,
+    Refusal,
+    RefusedFile,
+    Unreachable,
+    Unread,
+)
 
 LINKS_MAX: Final = 40
 """Links followed in one walk; Linux reports a loop after as many."""
@@ -159,7 +166,7 @@ class _Steps:
                     return reached
         if self._folders[-1].fd is None:
             raise WalkError(self._outside())
-        raise WalkError(RefusedFile(Refusal.NOT_A_FILE, "a folder"))
+        raise WalkError(RefusedFile(Refusal.NOT_A_FILE, FOLDER))
 
     def close(self) -> None:
         if self._reached is not None:

@@ -38,7 +38,6 @@ from ctxmgr.errors import Incorrect
 _REPLACED_BY_LINK: Final = Unreachable("a link to another file has replaced it")
 _UNDECLARED: Final = Unreachable("this client does not declare its filesystem")
 _NOT_MOUNTED: Final = Unreachable("it is not on a mount of this client")
-_IN_SANDBOX: Final = RefusedFile(Refusal.OUTSIDE, "it is in the sandbox's own filesystem")
 
 
 class Existing:
@@ -105,6 +104,8 @@ class SourceReader:
         self._fingerprints = fingerprints
         self._clock_ns = clock_ns
         mounts = files.mounts
+        prefixes = ", ".join(mount.agent_prefix for mount in mounts.mappings) or "there are none"
+        self._outside = RefusedFile(Refusal.OUTSIDE, f"outside the mounts ({prefixes:.400})")
         self._mounted = [
             (mount.filesystem_id, mount.canonical_prefix.rstrip("/") + "/", mount.canonical_prefix)
             for mount in mounts.mappings
@@ -126,7 +127,7 @@ class SourceReader:
         location = self._files.mounts.forward(path)
         if location.on_host:
             return _sighting(location, path, result)
-        return _sighting(location, path, _IN_SANDBOX, inside=inside)
+        return _sighting(location, path, self._outside, inside=inside)
 
     def look_again(self, target: Target) -> Sighting:
         """Look for a stored file at its path."""
@@ -219,7 +220,7 @@ class SourceReader:
         mapped = mounts.location_of(agent_path)
         if mapped != location:
             return agent_path, _NOT_MOUNTED
-        return agent_path, None if mapped.on_host else _IN_SANDBOX
+        return agent_path, None if mapped.on_host else self._outside
 
     def _observe(
         self, source: FilesystemSource, result: ReadFile, looked_at_ns: int

@@ -98,7 +98,11 @@ async def test_files_named_in_an_output_become_unread_stubs(
         ("read", {"file": "a.py"}, "path"),
         ("bash", {"command": "exit 3"}, "[exit code 3]\n"),
         ("bash", {"command": "printf half; false"}, "half\n[exit code 1]\n"),
-        ("bash", {"command": "sleep 60", "timeout_s": 0.2}, "[it took too long and was ended]\n"),
+        (
+            "bash",
+            {"command": "sleep 60", "timeout_s": 0.2},
+            "[timed out after 0.2 s; pass timeout_s]\n",
+        ),
         ("ls", {"path": "missing"}, "[exit code 2]\n"),
         ("dance", {}, "there is no tool"),
     ],
@@ -171,10 +175,25 @@ def test_definitions_have_both_forms() -> None:
 @pytest.mark.parametrize(
     ("name", "args", "message"),
     [
-        ("read", {"paht": "a.py"}, "read: unknown argument 'paht' (did you mean 'path'?)"),
-        ("read", {"path": "a.py", "x": 1}, "(it takes path, offset, limit)"),
-        ("read", {}, "read: path: Field required"),
-        ("activate", {"object_id": "1"}, "activate: unknown argument 'object_id' (it takes id)"),
+        (
+            "read",
+            {"paht": "a.py"},
+            "read: unknown argument 'paht'; did you mean 'path'? read takes path, offset, limit",
+        ),
+        ("read", {"path": "a.py", "x": 1}, "unknown argument 'x'; read takes path, offset, limit"),
+        ("read", {}, "read: path is missing; read takes path, offset, limit"),
+        ("read", {"path": 5}, "read: path must be a string, not 5"),
+        ("read", {"path": ""}, "read: path must not be empty, not ''"),
+        ("read", {"path": "a.py", "offset": 0}, "read: offset must be at least 1, not 0"),
+        ("read", {"path": "a.py", "limit": "x"}, "read: limit must be an integer, not 'x'"),
+        ("bash", {"command": "ls", "timeout_s": 9999}, "timeout_s must be at most 3600, not 9999"),
+        ("bash", {"command": "ls", "timeout_s": 0}, "timeout_s must be more than 0, not 0"),
+        ("grep", {"pattern": "x", "ignore_case": "so"}, "ignore_case must be true or false"),
+        (
+            "activate",
+            {"object_id": "1"},
+            "activate: unknown argument 'object_id'; activate takes id",
+        ),
     ],
 )
 async def test_a_misspelt_argument_is_named_as_the_model_wrote_it(
