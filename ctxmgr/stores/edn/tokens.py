@@ -1,8 +1,9 @@
 r"""EDN tokens and their values. Pure.
 
-This module reads strings, keywords, integers, floats, decimals, symbolic numbers and instants.
-Everything else (symbols, ratios, named and numbered characters, hexadecimal integers) is read by
-edn-format, one token at a time, and cached.
+This module reads strings, keywords, integers, ratios, floats, decimals, symbolic numbers, instants
+and symbols of letters and digits. Everything else (other symbols, named and numbered characters,
+hexadecimal integers) is read by edn-format, one token at a time, and cached: it takes
+milliseconds for each.
 
 edn-format is not used where it is wrong: it rounds decimals to 28 digits, reads ``\formfeed`` as
 two forms, and accepts Python's escapes in strings.
@@ -57,6 +58,8 @@ _STRING_BODY: Final = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _ESCAPE: Final = re.compile(r'\\(?:[trn\\"bf/]|u[0-9a-fA-F]{4}|([0-3]?[0-7]{1,2})|(.?))', re.DOTALL)
 _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*)N?")
 _FLOAT: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?(M?)")
+_RATIO: Final = re.compile(r"(-?(?:0|[1-9][0-9]*))/([1-9][0-9]*)")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NUMBER_START: Final = re.compile(r"[+-]?[0-9]")
 _KEYWORD: Final = re.compile(r":(?!:)(?:/|[^/].*)(?<!:)", re.DOTALL)
 _INSTANT: Final = re.compile(
@@ -103,6 +106,10 @@ def read_atom(token: str) -> Any:
     number = _FLOAT.fullmatch(token)
     if number:
         return _decimal(token) if number[1] else float(token)
+    if _NAME.fullmatch(token):
+        return Symbol(token)
+    if ratio := _RATIO.fullmatch(token):
+        return Fraction(_integer(ratio[1]), _integer(ratio[2]))
     if token[0] == "\\" and len(token) == 2:  # noqa: PLR2004 -- the backslash and its character
         return Char(token[1])
     return _read_primed_symbol(token) if "'" in token[1:] else _read_with_edn_format(token)

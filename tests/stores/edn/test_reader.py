@@ -282,3 +282,22 @@ def converted(value: Any, *, frozen: bool = False) -> Any:
             return frozenset(converted(item, frozen=True) for item in value)
     assert value is None or isinstance(value, bool | int | float | str | Decimal | Fraction)
     return value
+
+
+def test_thousands_of_ratios_and_symbols_do_not_need_the_slow_parser(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes milliseconds per token: a reply full of them kept a client busy for minutes."""
+
+    def slow(*_arguments: object, **_options: object) -> None:
+        pytest.fail("read by edn-format")
+
+    monkeypatch.setattr(edn_format, "loads_all", slow)
+    ratios = " ".join(f"1/{n}" for n in range(2, 10_000))
+    names = " ".join(f"name-{n}" for n in range(2, 10_000))
+
+    values = loads(f"[-{ratios} {names}]")
+
+    assert values[0] == Fraction(-1, 2)
+    assert values[9_997] == Fraction(1, 9_999)
+    assert values[-1] == Symbol("name-9999")
