@@ -3,8 +3,8 @@
 ``mutations.toml`` lists the places, each with the requirement rows that it breaks. Each row of a
 mutation is tried alone, and only those tests run that name the row: a row is proven if one of its
 own tests fails when the row is broken. They run in a process that imports the mutated text of one
-module in place of the file; nothing on disk changes. The exit status is 1 if a mutation goes
-unnoticed, or if the tests fail without any mutation.
+module in place of the file; nothing on disk changes. Tests that fail without any mutation are
+listed and not counted. The exit status is 1 if there is one, or if a mutation goes unnoticed.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -76,16 +76,21 @@ class _MutatedLoader(importlib.machinery.SourceFileLoader):
 
 
 class TestsOfRows:
-    """Runs only tests that name one of the rows, and remembers the first that failed."""
+    """Runs only tests that name one of the rows, and remembers those that failed."""
 
-    def __init__(self, rows: Iterable[str]) -> None:
+    def __init__(self, rows: Iterable[str], *, without: Container[str]) -> None:
         self._rows = frozenset(rows)
-        self.test: str | None = None
+        self._without = without
+        self.failed: list[str] = []
         self.passed = 0
         self.broken: str | None = None
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        named = [item for item in items if not self._rows.isdisjoint(_rows_of(item))]
+        named = [
+            item
+            for item in items
+            if item.nodeid not in self._without and not self._rows.isdisjoint(_rows_of(item))
+        ]
         items[:] = sorted(named, key=lambda item: -place(item.nodeid))  # the fast ones first
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -93,8 +98,8 @@ class TestsOfRows:
             self.broken = str(report.longrepr).strip().splitlines()[-1]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and self.test is None:
-            self.test = report.nodeid
+        if report.failed and report.nodeid not in self.failed:
+            self.failed.append(report.nodeid)
         self.passed += report.when == "call" and report.passed
 
 
@@ -117,14 +122,17 @@ def main() -> None:
     started = time.monotonic()
     rows = sorted({row for mutation in chosen for row in mutation.rows})
     parts = [(None, part) for part in _divided(rows, arguments.jobs)]
-    passed = 0
+    passed, failing = 0, set()
     for *_, control in run_all(parts, jobs=arguments.jobs):
-        if control["outcome"] != SURVIVED:
-            sys.exit(f"without any mutation: {control['test'] or control['outcome']} fails")
+        if control["outcome"] not in {SURVIVED, NOTICED}:
+            sys.exit(f"without any mutation: {control['test'] or control['outcome']}")
         passed += control["passed"]
+        failing.update(control["failed"])
+    for test in sorted(failing):
+        sys.stderr.write(f"fails without any mutation: {test}\n")
     counts: dict[str, int] = {}
     pairs = [(mutation, [row]) for mutation in chosen for row in mutation.rows]
-    for mutation, (row,), result in run_all(pairs, jobs=arguments.jobs):
+    for mutation, (row,), result in run_all(pairs, jobs=arguments.jobs, without=failing):
         assert mutation is not None
         counts[result["outcome"]] = counts.get(result["outcome"], 0) + 1
         _show(mutation, row, result, as_json=arguments.json)
@@ -134,7 +142,7 @@ def main() -> None:
         f"{len(chosen)} mutations of {len(pairs)} rows: {summary}; "
         f"{passed} tests pass without any; {time.monotonic() - started:.0f} s\n"
     )
-    sys.exit(1 if wrong else 0)
+    sys.exit(1 if wrong or failing else 0)
 
 
 def _divided(rows: Sequence[str], parts: int) -> Iterator[list[str]]:
@@ -144,7 +152,10 @@ def _divided(rows: Sequence[str], parts: int) -> Iterator[list[str]]:
 
 
 def run_all(
-    pairs: Sequence[tuple[Mutation | None, list[str]]], *, jobs: int
+    pairs: Sequence[tuple[Mutation | None, list[str]]],
+    *,
+    jobs: int,
+    without: Container[str] = frozenset(),
 ) -> Iterator[tuple[Mutation | None, list[str], dict[str, Any]]]:
     """Run the tests of rows under mutations, some side by side, and yield results as they come."""
     waiting = list(reversed(pairs))
@@ -156,7 +167,8 @@ def run_all(
             handle, report = tempfile.mkstemp()
             os.close(handle)
             # a control runs the tests of many rows
-            child = _fork(mutation, rows, report, SECONDS_MAX * (1 if mutation else 20))
+            seconds = SECONDS_MAX * (1 if mutation else 20)
+            child = _fork(mutation, rows, report, seconds=seconds, without=without)
             running[child] = (mutation, rows, report)
         child, _ = os.wait()
         mutation, rows, report = running.pop(child)
@@ -166,7 +178,14 @@ def run_all(
         yield mutation, rows, result
 
 
-def _fork(mutation: Mutation | None, rows: list[str], report: str, seconds: int) -> int:
+def _fork(
+    mutation: Mutation | None,
+    rows: list[str],
+    report: str,
+    *,
+    seconds: int,
+    without: Container[str],
+) -> int:
     child = os.fork()
     if child:
         return child
@@ -177,26 +196,29 @@ def _fork(mutation: Mutation | None, rows: list[str], report: str, seconds: int)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
-        result = _tested(mutation, rows)
+        result = _tested(mutation, rows, without=without)
     except Exception as error:  # noqa: BLE001 (reported by the parent)
-        result = {"outcome": BROKEN, "test": repr(error), "passed": 0}
+        result = {"outcome": BROKEN, "test": repr(error), "passed": 0, "failed": []}
     Path(report).write_text(json.dumps(result), encoding="utf-8")
     os._exit(0)
 
 
-def _tested(mutation: Mutation | None, rows: list[str]) -> dict[str, str | int]:
+def _tested(
+    mutation: Mutation | None, rows: list[str], *, without: Container[str]
+) -> dict[str, Any]:
+    flags = ["-q", "-p", "no:cacheprovider", "-m", NOT_HERE, *PLUGINS]
     if mutation is not None:
         sys.meta_path.insert(0, MutatedModule(mutation))
-    failure = TestsOfRows(rows)
+        flags.append("-x")
+    tests = TestsOfRows(rows, without=without)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # half of the time to start
-    flags = ["-x", "-q", "-p", "no:cacheprovider", "-m", NOT_HERE, *PLUGINS]
-    pytest.main([*flags, *files_naming(rows)], plugins=[failure])
-    if failure.broken is not None:
-        return {"outcome": BROKEN, "test": failure.broken, "passed": failure.passed}
-    if failure.test is not None:
-        return {"outcome": NOTICED, "test": failure.test, "passed": failure.passed}
-    outcome = SURVIVED if failure.passed else BROKEN
-    return {"outcome": outcome, "test": "", "passed": failure.passed}
+    pytest.main([*flags, *files_naming(rows)], plugins=[tests])
+    found: dict[str, Any] = {"passed": tests.passed, "failed": tests.failed}
+    if tests.broken is not None:
+        return {"outcome": BROKEN, "test": tests.broken, **found}
+    if tests.failed:
+        return {"outcome": NOTICED, "test": tests.failed[0], **found}
+    return {"outcome": SURVIVED if tests.passed else BROKEN, "test": "", **found}
 
 
 def _rows_of(item: pytest.Item) -> set[str]:
