@@ -122,8 +122,8 @@ async def connect(
     - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
     - ``audit`` is the folder of an audit log, which records what happens in the store.
     - ``secrets`` says how secrets in files and tool outputs are treated.
-    - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"economy"``, or
-      an ``Economy``. A session that is resumed keeps its own.
+    - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"compact"``,
+      ``"economy"``, or an ``Economy``. A session that is resumed keeps its own.
     - ``timeout_s`` bounds every call of an XTDB server, retries included; by default 10 s.
     - ``tracking=False`` reads files only when the agent does and when a session is resumed.
 

@@ -129,9 +129,9 @@ class Client:
     ) -> LiveSession:
         """Start a new session; ``Incorrect`` if the id is taken.
 
-        ``policy`` says how its prompts are rendered: ``"plain"``, ``"economy"``, or an ``Economy``
-        with other settings; by default, it is the policy that ``connect`` was given. It is stored
-        with the session, and holds after a resume, for a fork, and in another store.
+        ``policy`` says how its prompts are rendered: ``"plain"``, ``"compact"``, ``"economy"``, or
+        an ``Economy`` with other settings; by default, it is the policy that ``connect`` was given.
+        It is stored with the session, and holds after a resume, for a fork, and in another store.
         """
         check_session_id(session_id)
         _check_system_prompt(system_prompt)

@@ -31,7 +31,8 @@ from ctxmgr.core.client.tool_calls import (
     why_not_text,
     with_outcomes,
 )
-from ctxmgr.core.context.assembly import Context, Contribution
+from ctxmgr.core.context.assembly import RENDERER, Context, Contribution
+from ctxmgr.core.context.compact import COMPACT_RENDERER, compact, pool_entries, short_ids
 from ctxmgr.core.context.contributors import contributions
 from ctxmgr.core.history.session_policy import (
     PlainForm,
@@ -141,7 +142,7 @@ class LiveSession:
 
     @property
     def policy(self) -> SessionPolicy:
-        """How prompts are rendered: ``"plain"``, or an ``Economy``."""
+        """How prompts are rendered: ``"plain"``, ``"compact"``, or an ``Economy``."""
         return self._policy
 
     @property
@@ -180,6 +181,16 @@ class LiveSession:
             user=user,
             active=state.cache.active(state.view),
         )
+
+    def known_objects(self) -> list[str]:
+        """Return the line of every object of the pool in the compact form, oldest first."""
+        context = self.context()
+        shorts = short_ids(entry.object_id for entry in context.pool.entries)
+        return [entry.line for entry in pool_entries(context, shorts)]
+
+    def _form(self, policy: SessionPolicy, user: str) -> Context:
+        context = self.context(user)
+        return compact(context) if policy == PlainForm.COMPACT else context
 
     async def render(
         self,
@@ -223,14 +234,15 @@ class LiveSession:
         async with self._locked():
             await self._state.fill()
             if economy is None:
-                context, record = self.context(user).contribute(added), None
+                context, record = self._form(chosen, user).contribute(added), None
             elif self._economy is None:
                 with collector_paused():
                     live = await self._open_economy(economy)
                     context, record = await live.prompt(user, economy, contributions=added)
             else:
                 context, record = await self._economy.prompt(user, economy, contributions=added)
-            self._sent = self._sent_prompt(context, user=user, record=record)
+            renderer = COMPACT_RENDERER if chosen == PlainForm.COMPACT else RENDERER
+            self._sent = self._sent_prompt(context, user=user, record=record, renderer=renderer)
             return runtime.forms[form](context)
 
     async def record(
@@ -509,6 +521,7 @@ class LiveSession:
             mounts=runtime.files.mounts,
             directory=runtime.directory,
             with_handle=self._with_handle,
+            is_compact=self._policy == PlainForm.COMPACT,
             shown_as=shown_as,
         )
         return await lookup.resolve(self._state.session, name)
@@ -534,12 +547,18 @@ class LiveSession:
         return await with_handle(self._state.runtime.store, self.session_id, handle)
 
     def _sent_prompt(
-        self, context: Context, *, user: str, record: "EconomyRecord | None" = None
+        self,
+        context: Context,
+        *,
+        user: str,
+        record: "EconomyRecord | None" = None,
+        renderer: str = RENDERER,
     ) -> SentPrompt:
         state = self._state
         return SentPrompt(
             context=context,
             user=user,
+            renderer=renderer,
             economy=record,
             prompt=state.prompt,
             chat=state.chat,

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from ctxmgr.core.context.compact import short_ids
 from ctxmgr.core.discovery.known_tools import absolute
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.file import File
@@ -38,6 +39,9 @@ class ObjectLookup:
     shown_as: Callable[[str], Awaitable[list[str]]]
     """Returns the files that were shown under a path; called if no mount gives their id."""
 
+    is_compact: bool = False
+    """Whether prompts show short ids: one that has become ambiguous means what it meant."""
+
     async def resolve(self, session: Session, name: str) -> str:
         """Return the id of the object that a name means.
 
@@ -55,6 +59,11 @@ class ObjectLookup:
         object_id = None if path is None else self._file_at(path)
         if object_id is not None and object_id in index:
             return object_id
+        if self.is_compact:
+            shorts = short_ids(session.metadata_pool)
+            meant = next((whole for whole, short in shorts.items() if short == name), None)
+            if meant is not None:
+                return meant
         return _of_prefix(session, name)
 
     async def _of_handle(self, session: Session, handle: str) -> str:

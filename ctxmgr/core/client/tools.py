@@ -6,6 +6,8 @@
                                          files that it touched or named are indexed
     recall                               searches what the session has seen; offered only if the
                                          client has a search index
+    list_objects                         lists what a limited pool leaves out; offered only under
+                                         the compact policy
 
 A mistake of the agent is a result with ``ok=False`` and a message for the agent. Only failures that
 the agent cannot fix, such as an unreachable store, are raised.
@@ -27,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ctxmgr.core.client import recall
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.client.tool_calls import IndexedToolCall
+from ctxmgr.core.context.compact import LIST_TOOL
 from ctxmgr.core.context.guide import NamedPolicy, tool_help
 from ctxmgr.core.discovery.known_tools import absolute
 from ctxmgr.core.discovery.search_commands import (
@@ -67,6 +70,11 @@ PAGE_LINES: Final = 2_000
 
 PAGE_BYTES_MAX: Final = 128 * 1024
 """Of one page of such a file: half of what a sandbox keeps of an output by default."""
+
+LISTED_OBJECTS: Final = 200
+"""Objects that one call lists, unless the model asks for more: some 6,000 tokens."""
+
+LISTED_OBJECTS_MAX: Final = 1_000
 
 RECALL_QUERY_CHARS_MAX: Final = 1_000
 """In one query."""
@@ -129,6 +137,11 @@ class RecallArguments(Arguments):
         min_length=1, max_length=RECALL_QUERY_CHARS_MAX, description="Words to look for."
     )
     limit: int = Field(default=5, ge=1, le=20, description="How many objects at most.")
+
+
+class ListArguments(Arguments):
+    offset: int = Field(default=1, ge=1, description="The first object, from 1, the oldest.")
+    limit: int = Field(default=LISTED_OBJECTS, ge=1, le=LISTED_OBJECTS_MAX)
 
 
 class BashArguments(Arguments):
@@ -281,6 +294,11 @@ RECALL: Final = Definition(
     ),
     arguments=RecallArguments,
 )
+LIST_OBJECTS: Final = Definition(
+    name=LIST_TOOL,
+    description="List the known objects with their ids, a page at a time, from the oldest.",
+    arguments=ListArguments,
+)
 CONTEXT_TOOLS: Final = frozenset({"activate", "deactivate", "pin", "unpin"})
 
 
@@ -324,6 +342,7 @@ class Tools:
             "find": self._find,
             "bash": self._bash,
             RECALL.name: self._recall,
+            LIST_OBJECTS.name: self._list_objects,
         }
         self._offered = {tool.name: tool for tool in self.definitions}
 
@@ -332,6 +351,8 @@ class Tools:
         """The tools to offer to the model in this session, in the words of its policy."""
         context = {tool.name: tool for tool in context_tools(self._session.policy)}
         tools = tuple(context.get(tool.name, tool) for tool in DEFINITIONS)
+        if self._session.policy_name == "compact":
+            tools = (*tools, LIST_OBJECTS)
         return (*tools, RECALL) if self._session.recall is not None else tools
 
     async def dispatch(
@@ -378,7 +399,7 @@ class Tools:
             output=output.text,
             status="ok" if output.ok else "fail",
             faithful=output.faithful,
-            discover=name != RECALL.name,
+            discover=name not in {RECALL.name, LIST_OBJECTS.name},
         )
 
     async def _change(self, tool_call_id: str, name: str, args: Mapping[str, Any]) -> ToolResult:
@@ -480,6 +501,13 @@ class Tools:
     async def _bash(self, args: BashArguments) -> _Output:
         ran = await self._command(args.command, timeout_s=args.timeout_s)
         return _output(ran, timeout_s=args.timeout_s, hint="; pass timeout_s")
+
+    async def _list_objects(self, args: ListArguments) -> _Output:
+        lines = self._session.known_objects()
+        last = args.offset + args.limit - 1
+        listed = "".join(lines[args.offset - 1 : last])
+        text = f"[{len(lines)} known objects, from {args.offset}]\n{listed}"
+        return _Output(ok=True, text=text)
 
     async def _recall(self, args: RecallArguments) -> _Output:
         recall = self._session.recall

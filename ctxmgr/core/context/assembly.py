@@ -175,11 +175,13 @@ class ActiveBlock:
 
     object_id: str
     content: str = field(repr=False)
+    heading: str = ""
+    """Empty: that of the plain form."""
     text: str = field(init=False, repr=False)
     hash: str = field(init=False)
 
     def __post_init__(self) -> None:
-        text = ended(active_heading(self.object_id) + self.content)
+        text = ended((self.heading or active_heading(self.object_id)) + self.content)
         object.__setattr__(self, "text", text)
         object.__setattr__(self, "hash", sha256(text.encode()))
 

@@ -33,6 +33,15 @@ Older outputs are deactivated automatically: their line and their toolcall_ref s
 activate(id) shows a full text again, deactivate(id) removes it, pin(id) keeps it.
 """
 
+_COMPACT: Final = """\
+Every file that you know has a line with a short id at the beginning, such as id=f5c4b0; if there
+are many, list_objects lists the older ones. Every tool call has a toolcall_ref with its id.
+The full text of an active one is at the end, under ACTIVE_CONTENT with its id.
+A line such as [the text of f5c4b0 /src/a.py] stands for a text that is shown there under that id.
+Older outputs are deactivated automatically; their toolcall_ref stays.
+activate(id) shows a full text again, deactivate(id) removes it, pin(id) keeps it.
+"""
+
 _ECONOMY: Final = """\
 Every file and every tool output appears once, where it arrived, and has a handle such as #7.
 Long and old texts are shortened: a last line such as [#7 +1234 tok: names] says how many tokens
@@ -42,7 +51,9 @@ activate(#7) shows the whole text again, pin(#7) keeps it whole, deactivate(#7) 
 If there is a tool recall, recall(query) searches everything you have seen, shown or not.
 """
 
-_GUIDES: Final[Mapping[str, str]] = MappingProxyType({"plain": _PLAIN, "economy": _ECONOMY})
+_GUIDES: Final[Mapping[str, str]] = MappingProxyType(
+    {"plain": _PLAIN, "compact": _COMPACT, "economy": _ECONOMY}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +77,13 @@ _TOOL_HELP: Final[Mapping[str, ToolHelp]] = MappingProxyType(
             unpin="Allow an object to be deactivated automatically again.",
             object_id="The id as the list of known objects shows it, the beginning of that id, or "
             "the path of a file.",
+        ),
+        "compact": ToolHelp(
+            activate="Show a known object in full. A file that was never read is read.",
+            deactivate="Show only an object's line again; nothing is lost.",
+            pin="Keep an object from being deactivated automatically.",
+            unpin="Allow an object to be deactivated automatically again.",
+            object_id="A short id such as f5c4b0, or the path of a file.",
         ),
         "economy": ToolHelp(
             activate="Show the whole text of an object. A file that was never read is read.",

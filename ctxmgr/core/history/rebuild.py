@@ -23,6 +23,7 @@ from ctxmgr.core.append_only import TextHash
 from ctxmgr.core.context.assembly import (
     RENDERERS,
     ActiveBlock,
+    Block,
     Context,
     PieceKind,
     Pool,
@@ -32,6 +33,7 @@ from ctxmgr.core.context.assembly import (
     Transcript,
     hash_sections,
 )
+from ctxmgr.core.context.compact import COMPACT_RENDERER, compact
 from ctxmgr.core.context.lines import (
     ended,
     file_content,
@@ -63,7 +65,7 @@ from ctxmgr.core.history.turn_records import ShownVersion, TurnRecord
 from ctxmgr.core.objects.answers import AnswerCall, CallRef
 from ctxmgr.core.objects.chat import Chat, Turn
 from ctxmgr.core.objects.envelope import TOOLCALL, chat_id, system_prompt_id
-from ctxmgr.core.objects.hashes import sha256
+from ctxmgr.core.objects.hashes import is_hash, sha256
 from ctxmgr.errors import Corrupt, HashMismatch, Incorrect
 
 HASHED_BLOCKS: Final = 16
@@ -102,7 +104,8 @@ class PromptWalk:
 
     def join(self, record: TurnRecord) -> None:
         """Read the record of the next turn."""
-        renderers = RENDERERS if record.policy is None else (ECONOMY_RENDERER,)
+        plain = (*RENDERERS, COMPACT_RENDERER)
+        renderers = plain if record.policy is None else (ECONOMY_RENDERER,)
         if record.renderer not in renderers:
             known = " or ".join(renderers)
             raise Incorrect(f"{record.object_id} was rendered by {record.renderer}, not {known}")
@@ -124,9 +127,11 @@ class PromptWalk:
             raise Incorrect(f"{record.object_id}: the chat has only {len(self._turns)} turns")
         if record.policy is not None:
             rows = self._economy.rows(record, self._shown)
+        elif record.renderer == COMPACT_RENDERER:
+            rows = self._compact_rows(record)
         else:
             built = self._built
-            whole = built is None or built.policy is not None or not _follows(record, built)
+            whole = built is None or not _is_plain(built) or not _follows(record, built)
             rows = self._plain.rows(record, self._shown, whole=whole)
         self._built = record
         paragraphs = self._whole_paragraphs(record)
@@ -151,6 +156,18 @@ class PromptWalk:
         if record.n > len(self._turns):
             raise Incorrect(f"{record.object_id}: the chat has only {len(self._turns)} turns")
         self._check_chat(record)
+        context = self._context(record)
+        computed = context.prompt_hash()
+        if computed != record.prompt_hash:
+            raise HashMismatch(record.object_id, "prompt_hash", record.prompt_hash, computed)
+        return context
+
+    def slots(self, block: CountedBlock) -> list[tuple[TextSlot, TextView | None]]:
+        """Return the texts of a block of the prompt built last, and what was shown of each."""
+        assert self._built is not None, "a prompt was built"
+        return self._economy.slots(self._built, block.key) if block.key else []
+
+    def _context(self, record: TurnRecord) -> Context:
         if record.policy is None:
             layout = self._plain.layout(record, self._shown)
         else:
@@ -164,15 +181,27 @@ class PromptWalk:
             active=layout.active,
             contributions=record.contributions,
         )
-        computed = context.prompt_hash()
-        if computed != record.prompt_hash:
-            raise HashMismatch(record.object_id, "prompt_hash", record.prompt_hash, computed)
-        return context
+        return compact(context) if record.renderer == COMPACT_RENDERER else context
 
-    def slots(self, block: CountedBlock) -> list[tuple[TextSlot, TextView | None]]:
-        """Return the texts of a block of the prompt built last, and what was shown of each."""
-        assert self._built is not None, "a prompt was built"
-        return self._economy.slots(self._built, block.key) if block.key else []
+    def _compact_rows(self, record: TurnRecord) -> dict[Section, Sequence[CountedBlock]]:
+        """Return the blocks of a compact prompt. Each costs the length of its prompt."""
+        context = self._context(record)
+        return {
+            section: [self._compact_block(block) for block in context.section(section)]
+            for section in (Section.POOL, Section.CHAT, Section.ACTIVE)
+        }
+
+    def _compact_block(self, block: Block) -> CountedBlock:
+        active = block.section is Section.ACTIVE
+        of_file = active and block.object_id is not None and is_hash(block.object_id)
+        return CountedBlock.of(
+            block.section,
+            block.object_id,
+            block.text,
+            count=self._count,
+            hashed=sha256(block.text.encode()) if active else None,
+            kind=PieceKind.FILE if of_file else None,
+        )
 
     def _check_chat(self, record: TurnRecord) -> None:
         chat = Chat(session_id=record.session, turns=tuple(self._turns[: record.n - 1]))
@@ -555,6 +584,10 @@ def _require_shown(shown: Mapping[str, ShownVersion], object_id: str) -> ShownVe
 
 def _hashes(blocks: Iterable[CountedBlock]) -> list[str]:
     return [block.hash for block in blocks if block.hash is not None]
+
+
+def _is_plain(record: TurnRecord) -> bool:
+    return record.policy is None and record.renderer != COMPACT_RENDERER
 
 
 def _follows(record: TurnRecord, previous: TurnRecord) -> bool:

@@ -1,6 +1,7 @@
 """The policy of a session: how its prompts are rendered. Reads the store.
 
     plain      the four sections of the specification, byte for byte
+    compact    the four sections with short ids, a limited pool, and every text once
     economy    one append-only stream with planned folds; ``Economy`` holds its settings
 
     policy:{session}   session, name, settings
@@ -14,6 +15,7 @@ import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ctxmgr.core.context.compact import COMPACT_RENDERER
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.objects.envelope import POLICY, check_session_id, policy_id, turn_id
 from ctxmgr.core.sessions.lineage import lineage, owner
@@ -29,6 +31,7 @@ class PlainForm(StrEnum):
     """The policies that have no settings."""
 
     PLAIN = "plain"
+    COMPACT = "compact"
 
 
 SessionPolicy: TypeAlias = "PlainForm | Economy"
@@ -113,7 +116,7 @@ def _read(document: Document) -> SessionPolicy:
 def _of_turn(record: TurnRecord) -> SessionPolicy:
     if record.policy is not None:
         return _economy(record.policy.get("settings"))
-    return PlainForm.PLAIN
+    return PlainForm.COMPACT if record.renderer == COMPACT_RENDERER else PlainForm.PLAIN
 
 
 def _economy(settings: Any) -> "Economy":

@@ -106,7 +106,7 @@ class TurnRecord:
     section_hashes: Mapping[str, list[str]]
     renderer: str = RENDERER
     policy: Mapping[str, Any] | None = None
-    """Name, settings and epoch; None for the plain form."""
+    """Name, settings and epoch; None for the plain and the compact form."""
     mounts: tuple[Mapping[str, str], ...] = ()
     sequence: int | None = None
     snapshot: int
@@ -257,8 +257,10 @@ class SentPrompt:
     context: Context
     user: str
     """The user's text, without the notices of a policy."""
+    renderer: str = RENDERER
+    """Of a prompt that no economy policy made."""
     economy: "EconomyRecord | None"
-    """What determined the prompt; None for the plain form."""
+    """What determined the prompt; None for the plain and the compact form."""
     prompt: SystemPrompt
     chat: Chat
     """Without the turn that the prompt is for."""
@@ -313,7 +315,7 @@ class TurnRecorder:
         economy = sent.economy
         before = None if snapshot == n else self._economy
         return TurnRecord(
-            renderer=RENDERER if economy is None else economy.renderer,
+            renderer=sent.renderer if economy is None else economy.renderer,
             policy=None if economy is None else economy.to_value(before),
             session=session_id,
             n=n,

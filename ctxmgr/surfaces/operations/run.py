@@ -41,7 +41,7 @@ async def run(
     ] = None,
     network: Annotated[bool, Param("Let commands in the sandbox use the network.")] = False,
     policy: Annotated[
-        Literal["plain", "economy"] | None,
+        Literal["plain", "compact", "economy"] | None,
         Param("How prompts are rendered; default: as the session's were, or economy."),
     ] = None,
     session: Annotated[

@@ -13,6 +13,7 @@ from typing import Final
 
 from ctxmgr.core.client.lookup import ObjectLookup
 from ctxmgr.core.client.runtime import display_path
+from ctxmgr.core.context.compact import COMPACT_RENDERER
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.history.reading import with_handle
 from ctxmgr.core.objects.codec import from_document
@@ -78,12 +79,14 @@ async def resolve_member(store: Store, session: Session, text: str) -> str:
     """
     if text in session.session_index:
         return text
-    mounts = mounts_of(await last_record(store, session.session_id))
+    last = await last_record(store, session.session_id)
+    mounts = mounts_of(last)
     lookup = ObjectLookup(
         mounts=mounts,
         directory=mounts.mappings[0].agent_prefix if mounts.mappings else None,
         with_handle=partial(with_handle, store, session.session_id),
         shown_as=partial(_shown_as, store, session, mounts),
+        is_compact=last is not None and last.renderer == COMPACT_RENDERER,
     )
     try:
         return await lookup.resolve(session, text)

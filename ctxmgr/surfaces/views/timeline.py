@@ -10,10 +10,12 @@ from itertools import tee
 from typing import Final
 
 from ctxmgr.core.context.assembly import Section
+from ctxmgr.core.context.compact import COMPACT_RENDERER
 from ctxmgr.core.history.cache_breaks import CallCost, call_costs
 from ctxmgr.core.history.cache_report import UNBROKEN, counted_as
 from ctxmgr.core.history.prompt_rows import Count
 from ctxmgr.core.history.reading import ReadPrompts, read_chat, read_prompts
+from ctxmgr.core.history.session_policy import PlainForm
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.model import Usage, read_usage
 from ctxmgr.core.prices import PriceList
@@ -199,6 +201,8 @@ def _entry(
 
 def policy_name(record: TurnRecord) -> str | None:
     """Return the name of a prompt's policy; None: the plain form."""
+    if record.renderer == COMPACT_RENDERER:
+        return str(PlainForm.COMPACT)
     return None if record.policy is None else str(record.policy.get("name"))
 
 

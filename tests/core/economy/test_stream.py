@@ -251,5 +251,7 @@ def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
 
 def test_an_unknown_policy_is_refused() -> None:
     """A typing error must not silently select the plain form."""
-    with pytest.raises(Incorrect, match=r"unknown policy .economi. \(one of: plain, economy\)"):
+    with pytest.raises(
+        Incorrect, match=r"unknown policy .economi. \(one of: plain, compact, economy\)"
+    ):
         read_policy("economi")
