@@ -23,7 +23,6 @@ from urllib.parse import urlsplit
 
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.codec import KINDS
-from ctxmgr.core.prices import ModelPrice, PriceList
 from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.events.listeners import ListenerFeed
     from ctxmgr.core.files.own_files import OwnFiles
     from ctxmgr.core.history.session_policy import SessionPolicy
+    from ctxmgr.core.prices import PriceList
     from ctxmgr.core.sandbox import Sandbox
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
@@ -181,8 +181,10 @@ class App:
         return self._store
 
     @property
-    def prices(self) -> PriceList:
+    def prices(self) -> "PriceList":
         """The prices of models: those of the settings, then the built-in ones."""
+        from ctxmgr.core.prices import ModelPrice, PriceList
+
         return PriceList(
             {
                 name: ModelPrice(
