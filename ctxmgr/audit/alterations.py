@@ -98,8 +98,8 @@ def find_field(line: bytes, previous: Link, *, next_prev: bytes | None = None) -
     values = dict(zip(FIELDS, parts, strict=True))
     stored = values["full_hash"][1:-1]
     computed = _body_hash(values)
-    if computed == stored:
-        return LINE  # the values are those that were written
+    if computed == stored:  # the values are those that were written, except for a quote
+        return LINE if values["full_hash"] == b'"%b"' % stored else "full_hash"
     for name, value in _derived(values, previous):
         if value != values[name] and _body_hash({**values, name: value}) == stored:
             return name

@@ -70,18 +70,19 @@ class AuditListener:
         call = None
         if isinstance(event, ToolCallCreated):
             call = await self._source.tool_call(event)
-        for part, (session_id, event_type, content) in enumerate(_contents(event, call)):
-            source = EventOrigin(store, event.id.sequence, event.id.position, part)
-            await self._writer.append(
+        await self._writer.append_all(
+            [
                 AuditEntry(
                     session_id=session_id,
                     tick=event.id.sequence,
                     event_type=event_type,
                     raw_content=_bounded(content),
                     timestamp=event.system_time,
-                    source=source,
+                    source=EventOrigin(store, event.id.sequence, event.id.position, part),
                 )
-            )
+                for part, (session_id, event_type, content) in enumerate(_contents(event, call))
+            ]
+        )
 
     async def _store(self) -> str | None:
         """Return the name under which the store's events are recorded.

@@ -16,6 +16,7 @@ bytes before it, so that a line is verified by hashing the bytes that are stored
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, Self
 from zlib import crc32
@@ -142,7 +143,13 @@ def record_hash(prev: str, session_id: str, tick: int, raw_content: str) -> str:
 class PreparedEntry:
     """An entry that was checked and encoded, apart from its place in the chain."""
 
-    __slots__ = ("_be_id", "_checks", "_content", "_middle", "_session", "_session_json", "entry")
+    __slots__ = (
+        *("_be_id", "_checks", "_middle", "_session", "_session_json"),
+        *("entry", "size"),
+    )
+
+    size: int
+    """About how many bytes its line has."""
 
     def __init__(self, entry: AuditEntry, *, be_id: str) -> None:
         """``Incorrect`` if a value cannot be stored."""
@@ -150,34 +157,36 @@ class PreparedEntry:
         _check(entry)
         self._session, self._session_json = _name("session_id", entry.session_id)
         _, self._be_id = _name("be_id", be_id)
-        self._content, content_json = _text("raw_content", entry.raw_content)
-        values = (
-            b"%d" % entry.timestamp,
-            self._be_id,
-            b'"%b"' % entry.event_type.encode(),
-            b"null" if entry.source is None else _json("source", list(entry.source)),
-            _scores(entry.lens_activations),
-            _json("steering_applied", [dict(each) for each in entry.steering_applied]),
-            content_json,
+        content_json = _text("raw_content", entry.raw_content)
+        event_type = _EVENT_TYPES[entry.event_type]
+        source = b"null" if entry.source is None else _json("source", list(entry.source))
+        scores = _scores(entry.lens_activations) if entry.lens_activations else b"{}"
+        steering = b"[]"
+        if entry.steering_applied:
+            steering = _json("steering_applied", [dict(each) for each in entry.steering_applied])
+        self._checks = _CHECKS % (
+            crc32(b"%d" % entry.timestamp),
+            crc32(self._be_id),
+            crc32(event_type),
+            crc32(source),
+            crc32(scores),
+            crc32(steering),
+            crc32(content_json),
         )
-        self._checks = b"".join([b"%08x" % crc32(value) for value in values])
-        self._middle = _MIDDLE % values[2:]
+        self._middle = _MIDDLE % (event_type, source, scores, steering, content_json)
+        self.size = len(self._middle) + 2 * len(self._session_json) + 600
         if self.size > RECORD_BYTES_MAX:
             raise Incorrect(
                 f"a record of {self.size:,} bytes is too large; the limit is {RECORD_BYTES_MAX:,}"
             )
-
-    @property
-    def size(self) -> int:
-        """About how many bytes its line has."""
-        return len(self._middle) + 2 * len(self._session_json) + 600
 
     def line(self, previous: Link, *, sequence: int) -> tuple[bytes, Link]:
         """Return the line that follows ``previous``, and its place in the chain."""
         entry, number = self.entry, previous.number + 1
         tick = number if entry.tick is None else entry.tick
         prev = previous.record_hash.encode()
-        content = b"%b:%b:%d:%b" % (prev, self._session, tick, self._content)
+        # The content is encoded again: keeping it for a whole batch costs more.
+        content = b"%b:%b:%d:%b" % (prev, self._session, tick, entry.raw_content.encode())
         hashed = sha256(content).hexdigest()
         body = _LINE % (
             number,
@@ -209,6 +218,10 @@ _MIDDLE: Final = (
 )
 
 
+_CHECKS: Final = b"%08x" * len(CHECKED)
+_EVENT_TYPES: Final = {event_type: b'"%b"' % event_type.encode() for event_type in EventType}
+
+
 def _check(entry: AuditEntry) -> None:
     for name, value in (("tick", entry.tick), ("timestamp", entry.timestamp)):
         if value is not None and not 0 <= value <= INTEGER_MAX:
@@ -219,29 +232,35 @@ def _check(entry: AuditEntry) -> None:
         )
 
 
+@lru_cache(1_024)
 def _name(name: str, value: str) -> tuple[bytes, bytes]:
-    encoded, as_json = _text(name, value)
+    as_json, encoded = _text(name, value), value.encode()
     if not value or len(encoded) > NAME_BYTES_MAX:
         raise Incorrect(f"{name} must have 1 to {NAME_BYTES_MAX:,} bytes, not {len(encoded):,}")
     return encoded, as_json
 
 
-def _text(name: str, value: str) -> tuple[bytes, bytes]:
+def _text(name: str, value: str) -> bytes:
     try:
-        return value.encode(), orjson.dumps(value)
-    except (UnicodeEncodeError, orjson.JSONEncodeError):
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
         raise Incorrect(f"{name}: the text contains a lone surrogate") from None
 
 
 def _scores(scores: Mapping[str, float]) -> bytes:
+    encoded = _json("lens_activations", scores if type(scores) is dict else dict(scores))
     # orjson writes NaN as null, which would be read as a missing score.
-    try:
-        finite = all(map(math.isfinite, scores.values()))
-    except TypeError:
-        finite = False
-    if not finite:
-        raise Incorrect(f"lens_activations: a score is not a finite number: {dict(scores)!r:.200}")
-    return _json("lens_activations", dict(scores))
+    if b"null" in encoded or not _NUMBERS.issuperset(map(type, scores.values())):
+        for name, score in scores.items():
+            if type(score) not in _NUMBERS or not math.isfinite(score):
+                raise Incorrect(
+                    f"lens_activations: the score of {name!r:.80} is not a finite number: "
+                    f"{score!r:.80}"
+                )
+    return encoded
+
+
+_NUMBERS: Final = frozenset({int, float})
 
 
 def _json(name: str, value: object) -> bytes:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, ParamSpec, Self, TypeVar
 
@@ -23,7 +24,7 @@ from ctxmgr.audit.keys import SigningKey
 from ctxmgr.audit.records import AuditEntry, EventOrigin, PreparedEntry
 from ctxmgr.audit.signing import make_checkpoint
 from ctxmgr.core.events.event_type import EventType
-from ctxmgr.errors import CtxmgrError, Unavailable
+from ctxmgr.errors import CtxmgrError, Incorrect, Unavailable
 
 BATCH_RECORDS_MAX: Final = 1_024
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -42,6 +43,17 @@ CHECKPOINT_RECORDS: Final = 10_000
 _log = logging.getLogger(__name__)
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+
+
+class _Group:
+    """Entries of one caller, and what they become."""
+
+    def __init__(self, entries: list[PreparedEntry]) -> None:
+        self.entries: Final = entries
+        self.size: Final = sum(entry.size for entry in entries)
+        self.written: Final[asyncio.Future[list[Appended | None]]] = (
+            asyncio.get_running_loop().create_future()
+        )
 
 
 class AuditLogWriter:
@@ -65,7 +77,8 @@ class AuditLogWriter:
         self._checkpoint_records = checkpoint_records
         self._appender = Appender(self._folder, be_id=be_id, segment_bytes=segment_bytes)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ctxmgr-audit")
-        self._pending: deque[tuple[PreparedEntry, asyncio.Future[Appended | None]]] = deque()
+        self._pending: deque[_Group] = deque()
+        self._pending_records = 0
         self._pending_bytes = 0
         self._room = asyncio.Event()
         self._flushing: asyncio.Task[None] | None = None
@@ -104,17 +117,30 @@ class AuditLogWriter:
 
     async def append(self, entry: AuditEntry) -> Appended | None:
         """Append an entry; None if its event was recorded before."""
-        prepared = PreparedEntry(entry, be_id=self._be_id)
+        return (await self.append_all([entry]))[0]
+
+    async def append_all(self, entries: Sequence[AuditEntry]) -> list[Appended | None]:
+        """Append entries in their order, with one flush; return when all are on disk.
+
+        A crash may leave the first of them only.
+        """
+        if not entries:
+            return []
+        if len(entries) > BATCH_RECORDS_MAX:
+            raise Incorrect(
+                f"{len(entries):,} entries are too many at once; the limit is {BATCH_RECORDS_MAX:,}"
+            )
+        group = _Group([PreparedEntry(entry, be_id=self._be_id) for entry in entries])
         await self._wait_for_room()
         if self._closed:
             raise Unavailable("the audit log is closed")
-        future: asyncio.Future[Appended | None] = asyncio.get_running_loop().create_future()
-        self._pending.append((prepared, future))
-        self._pending_bytes += prepared.size
+        self._pending.append(group)
+        self._pending_records += len(group.entries)
+        self._pending_bytes += group.size
         if self._flushing is None:
             self._flushing = asyncio.create_task(self._flush())
         # A caller that is cancelled does not cancel the record.
-        return await asyncio.shield(future)
+        return await asyncio.shield(group.written)
 
     async def last_event(self, store: str) -> tuple[EventOrigin, int] | None:
         """Return the last event of a store that was recorded, and when it happened."""
@@ -138,43 +164,44 @@ class AuditLogWriter:
     async def _wait_for_room(self) -> None:
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while not self._closed and (
-            len(self._pending) >= PENDING_RECORDS_MAX or self._pending_bytes >= PENDING_BYTES_MAX
+            self._pending_records >= PENDING_RECORDS_MAX or self._pending_bytes >= PENDING_BYTES_MAX
         ):
             self._room.clear()
             try:
                 await asyncio.wait_for(self._room.wait(), deadline - time.monotonic())
             except TimeoutError:
                 raise Unavailable(
-                    f"{len(self._pending):,} audit records have waited for {WAIT_SECONDS_MAX:g} s"
+                    f"{self._pending_records:,} audit records waited for {WAIT_SECONDS_MAX:g} s"
                 ) from None
 
     async def _flush(self) -> None:
         while self._pending:
             batch = self._next_batch()
+            entries = [entry for group in batch for entry in group.entries]
             try:
-                results = await self._in_thread(self._appender.append, [each for each, _ in batch])
+                results = iter(await self._in_thread(self._appender.append, entries))
             except Exception as error:  # noqa: BLE001 (the callers raise it)
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
-                        future.exception()  # a cancelled caller does not ask for it
+                for group in batch:
+                    group.written.set_exception(error)
+                    group.written.exception()  # a cancelled caller does not ask for it
             else:
-                for (_, future), result in zip(batch, results, strict=True):
-                    if not future.done():
-                        future.set_result(result)
+                for group in batch:
+                    group.written.set_result(list(islice(results, len(group.entries))))
                 await self._sign_if_due()
             self._room.set()
         self._flushing = None
 
-    def _next_batch(self) -> list[tuple[PreparedEntry, "asyncio.Future[Appended | None]"]]:
+    def _next_batch(self) -> list[_Group]:
         batch = [self._pending.popleft()]
-        size = batch[0][0].size
-        while self._pending and len(batch) < BATCH_RECORDS_MAX:
-            size += self._pending[0][0].size
-            if size > BATCH_BYTES_MAX:
+        records, size = len(batch[0].entries), batch[0].size
+        while self._pending:
+            following = self._pending[0]
+            records, size = records + len(following.entries), size + following.size
+            if records > BATCH_RECORDS_MAX or size > BATCH_BYTES_MAX:
                 break
             batch.append(self._pending.popleft())
-        self._pending_bytes -= sum(prepared.size for prepared, _ in batch)
+        self._pending_records -= sum(len(group.entries) for group in batch)
+        self._pending_bytes -= sum(group.size for group in batch)
         return batch
 
     async def _sign_if_due(self) -> None:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 async def bench(
     app: "App",
-    name: Annotated[Literal["stores", "core", "economy", "surfaces"], Param("Which benchmark.")],
+    name: Annotated[
+        Literal["stores", "core", "economy", "surfaces", "audit"], Param("Which benchmark.")
+    ],
     folder: Annotated[Path | None, Param("For economy: a folder of recorded sessions.")] = None,
     *,
     quick: Annotated[bool, Param("A short run with rough figures.")] = False,
