@@ -32,6 +32,8 @@ from ctxmgr.surfaces.operations.recordings import cache, import_recorded
 from ctxmgr.surfaces.operations.run import run
 from ctxmgr.surfaces.operations.sessions import (
     activate,
+    calls,
+    compare,
     context,
     deactivate,
     export_bundle,
@@ -43,7 +45,9 @@ from ctxmgr.surfaces.operations.sessions import (
     sessions,
     timeline,
     turn,
+    unfold,
     unpin,
+    usage,
 )
 from ctxmgr.surfaces.operations.store import (
     backup,
@@ -140,6 +144,10 @@ OPERATIONS: Final = (
     Operation(run=log, name="log", writes=False, example="ctxmgr log s1 --limit 5"),
     Operation(run=timeline, name="timeline", writes=False, example="ctxmgr timeline s1 --limit 20"),
     Operation(run=turn, name="turn", writes=False, example="ctxmgr turn s1 7"),
+    Operation(run=unfold, name="unfold", writes=False, example="ctxmgr unfold s1 12 --turn 7"),
+    Operation(run=calls, name="calls", writes=False, example="ctxmgr calls s1 --failed"),
+    Operation(run=usage, name="usage", writes=False, example="ctxmgr usage s1"),
+    Operation(run=compare, name="compare", writes=False, example="ctxmgr compare s1 s2"),
     Operation(run=diff, name="diff", writes=False, example="ctxmgr diff s1 --from-turn 3"),
     Operation(
         run=as_of,
@@ -353,8 +361,8 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "Start": ("demo", "run", "doctor", "serve", "trust"),
         "Look": (
-            *("sessions", "show", "log", "timeline", "turn", "context", "diff", "objects"),
-            *("as-of", "cache", "recall"),
+            *("sessions", "show", "log", "timeline", "turn", "unfold", "context", "diff"),
+            *("objects", "calls", "as-of", "cache", "usage", "compare", "recall"),
         ),
         "Change": ("activate", "deactivate", "pin", "unpin", "fork"),
         "Move": ("export", "import", "import-recorded"),

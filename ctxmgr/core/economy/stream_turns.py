@@ -323,11 +323,6 @@ class HeldTurn:
         )
 
 
-def belongs_to(key: str, piece: str) -> bool:
-    """Whether the slot of a key is the text of a piece, or one of its arguments."""
-    return key == piece or key.startswith(f"{piece}/")
-
-
 def numbered(
     parts: Sequence[AnswerPart], *, first: int, outputs: Mapping[str, str]
 ) -> tuple[AnswerPart, ...]:

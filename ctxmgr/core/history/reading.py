@@ -19,7 +19,7 @@ from ctxmgr.core.economy.records import EconomyRecord
 from ctxmgr.core.history.prompt_rows import Count, Prompt
 from ctxmgr.core.history.rebuild import PromptWalk
 from ctxmgr.core.history.shown_versions import PromptVersion, Versions
-from ctxmgr.core.history.turn_records import ShownReader, TurnRecord
+from ctxmgr.core.history.turn_records import ShownReader, ShownVersion, TurnRecord
 from ctxmgr.core.objects.answers import AnswerCall, CallRef, answer_parts
 from ctxmgr.core.objects.chat import Chat, read_turns
 from ctxmgr.core.objects.codec import from_document
@@ -155,6 +155,13 @@ async def with_handle(store: Store, session_id: str, handle: str) -> str | None:
             if isinstance(part, AnswerCall):
                 handles[f"#{len(handles) + 1}"] = part.ref.object_id
     return handles.get(handle)
+
+
+async def read_version(store: Store, shown: ShownVersion) -> PromptVersion:
+    """Return a version that a prompt showed, with its content."""
+    object_id, hashed = shown.object_id, shown.object_hash
+    needed = _Needed({object_id: {hashed}}, {object_id})
+    return (await _read_versions(store, needed))[object_id, hashed]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ however many prompts show it.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
 
@@ -48,9 +48,7 @@ from ctxmgr.core.economy.stream_turns import (
     ECONOMY_RENDERER,
     HeldTurn,
     Notice,
-    TextSlot,
     TurnPiece,
-    belongs_to,
     held_turn,
 )
 from ctxmgr.core.history.prompt_rows import (
@@ -83,6 +81,17 @@ class _Layout:
     transcript: Transcript
     user: str
     active: tuple[ActiveBlock, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockText:
+    """A text that a block shows in full or in part."""
+
+    what: str
+    """output, notice, or the path of an argument of a call, such as ``/newText``."""
+    content: str = field(repr=False)
+    shown: tuple[tuple[int, int, str | None], ...]
+    """Start and end of what the prompt shows of it; a name: it is shown there, and referred to."""
 
 
 class PromptWalk:
@@ -202,6 +211,14 @@ class PromptWalk:
             hashed=sha256(block.text.encode()) if active else None,
             kind=PieceKind.FILE if of_file else None,
         )
+
+    def texts(self, block: CountedBlock) -> list[BlockText]:
+        """Return the whole texts that a block of the prompt built last shows or hides.
+
+        Empty: the block is all there is.
+        """
+        assert self._built is not None, "a prompt was built"
+        return self._economy.texts(self._built, block.key) if block.key else []
 
     def _check_chat(self, record: TurnRecord) -> None:
         chat = Chat(session_id=record.session, turns=tuple(self._turns[: record.n - 1]))
@@ -434,14 +451,18 @@ class EconomyWalk:
         chat += (self._piece(piece, None) for piece in self._open(record).user_pieces(self._views))
         return {Section.POOL: self._pool_blocks, Section.CHAT: chat}
 
-    def slots(self, record: TurnRecord, key: str) -> list[tuple[TextSlot, TextView | None]]:
-        """Return the texts of a block, and what was shown of each; None: all of it."""
+    def texts(self, record: TurnRecord, key: str) -> list[BlockText]:
+        """Return the whole texts of a block, and what the prompt shows of each."""
         number = int(_AFTER_NUMBER.split(key)[0])
         turn = self._open(record) if number == record.n else self._held[number - 1]
         return [
-            (slot, self._views.get(slot.key))
+            BlockText(
+                what=slot.key.removeprefix(key) or ("notice" if "!" in key else "output"),
+                content=slot.content,
+                shown=_shown_spans(slot.content, self._views.get(slot.key)),
+            )
             for slot in turn.slots()
-            if belongs_to(slot.key, key) and slot.content
+            if slot.content and (slot.key == key or slot.key.startswith(f"{key}/"))
         ]
 
     def layout(self, record: TurnRecord, shown: Mapping[str, ShownVersion]) -> _Layout:
@@ -574,6 +595,12 @@ def _active_block(version: PromptVersion, shown: ShownVersion) -> ActiveBlock:
     if version.kind == TOOLCALL:
         return ActiveBlock(version.object_id, version.content or "")
     return ActiveBlock(version.object_id, file_content(version, state=version.state(shown)))
+
+
+def _shown_spans(content: str, view: TextView | None) -> tuple[tuple[int, int, str | None], ...]:
+    if view is None:
+        return ((0, len(content), None),)
+    return tuple((span.start, span.end, span.as_in) for span in view.spans)
 
 
 def _require_shown(shown: Mapping[str, ShownVersion], object_id: str) -> ShownVersion:

@@ -42,6 +42,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "import": "reads a file on the host",
         "import-recorded": "reads a file on the host",
         "fork": "starts another session, which is up to the user",
+        "compare": "reads two sessions, and a server may be limited to one",
         "backup": "writes a file on the host",
         "vacuum": "is store maintenance, which is up to the user",
         "verify": "is store maintenance, and takes long",

@@ -12,12 +12,15 @@ from ctxmgr.surfaces.operations.store import Cursor, Limit
 if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.surfaces.views.bundles import ExportedBundle, ImportedBundle
+    from ctxmgr.surfaces.views.calls import CallPage
     from ctxmgr.surfaces.views.changes import Fork, Membership
     from ctxmgr.surfaces.views.log import Log
     from ctxmgr.surfaces.views.objects import ObjectPage
     from ctxmgr.surfaces.views.prompts import PromptView, TurnView
     from ctxmgr.surfaces.views.sessions import SessionPage
     from ctxmgr.surfaces.views.timeline import Timeline
+    from ctxmgr.surfaces.views.unfolded import UnfoldedBlock
+    from ctxmgr.surfaces.views.usage import SessionComparison, SessionUsage
 
 
 SessionName = Annotated[
@@ -132,6 +135,89 @@ async def turn(
     store = await app.store()
     session_id = await require_session_id(store, session)
     return await view_turn(store, session_id, turn=turn, full=full, prices=app.prices)
+
+
+async def unfold(
+    app: "App",
+    session: SessionName,
+    block: Annotated[
+        int, Param("Its number in the prompt, from 1, as `turn` lists it.", metavar="BLOCK")
+    ],
+    *,
+    turn: Annotated[int | None, Param("Which turn; default: the last.")] = None,
+) -> "UnfoldedBlock":
+    """Show what folding hid from the model.
+
+    Shows a block of a prompt in full, and which of its lines the model saw, which it did not see,
+    and which it saw elsewhere in the same prompt.
+    """
+    from ctxmgr.surfaces.views.lookup import require_session_id
+    from ctxmgr.surfaces.views.unfolded import unfold_block
+
+    store = await app.store()
+    session_id = await require_session_id(store, session)
+    return await unfold_block(store, session_id, turn=turn, block=block)
+
+
+async def calls(
+    app: "App",
+    session: SessionName,
+    *,
+    failed: Annotated[bool, Param("Only calls that failed.")] = False,
+    before: Annotated[int | None, Param("Only turns before this one.", metavar="TURN")] = None,
+    limit: Limit = 100,
+) -> "CallPage":
+    """List a session's tool calls.
+
+    Shows the last calls, oldest first, with their arguments, how they ended and when.
+    """
+    from ctxmgr.surfaces.views.calls import list_calls
+    from ctxmgr.surfaces.views.lookup import require_session_id
+
+    store = await app.store()
+    session_id = await require_session_id(store, session)
+    return await list_calls(store, session_id, before=before, failed=failed, limit=limit)
+
+
+async def usage(app: "App", session: SessionName) -> "SessionUsage":
+    """Show a session's models, tokens, cost and reuse.
+
+    The tokens and the cost are those that the provider reported. Without a report the prompts are
+    counted, and what each shares with the beginning of the one before counts as reusable.
+    """
+    from ctxmgr.surfaces.views.lookup import require_session_id
+    from ctxmgr.surfaces.views.usage import session_usage
+
+    store = await app.store()
+    session_id = await require_session_id(store, session)
+    return await session_usage(store, session_id, prices=app.prices)
+
+
+async def compare(
+    app: "App",
+    session: SessionName,
+    other: Annotated[str, Param("The other session's id.", metavar="OTHER")],
+    *,
+    turn: Annotated[int | None, Param("A turn of the session; default: the last.")] = None,
+    other_turn: Annotated[int | None, Param("A turn of the other; default: the last.")] = None,
+) -> "SessionComparison":
+    """Compare two sessions, such as a fork and its parent.
+
+    Shows what each used, how many turns they have in common, and the difference between a prompt
+    of each.
+    """
+    from ctxmgr.surfaces.views.lookup import require_session_id
+    from ctxmgr.surfaces.views.usage import compare_sessions
+
+    store = await app.store()
+    return await compare_sessions(
+        store,
+        await require_session_id(store, session),
+        await require_session_id(store, other),
+        turn=turn,
+        other_turn=other_turn,
+        prices=app.prices,
+    )
 
 
 async def context(

@@ -7,7 +7,7 @@ does not match is not shown. The current prompt is the start of the next turn, b
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ctxmgr.app import connect
 from ctxmgr.core.context.assembly import Context, Section
@@ -30,6 +30,7 @@ from ctxmgr.core.store.contract import Store
 from ctxmgr.errors import NotFound
 from ctxmgr.messages.answers import answer_text
 from ctxmgr.messages.forms import FORMS
+from ctxmgr.surfaces.views.calls import TimeSpan, TurnCall, called_by, read_calls, time_spans
 from ctxmgr.surfaces.views.differences import GONE, compare_blocks
 from ctxmgr.surfaces.views.last_turn import NOWHERE, last_record
 from ctxmgr.surfaces.views.timeline import policy_name
@@ -126,10 +127,18 @@ class TurnBlock:
     object_id: str | None
     """The object of the text; None: the user's last message, or a contribution."""
     kind: str | None
+    shows: str
+    """system, layer, listed, file, output, folded, notice, user or assistant."""
     name: str
     """A file's path as the agent saw it; a tool call's tool."""
+    argument: str
+    """Of a tool call: what it is about, such as a path or a command; else empty."""
+    status: str | None
+    """Of a tool call: ok or fail."""
     chars: int
     tokens: int
+    hidden_tokens: int
+    """Of the text that folding hides; ``ctxmgr unfold`` shows it."""
     change: str
     """same, new, changed, moved or gone, compared with the previous prompt."""
     text: str = field(repr=False)
@@ -160,6 +169,10 @@ class TurnView:
     """Blocks of the previous prompt that are not in this one."""
     full: bool
     """Whether a terminal prints the texts too."""
+    calls: tuple[TurnCall, ...] = field(repr=False)
+    """The tool calls that the answer asked for."""
+    spans: tuple[TimeSpan, ...] = field(repr=False)
+    """How the turn spent its time, as far as it is recorded."""
 
 
 async def view_turn(
@@ -171,14 +184,23 @@ async def view_turn(
     if not 1 <= number <= chat.turn_count:
         raise NotFound(f"session {session_id} has {chat.turn_count} turns, but no turn {number}")
     read = await read_prompts(store, chat, first=max(1, number - 1), last=number)
-    return await asyncio.to_thread(_view, read, session_id, full=full, prices=prices)
+    calls = (await read_calls(store, chat, [number]))[number]
+    return await asyncio.to_thread(_view, read, session_id, calls, full=full, prices=prices)
 
 
-def _view(read: ReadPrompts, session_id: str, *, full: bool, prices: PriceList) -> TurnView:
+def _view(
+    read: ReadPrompts,
+    session_id: str,
+    calls: tuple[TurnCall, ...],
+    *,
+    full: bool,
+    prices: PriceList,
+) -> TurnView:
     prompts = list(read.prompts(count=counted_as(read.chat)))
     record, now = prompts[-1]
     before = prompts[0][1] if len(prompts) > 1 else Prompt(())
-    names = _names(read, record) | (_names(read, prompts[0][0]) if len(prompts) > 1 else {})
+    names = (_names(read, prompts[0][0]) if len(prompts) > 1 else {}) | _names(read, record)
+    arguments = called_by(read.chat)
     blocks, gone = compare_blocks(before, now)
     turn = read.chat.turns[record.n - 1]
     return TurnView(
@@ -193,28 +215,42 @@ def _view(read: ReadPrompts, session_id: str, *, full: bool, prices: PriceList) 
         answer=answer_text(turn.assistant),
         common_chars=common_length(before.text(), now.text()),
         sections=tuple(map(_size, now.rows)),
-        blocks=tuple(_block(piece, change, names) for piece, change in blocks),
-        gone=tuple(_block(piece, GONE, names) for piece in gone),
+        blocks=tuple(_block(piece, change, names, arguments) for piece, change in blocks),
+        gone=tuple(_block(piece, GONE, names, arguments) for piece in gone),
         full=full,
+        calls=calls,
+        spans=time_spans(
+            calls,
+            start=read.valid_times.get(record.n - 1),
+            answered=turn.assistant_meta.timestamp,
+            end=read.valid_times[record.n],
+        ),
     )
 
 
-def _names(read: ReadPrompts, record: TurnRecord) -> dict[str, tuple[str, str]]:
+class _Named(NamedTuple):
+    kind: str | None = None
+    name: str = ""
+    status: str | None = None
+
+
+def _names(read: ReadPrompts, record: TurnRecord) -> dict[str, _Named]:
     """Return the kind and name of each object that a prompt showed."""
     chain = [earlier for earlier in read.records if record.snapshot <= earlier.n <= record.n]
     own_names = {
-        chat_id(record.session): (CHAT, ""),
-        system_prompt_id(record.session): (SYSTEM_PROMPT, ""),
+        chat_id(record.session): _Named(CHAT),
+        system_prompt_id(record.session): _Named(SYSTEM_PROMPT),
     }
     versions = shown_at(earlier for earlier in chain if earlier.session == record.session)
     return {version.object_id: _named(read, version) for version in versions.values()} | own_names
 
 
-def _named(read: ReadPrompts, version_shown: ShownVersion) -> tuple[str, str]:
+def _named(read: ReadPrompts, version_shown: ShownVersion) -> _Named:
     if version_shown.display_path is not None:
-        return FILE, version_shown.display_path
+        return _Named(FILE, version_shown.display_path)
     version = read.versions.get((version_shown.object_id, version_shown.object_hash))
-    return TOOLCALL, version.call.tool if version and version.call else ""
+    call = version.call if version else None
+    return _Named(TOOLCALL, call.tool, call.status) if call else _Named(TOOLCALL)
 
 
 def _size(row: PromptRow) -> SectionSize:
@@ -227,15 +263,21 @@ def _size(row: PromptRow) -> SectionSize:
     )
 
 
-def _block(piece: CountedBlock, change: str, names: Mapping[str, tuple[str, str]]) -> TurnBlock:
-    kind, name = names.get(piece.object_id or "", (None, ""))
+def _block(
+    piece: CountedBlock, change: str, names: Mapping[str, _Named], arguments: Mapping[str, str]
+) -> TurnBlock:
+    named = names.get(piece.object_id or "", _Named())
     return TurnBlock(
         section=str(piece.section),
         object_id=piece.object_id,
-        kind=kind,
-        name=name,
+        kind=named.kind,
+        shows=str(piece.kind),
+        name=named.name,
+        argument=arguments.get(piece.object_id or "", ""),
+        status=named.status,
         chars=len(piece.text),
         tokens=piece.tokens,
+        hidden_tokens=piece.hidden_tokens,
         change=change,
         text=piece.text,
     )

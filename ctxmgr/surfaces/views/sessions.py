@@ -25,7 +25,7 @@ from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.session_record import SETS
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.prices import PriceList
-from ctxmgr.core.sessions.lineage import lineage
+from ctxmgr.core.sessions.lineage import FORK, lineage
 from ctxmgr.core.sessions.sets import Level, Session
 from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, Instant, Query, Store, Version
 from ctxmgr.core.store.documents import Document
@@ -63,10 +63,16 @@ class SessionLine:
     indexed: int | None
     pinned: int | None
     last_activity: Instant
+    parent: str | None
+    """The session that it was forked from."""
+    parent_turn: int | None
+    """The last turn that it has in common with its parent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
+    total: int
+    """Sessions in the whole list."""
     sessions: tuple[SessionLine, ...]
     cursor: str | None
 
@@ -146,7 +152,7 @@ async def _newest_first(
     """Return one page of sessions, which are given without their sets, by object id."""
     after = None if cursor is None else decode_position(_REQUEST, cursor, int, str)
     names = [object_id.removeprefix(f"{SESSION}:") for object_id in sessions]
-    related_ids = [*map(chat_id, names), *map(_lifecycle_id, names)]
+    related_ids = [*map(chat_id, names), *map(_lifecycle_id, names), *map(_fork_id, names)]
     related = await store.get_many(related_ids, without=("turns", "toolcall_refs"))
     newest = sorted(
         (-_last_activity(name, sessions[session_object_id(name)], related), name) for name in names
@@ -161,7 +167,9 @@ async def _newest_first(
     more = start + limit < len(newest)
     last = [-shown[-1][0], shown[-1][1]] if more else []
     return SessionPage(
-        sessions=tuple(lines), cursor=encode_cursor(_REQUEST, last) if more else None
+        total=len(newest),
+        sessions=tuple(lines),
+        cursor=encode_cursor(_REQUEST, last) if more else None,
     )
 
 
@@ -274,6 +282,7 @@ def shorten(text: str) -> str:
 def _line(version: Version, related: dict[str, Version]) -> SessionLine:
     name = version.object_id.removeprefix(f"{SESSION}:")
     chat, life = related.get(chat_id(name)), related.get(_lifecycle_id(name))
+    fork = related.get(_fork_id(name))
     state = str(life.document["state"]) if life else ACTIVE
     counts: dict[str, int | None]
     try:
@@ -289,6 +298,8 @@ def _line(version: Version, related: dict[str, Version]) -> SessionLine:
         indexed=counts["indexed"],
         pinned=counts["pinned"],
         last_activity=_last_activity(name, version, related),
+        parent=None if fork is None else str(fork.document["parent"]),
+        parent_turn=None if fork is None else int(fork.document["turn"]),
     )
 
 
@@ -310,3 +321,7 @@ def glance_ids(session: Session) -> list[str]:
 
 def _lifecycle_id(session_id: str) -> str:
     return f"{LIFECYCLE}:{session_id}"
+
+
+def _fork_id(session_id: str) -> str:
+    return f"{FORK}:{session_id}"

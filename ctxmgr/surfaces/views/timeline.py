@@ -5,21 +5,24 @@ can answer other requests meanwhile.
 """
 
 import asyncio
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import tee
 from typing import Final
 
-from ctxmgr.core.context.assembly import Section
+from ctxmgr.core.context.assembly import PieceKind, Section
 from ctxmgr.core.context.compact import COMPACT_RENDERER
 from ctxmgr.core.history.cache_breaks import CallCost, call_costs
 from ctxmgr.core.history.cache_report import UNBROKEN, counted_as
 from ctxmgr.core.history.prompt_rows import Count
-from ctxmgr.core.history.reading import ReadPrompts, read_chat, read_prompts
+from ctxmgr.core.history.reading import BATCH, ReadPrompts, read_chat, read_prompts
 from ctxmgr.core.history.session_policy import PlainForm
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.model import Usage, read_usage
 from ctxmgr.core.prices import PriceList
 from ctxmgr.core.store.contract import Instant, Store
+from ctxmgr.core.store.queries import batched
 from ctxmgr.errors import Incorrect
 from ctxmgr.messages.answers import answer_text
 from ctxmgr.surfaces.views.sessions import shorten
@@ -49,6 +52,8 @@ class TimelineEntry:
     """When its record was stored."""
     tokens: tuple[int, ...]
     """By section, in the order of ``Timeline.sections``."""
+    shown: tuple[int, ...]
+    """Tokens by what the blocks show, in the order of ``Timeline.kinds``."""
     prompt_tokens: int
     cached_tokens: int
     """Tokens of the prefix shared with the previous prompt."""
@@ -64,6 +69,10 @@ class TimelineEntry:
     model: str | None
     calls: int
     """Tool calls of the turn."""
+    failed: int
+    """Those of them that failed."""
+    answered: Instant | None
+    """When the answer was complete; None: not recorded."""
     reported: ReportedUsage | None
     """None: no usage was recorded with the turn."""
     usd: float | None
@@ -85,6 +94,9 @@ class Timeline:
     """Of the whole session."""
     sections: tuple[str, ...]
     """Those that occur, in the order of a prompt."""
+    kinds: tuple[str, ...]
+    """What the blocks show: system, layer, listed, file, output, folded, notice, user, assistant;
+    those that occur."""
     prompt_tokens: int
     cached_tokens: int
     rewritten_tokens: int
@@ -110,15 +122,17 @@ async def read_timeline(
     chat = await read_chat(store, session_id)
     last = chat.turn_count if before is None else min(before - 1, chat.turn_count)
     first = max(1, last - limit + 1)
-    sections: tuple[Section, ...] = ()
-    entries: list[TimelineEntry] = []
+    steps = _Steps()
     if last:
         read = await read_prompts(store, chat, first=max(1, first - 1), last=last)
-        sections, entries = await asyncio.to_thread(_entries, read, first, prices)
+        failed = await _failed(store, read, first)
+        steps = await asyncio.to_thread(_steps, read, first, failed, prices)
+    entries = steps.entries
     return Timeline(
         session_id=session_id,
         turns=chat.turn_count,
-        sections=tuple(map(str, sections)),
+        sections=tuple(map(str, steps.sections)),
+        kinds=tuple(map(str, steps.kinds)),
         prompt_tokens=sum(entry.prompt_tokens for entry in entries),
         cached_tokens=sum(entry.cached_tokens for entry in entries),
         rewritten_tokens=sum(entry.rewritten_tokens for entry in entries),
@@ -131,32 +145,59 @@ async def read_timeline(
     )
 
 
-def _entries(
-    read: ReadPrompts, first: int, prices: PriceList
-) -> tuple[tuple[Section, ...], list[TimelineEntry]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Steps:
+    sections: tuple[Section, ...] = ()
+    kinds: tuple[PieceKind, ...] = ()
+    entries: list[TimelineEntry] = field(default_factory=list)
+
+
+def _steps(read: ReadPrompts, first: int, failed: Mapping[int, int], prices: PriceList) -> _Steps:
     """Rebuild and compare the prompts; the one before the first is read for comparison only."""
     count = counted_as(read.chat)
     prompts, compared = tee(read.prompts(count=count))
     costs = call_costs(((record.n, prompt) for record, prompt in compared), count=count)
     steps = [
-        (record, {row.section: row.tokens for row in prompt.rows}, cost)
+        (record, {row.section: row.tokens for row in prompt.rows}, prompt.kind_tokens(), cost)
         for (record, prompt), cost in zip(prompts, costs, strict=True)
         if record.n >= first
     ]
-    sections = tuple(
-        section for section in Section if any(section in tokens for _, tokens, _ in steps)
-    )
-    return sections, [
+    sections = tuple(section for section in Section if any(section in step[1] for step in steps))
+    kinds = tuple(kind for kind in PieceKind if any(step[2][kind] for step in steps))
+    entries = [
         _entry(
             read,
             record,
             cost,
             tokens=tuple(tokens.get(section, 0) for section in sections),
+            shown=tuple(shown[kind] for kind in kinds),
+            failed=failed.get(record.n, 0),
             count=count,
             prices=prices,
         )
-        for record, tokens, cost in steps
+        for record, tokens, shown, cost in steps
     ]
+    return _Steps(sections=sections, kinds=kinds, entries=entries)
+
+
+async def _failed(store: Store, read: ReadPrompts, first: int) -> Counter[int]:
+    """Count the failed calls of each turn; most are known from the prompts that showed them."""
+    statuses = {
+        version.object_id: version.call.status for version in read.versions.values() if version.call
+    }
+    turn_of = {
+        object_id: record.n
+        for record in read.records
+        if record.n >= first
+        for object_id in read.chat.turns[record.n - 1].toolcall_ids
+    }
+    missing = [object_id for object_id in turn_of if object_id not in statuses]
+    for batch in batched(missing, BATCH):
+        versions = await store.get_many(batch, without=("content", "args"))
+        statuses |= {
+            object_id: version.document["status"] for object_id, version in versions.items()
+        }
+    return Counter(turn for object_id, turn in turn_of.items() if statuses.get(object_id) == "fail")
 
 
 def _entry(
@@ -165,6 +206,8 @@ def _entry(
     cost: CallCost,
     *,
     tokens: tuple[int, ...],
+    shown: tuple[int, ...],
+    failed: int,
     count: Count,
     prices: PriceList,
 ) -> TimelineEntry:
@@ -182,6 +225,7 @@ def _entry(
         turn=record.n,
         valid_time=read.valid_times[record.n],
         tokens=tokens,
+        shown=shown,
         prompt_tokens=cost.prompt_tokens,
         cached_tokens=cost.cached_tokens,
         change=cost.change,
@@ -191,6 +235,8 @@ def _entry(
         policy=policy_name(record),
         model=model,
         calls=len(turn.toolcall_ids),
+        failed=failed,
+        answered=turn.assistant_meta.timestamp,
         reported=None if usage is None else _reported(usage),
         usd=usd,
         estimated_usd=estimated,

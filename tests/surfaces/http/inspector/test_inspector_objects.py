@@ -44,7 +44,7 @@ async def test_an_object_shows_its_versions_and_their_differences(
 
         await page.locator(".version").first.click()
 
-        await expect(page.locator(".content")).to_have_text("port = 8080\n")
+        await expect(page.locator(".object .code").last).to_have_text("port = 8080\n")
         await expect(page.locator(".diff")).to_have_count(0)
 
 
@@ -109,9 +109,9 @@ async def test_untrusted_text_is_displayed_as_text(server: Server, seen: Worked)
     async with browsing(server.url) as page:
         await open_session(page, server.url, seen.sid, "turn/5")
         await expect(page.locator(".piece", has_text="<img").first).to_be_visible()
-        await page.keyboard.press("2")
+        await page.keyboard.press("3")
         await page.locator(".objects .row", has_text="<img").click()
-        await expect(page.locator(".content")).to_have_text(HOSTILE)
+        await expect(page.locator(".object .code").last).to_have_text(HOSTILE)
 
         assert await page.title() == "ctxmgr"
         assert await page.locator("main img, main b", has_text="bold").count() == 0
@@ -126,8 +126,9 @@ async def test_a_session_is_shown_as_of_a_point(server: Server, seen: Worked) ->
         await page.get_by_role("slider", name="Turns").click(position={"x": 100, "y": 80})
 
         await expect(_turns(page)).to_have_text("1 turn")
+        await page.locator(".as-of summary").click()
         await page.locator(".as-of-row", has_text="notes.md").click()
-        await expect(page.locator(".time .content")).to_have_text("port = 8080\n")
+        await expect(page.locator(".time .believed .code")).to_have_text("port = 8080\n")
         await photograph(page, "as-of")
 
 

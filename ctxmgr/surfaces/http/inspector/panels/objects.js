@@ -1,12 +1,14 @@
 // The objects a session has seen, by level: a list of any length, and the selected object beside it.
 
-import { get } from "./api.js";
-import { compact, h, number, shortId } from "./dom.js";
-import { ObjectView } from "./object-view.js";
-import { VirtualList } from "./virtual-list.js";
+import { get } from "../data/api.js";
+import { compact, number, shortId } from "../data/words.js";
+import { h } from "../widgets/dom.js";
+import { ObjectView } from "../widgets/object-view.js";
+import { VirtualList } from "../widgets/virtual-list.js";
 
 const ROW_HEIGHT = 28;
 const PAGE = 1_000;
+const CHOICES = { all: "all levels", active: "active", metadata: "in one line", indexed: "not shown", pinned: "pinned" };
 
 export class ObjectsPanel {
   constructor(session, { onObject, onFault }) {
@@ -18,14 +20,14 @@ export class ObjectsPanel {
     this.list = new VirtualList({
       rowHeight: ROW_HEIGHT,
       draw: (object) => row(object),
-      onChoose: (object) => onObject(object.object_id),
+      onChoose: (object) => onObject(object.object_id, { open: true }),
       label: "Objects",
     });
     this.filter = h("input", { type: "search", placeholder: "Filter objects", "aria-label": "Filter objects", oninput: () => this.#listed() });
     this.level = h(
       "select",
       { "aria-label": "Level", onchange: () => this.#listed() },
-      ...["all levels", "active", "metadata", "indexed", "pinned"].map((name) => h("option", { value: name }, name)),
+      ...Object.entries(CHOICES).map(([name, label]) => h("option", { value: name }, label)),
     );
     this.count = h("span", { class: "faint" });
     this.view = new ObjectView(session, { onFault });
@@ -43,7 +45,18 @@ export class ObjectsPanel {
   }
 
   /** Show the list, with the selected object beside it, if any. */
-  async show(objectId) {
+  show(objectId) {
+    this.#show(objectId || null).catch(this.onFault);
+  }
+
+  key(name) {
+    if (name === "a") this.#toggleActive();
+    else if (name === "p") this.#togglePinned();
+    else return false;
+    return true;
+  }
+
+  async #show(objectId) {
     this.visible = true;
     this.objectId = objectId;
     if (!this.objects.length) await this.#load();
@@ -62,11 +75,11 @@ export class ObjectsPanel {
   }
 
   /** Activate the selected object, or deactivate it. */
-  toggleActive() {
+  #toggleActive() {
     return this.#toggle((object) => (object.level === "active" ? "deactivate" : "activate"));
   }
 
-  togglePinned() {
+  #togglePinned() {
     return this.#toggle((object) => (object.pinned ? "unpin" : "pin"));
   }
 
@@ -140,4 +153,4 @@ function row(object) {
 }
 
 const GLYPHS = { active: "▣", metadata: "▤", indexed: "▢" };
-const LEVELS = { active: "active: shown in full", metadata: "metadata: shown as one line", indexed: "indexed: not shown" };
+const LEVELS = { active: "active: in full in a plain prompt", metadata: "one line in a plain prompt", indexed: "not shown" };

@@ -1,8 +1,10 @@
 // One object: its level in the session, its versions, what changed in each, and its text.
 
-import { get, post } from "./api.js";
+import { get, post } from "../data/api.js";
+import { number, shortId, when } from "../data/words.js";
+import { codeView } from "./code-view.js";
 import { diffView } from "./diff-view.js";
-import { h, number, shortId, time } from "./dom.js";
+import { copyButton, h, skeleton } from "./dom.js";
 
 const VERSIONS_MAX = 1_000;
 
@@ -17,6 +19,8 @@ export class ObjectView {
   /** Show an object under the agent's name for it. */
   async show(objectId, name = objectId) {
     this.picked = objectId === this.objectId ? this.picked : null;
+    if (objectId && objectId !== this.objectId) this.element.replaceChildren(skeleton(8));
+    if (objectId !== this.objectId) this.drawn = null;
     this.objectId = objectId;
     this.name = name;
     await this.refresh();
@@ -100,8 +104,8 @@ export class ObjectView {
       h("h3", {}, `Versions (${this.cut ? "first " : ""}${number(this.history.length)})`),
       this.#versions(),
       ...this.#changes(difference),
-      h("h3", {}, `Version ${this.version}`),
-      seen ? content(seen) : h("p", { class: "faint" }, "Deleted: nothing is valid from then on."),
+      h("h3", {}, `Version ${this.version}`, seen?.content ? copyButton(seen.content) : ""),
+      seen ? content(seen, this.name) : h("p", { class: "faint" }, "Deleted: nothing is valid from then on."),
     );
   }
 
@@ -120,8 +124,8 @@ export class ObjectView {
           onclick: () => this.#pick(at + 1).catch((error) => error.name !== "AbortError" && this.onFault(error)),
         },
         h("b", {}, String(at + 1)),
-        h("span", {}, `valid from ${time(entry.valid_time, { exact: true })}`),
-        h("span", { class: "faint" }, `stored ${time(entry.system_time, { exact: true })}, transaction ${entry.sequence}`),
+        h("span", {}, "valid from ", when(entry.valid_time, { exact: true })),
+        h("span", { class: "faint" }, "stored ", when(entry.system_time, { exact: true }), `, transaction ${entry.sequence}`),
       ),
     );
     return h("div", { class: "versions" }, ...rows);
@@ -147,9 +151,9 @@ export class ObjectView {
   }
 }
 
-function content(seen) {
+function content(seen, path) {
   if (seen.content === null) return h("p", { class: "faint" }, seen.state === "stub" ? "Discovered but never read." : "No text.");
-  return h("pre", { class: "content" }, seen.content);
+  return codeView(seen.content, { path });
 }
 
 function printed(value) {

@@ -1,12 +1,14 @@
-// The turns of a session as stacked bars on a canvas, with a strip below for the cache.
+// The turns of a session as stacked bars on a canvas, with a strip below for what is reusable.
 //
-//   bars    tokens of each prompt by section, from the system prompt upwards
-//   strip   green: from cache; red: sent before and rewritten; grey: new
+//   bars    tokens of each prompt by what they show; or its cost; or its time
+//   strip   green: the same as the beginning of the prompt before; red: sent again; grey: new
+//   dots    turns with a failed tool call
 //
 // Space for every turn is reserved from the start; older turns appear in it as they are loaded.
 
-import { SECTIONS, compact, h, number, percent, sectionName, swatch, time } from "./dom.js";
-import { cacheOutcome, isBreak } from "./session.js";
+import { breakTone, cacheOutcome, costOf, isBreak, sums, timesOf } from "../data/session.js";
+import { KINDS, compact, duration, kindName, money, number, percent, when } from "../data/words.js";
+import { choice, h, swatch } from "./dom.js";
 
 const HEIGHT = 190;
 const LEFT = 46;
@@ -18,6 +20,25 @@ const BAR_MAX = 34;
 const ZOOM = 1.6;
 const TURNS_MIN = 10;
 const LABEL = 30;
+const DOT = 3;
+
+/** What the bars measure: parts from the bottom up, each with its colour, and how to print a sum. */
+const METRICS = {
+  tokens: {
+    label: "Tokens",
+    parts: (session, entry) => session.kinds.map((kind) => [kind, entry.shown[kind] ?? 0]),
+    print: compact,
+  },
+  cost: { label: "Cost", parts: (_, entry) => [["cost", costOf(entry) ?? 0]], print: money },
+  time: {
+    label: "Time",
+    parts: (session, entry) => {
+      const times = timesOf(session, entry);
+      return times ? [["model", times.model], ["tool", times.tools]] : [];
+    },
+    print: duration,
+  },
+};
 
 export class Timeline {
   constructor(session, { onTurn }) {
@@ -27,6 +48,7 @@ export class Timeline {
     this.first = 1;
     this.count = 0;
     this.fitted = true;
+    this.metric = "tokens";
     this.canvas = h("canvas", {
       class: "timeline",
       tabindex: "0",
@@ -40,7 +62,15 @@ export class Timeline {
     });
     this.tip = h("div", { class: "tip", hidden: true });
     this.legend = h("div", { class: "legend" });
-    this.element = h("section", { class: "timeline-box", "aria-label": "Timeline" }, this.legend, this.canvas, this.tip);
+    this.sum = h("div", { class: "sum" });
+    const metrics = choice(Object.entries(METRICS).map(([name, { label }]) => [name, label]), {
+      chosen: this.metric,
+      label: "What the bars show",
+      onChoose: (name) => this.#measure(name),
+    });
+    this.empty = h("p", { class: "no-figures faint", hidden: true });
+    const head = h("div", { class: "timeline-head" }, this.sum, metrics);
+    this.element = h("section", { class: "timeline-box is-loading", "aria-label": "Timeline" }, head, this.canvas, this.empty, this.tip, this.legend);
     new ResizeObserver(() => this.draw()).observe(this.element);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw(), { signal: session.ending.signal });
     session.addEventListener("timeline", () => this.#grown());
@@ -68,11 +98,26 @@ export class Timeline {
 
   /** The turn of the next break after the selected one, or before it; null if there is none. */
   nextBreak(by) {
+    return this.#next(by, isBreak);
+  }
+
+  /** The next turn with a failed tool call. */
+  nextFailed(by) {
+    return this.#next(by, (entry) => entry.failed > 0);
+  }
+
+  #next(by, wanted) {
     for (let turn = this.turn + by; turn >= 1 && turn <= this.session.last; turn += by) {
       const entry = this.session.entry(turn);
-      if (entry && isBreak(entry)) return entry.turn;
+      if (entry && wanted(entry)) return entry.turn;
     }
     return null;
+  }
+
+  #measure(name) {
+    this.metric = name;
+    this.#legend();
+    this.draw();
   }
 
   draw() {
@@ -93,6 +138,7 @@ export class Timeline {
 
   #grown() {
     const { entries, turns } = this.session;
+    this.element.classList.remove("is-loading");
     if (this.fitted) [this.first, this.count] = [1, turns];
     this.#legend();
     this.draw();
@@ -117,31 +163,42 @@ export class Timeline {
   }
 
   #paint(pen, visible, colour) {
-    const top = Math.max(1, ...visible.map((entry) => entry.prompt_tokens));
+    const metric = METRICS[this.metric];
+    const bars = visible.map((entry) => metric.parts(this.session, entry));
+    const top = Math.max(...bars.map((parts) => parts.reduce((all, [, value]) => all + value, 0)));
+    this.empty.hidden = top > 0;
+    this.empty.textContent = this.metric === "cost" ? "No cost is known: no usage was reported, or the model has no listed price." : "No times were recorded with these turns.";
     const high = HEIGHT - TOP - AXIS - STRIP - GAP;
     const step = this.plot / Math.max(this.count, 1);
-    const y = (tokens) => TOP + high - (tokens / top) * high;
-    this.#grid(pen, { top, y, colour });
-    for (const entry of visible) {
+    const y = (value) => TOP + high - (value / (top || 1)) * high;
+    if (top) this.#grid(pen, { top, y, colour, print: metric.print });
+    visible.forEach((entry, at) => {
       // whole pixels: bars that share a pixel would look striped
       const [left, right] = [Math.round(this.#x(entry.turn)), Math.round(this.#x(entry.turn + 1))];
       const bar = Math.max(1, Math.min(BAR_MAX, right - left - (step > 4 ? 1 : 0)));
       const x = left + Math.max(0, Math.floor((right - left - bar) / 2));
       if (entry.turn === this.turn) this.#mark(pen, left, step, colour);
       let below = 0;
-      for (const section of this.session.sections) {
-        const tokens = entry.tokens[section] ?? 0;
-        if (!tokens) continue;
-        pen.fillStyle = colour[section];
-        pen.fillRect(x, y(below + tokens), bar, Math.max(y(below) - y(below + tokens), 0.5));
-        below += tokens;
+      for (const [part, value] of bars[at]) {
+        if (!value) continue;
+        pen.fillStyle = colour[part];
+        pen.fillRect(x, y(below + value), bar, Math.max(y(below) - y(below + value), 0.5));
+        below += value;
       }
+      if (entry.failed) this.#dot(pen, x + bar / 2, Math.max(DOT, y(below) - 2 * DOT), colour);
       this.#cache(pen, { entry, x, bar, y: TOP + high + GAP, colour });
-    }
+    });
     this.#numbers(pen, visible, { step, colour });
   }
 
-  #grid(pen, { top, y, colour }) {
+  #dot(pen, x, y, colour) {
+    pen.fillStyle = colour.bad;
+    pen.beginPath();
+    pen.arc(x, y, DOT, 0, 2 * Math.PI);
+    pen.fill();
+  }
+
+  #grid(pen, { top, y, colour, print }) {
     pen.font = "11px system-ui, sans-serif";
     pen.textAlign = "right";
     pen.textBaseline = "middle";
@@ -153,9 +210,9 @@ export class Timeline {
       pen.lineTo(LEFT + this.plot, at);
       pen.stroke();
       pen.fillStyle = colour.faint;
-      pen.fillText(compact(Math.round(top * share)), LEFT - 6, at);
+      pen.fillText(print(top * share), LEFT - 6, at);
     }
-    pen.fillText("cache", LEFT - 6, HEIGHT - AXIS - STRIP / 2);
+    pen.fillText("reuse", LEFT - 6, HEIGHT - AXIS - STRIP / 2);
   }
 
   #mark(pen, x, step, colour) {
@@ -163,7 +220,7 @@ export class Timeline {
     pen.fillRect(x - 1, 0, Math.max(step, 3) + 1, HEIGHT - AXIS);
   }
 
-  /** One column of the strip: tokens from cache, rewritten and new, from the bottom up. */
+  /** One column of the strip: tokens that are reusable, sent again and new, from the bottom up. */
   #cache(pen, { entry, x, bar, y, colour }) {
     const all = entry.prompt_tokens || 1;
     const parts = [
@@ -193,17 +250,27 @@ export class Timeline {
   }
 
   #legend() {
-    const { entries, sections } = this.session;
-    const sum = (name) => entries.reduce((all, entry) => all + entry[name], 0);
-    const [tokens, cached] = [sum("prompt_tokens"), sum("cached_tokens")];
-    const breaks = entries.filter(isBreak).length;
+    const parts = { tokens: this.session.kinds, cost: ["cost"], time: ["model", "tool"] }[this.metric];
+    const estimated = this.session.entries.some((entry) => entry.usd == null && entry.estimated_usd);
+    const names = { cost: estimated ? "cost, estimated where no usage was reported" : "cost", model: "until the answer", tool: "tools" };
+    const item = (kind, name) => h("span", {}, swatch(kind), name);
     this.legend.replaceChildren(
-      ...sections.map((section) => h("span", {}, swatch(section), sectionName(section))),
-      h("span", {}, swatch("hit"), "from cache"),
-      h("span", {}, swatch("broken"), "rewritten"),
-      h("span", {}, swatch("fresh"), "new"),
-      h("span", { class: "sum" }, `${number(tokens)} tokens sent, ${percent(tokens ? cached / tokens : 0)} from cache, ${number(breaks)} ${breaks === 1 ? "break" : "breaks"}`),
+      ...parts.map((kind) => item(kind, names[kind] ?? kindName(kind))),
+      h("span", { class: "gap" }),
+      item("hit", "reusable: begins like the prompt before"),
+      item("broken", "sent again"),
+      item("fresh", "new"),
+      ...(this.session.entries.some((entry) => entry.failed) ? [item("failed", "failed tool call")] : []),
     );
+    this.sum.textContent = [...sums(this.session), this.#cost()].filter(Boolean).join(" · ");
+  }
+
+  #cost() {
+    const costs = this.session.entries.map(costOf).filter((cost) => cost !== null);
+    if (!costs.length) return "";
+    const estimated = this.session.entries.some((entry) => entry.usd == null && entry.estimated_usd);
+    const missing = this.session.entries.length - costs.length;
+    return money(costs.reduce((all, cost) => all + cost, 0)) + (estimated ? " estimated" : "") + (missing ? `, ${number(missing)} without a price` : "");
   }
 
   #describe() {
@@ -217,15 +284,17 @@ export class Timeline {
     const entry = turn ? this.session.entry(turn) : null;
     this.tip.hidden = !entry;
     if (!entry) return;
-    this.tip.replaceChildren(
+    const shown = [
       h("b", {}, `Turn ${entry.turn}`),
-      h("span", { class: "faint" }, ` ${time(entry.valid_time)}`),
-      ...Object.entries(entry.tokens)
+      h("span", { class: "faint" }, " ", when(entry.valid_time)),
+      ...Object.entries(entry.shown)
         .filter(([, tokens]) => tokens)
-        .map(([section, tokens]) => h("div", {}, swatch(section), `${sectionName(section)} ${number(tokens)}`)),
-      h("div", {}, `${number(entry.prompt_tokens)} tokens, ${percent(entry.prompt_tokens ? entry.cached_tokens / entry.prompt_tokens : 0)} from cache`),
-      h("div", { class: isBreak(entry) ? "bad" : "faint" }, cacheOutcome(entry)),
-    );
+        .map(([kind, tokens]) => h("div", {}, swatch(kind), `${kindName(kind)} ${number(tokens)}`)),
+      h("div", {}, [`${number(entry.prompt_tokens)} tokens`, `${percent(entry.cached_tokens, entry.prompt_tokens)} reusable`, costOf(entry) === null ? "" : money(costOf(entry))].filter(Boolean).join(", ")),
+      entry.failed ? h("div", { class: "bad" }, `${entry.failed} failed`) : null,
+      h("div", { class: breakTone(entry) }, cacheOutcome(entry)),
+    ];
+    this.tip.replaceChildren(...shown.filter(Boolean));
     const room = this.element.clientWidth - this.tip.offsetWidth - 8;
     this.tip.style.left = `${Math.max(0, Math.min(event.offsetX + 14, room))}px`;
   }
@@ -266,7 +335,7 @@ function colours(near) {
   return Object.fromEntries(values);
 }
 
-const COLOURS = [...Object.keys(SECTIONS), "hit", "broken", "fresh", "line", "faint", "chosen"];
+const COLOURS = [...Object.keys(KINDS), "cost", "model", "tool", "hit", "broken", "fresh", "bad", "line", "faint", "chosen"];
 
 function niceStep(least) {
   const size = 10 ** Math.floor(Math.log10(Math.max(1, least)));

@@ -69,11 +69,28 @@ export async function subscribe({ onEvent, onState, signal }) {
   }
 }
 
+let waiting = 0;
+
+/** Count the requests under way; the progress line is visible while there are any. */
+function waitFor(change) {
+  waiting += change;
+  document.documentElement.toggleAttribute("data-busy", waiting > 0);
+}
+
 async function request(path, options) {
+  waitFor(1);
+  try {
+    return await answered(path, options);
+  } finally {
+    waitFor(-1);
+  }
+}
+
+async function answered(path, options) {
   for (;;) {
     const headers = { ...options.headers, ...authorization() };
     const response = await reached(path, { ...options, headers, cache: "no-store" });
-    if (response.ok) return response.json();
+    if (response.ok) return await response.json();
     const refused = await refusal(response);
     if (response.status !== 401) throw refused;
     const token = await askForToken(refused.message);

@@ -3,25 +3,28 @@
 //   believed   what the store contained at that system time: what the agent could know
 //   true       what is known today about that valid time
 
-import { get } from "./api.js";
-import { diffView } from "./diff-view.js";
-import { h, isHash, number, time, turnCount } from "./dom.js";
+import { get } from "../data/api.js";
+import { count, isHash, number, timeText, when } from "../data/words.js";
+import { codeView } from "../widgets/code-view.js";
+import { diffView } from "../widgets/diff-view.js";
+import { h, skeleton } from "../widgets/dom.js";
 
 const STEPS = 1_000;
 const SETTLE_MS = 120;
 
-export class TimePanel {
+export class AsOfPanel {
   constructor(session, { onFault }) {
     this.session = session;
     this.onFault = onFault;
-    this.valid = this.#axis("valid", "Valid time", "when it was true");
-    this.system = this.#axis("system", "System time", "when it was stored");
+    this.valid = this.#axis("valid", "Valid time", "the moment in question: what was true then");
+    this.system = this.#axis("system", "System time", "what was stored by then: what the agent could know");
     this.together = h("input", { type: "checkbox", checked: true, onchange: () => this.#moved("valid") });
-    this.result = h("div", { class: "as-of" });
+    this.result = h("div", { class: "as-of" }, skeleton(6));
     this.difference = h("div", { class: "object" });
     this.element = h(
       "section",
       { class: "panel time", "aria-label": "As of" },
+      h("p", { class: "lead" }, "Go back to a moment: which files were not as the agent believed them to be? Click a turn above, or move the sliders."),
       h(
         "div",
         { class: "axes" },
@@ -35,6 +38,7 @@ export class TimePanel {
 
   /** Show the session as of the end of a turn, or as of now. */
   show(turn) {
+    if (!this.session.overview) return null;
     this.#range();
     const at = this.session.entry(turn)?.valid_time ?? this.to;
     if (this.requested === undefined) return this.#set(at, at);
@@ -89,7 +93,8 @@ export class TimePanel {
   #moveAxis(axis, instant) {
     axis.instant = instant;
     axis.slider.value = String(Math.round(((instant - this.from) / (this.to - this.from)) * STEPS));
-    axis.output.textContent = time(instant, { exact: true });
+    axis.output.textContent = timeText(instant, { exact: true });
+    axis.output.title = new Date(instant).toISOString().replace("T", " ").replace("Z", " UTC");
     const before = this.session.entries.findLast((entry) => entry.valid_time !== null && entry.valid_time <= instant);
     axis.turns.textContent = before ? `after turn ${before.turn}` : "before the first turn";
   }
@@ -109,21 +114,19 @@ export class TimePanel {
   }
 
   #draw(view) {
-    const counts = ["active", "metadata", "indexed", "pinned"];
     const wrong = new Set(view.differing.map((object) => object.object_id));
-    const listed = view.objects.map((object) => ({ ...object, differs: wrong.has(object.object_id) }));
-    const unlisted = view.differing.filter((object) => !listed.some((other) => other.object_id === object.object_id));
+    const agreeing = view.objects.filter((object) => !wrong.has(object.object_id));
+    const facts = [count(view.turns, "turn"), `${number(view.active)} active`, `${number(view.metadata)} in one line`, `${number(view.indexed)} not shown`, `${number(view.pinned)} pinned`];
     this.result.replaceChildren(
-      h("div", { class: "facts" }, h("span", {}, turnCount(view.turns)), ...counts.map((name) => h("span", {}, h("b", {}, number(view[name])), ` ${name}`))),
-      h("h3", {}, view.active > listed.length ? `Active or pinned at this moment (first ${number(listed.length)})` : "Active or pinned at this moment"),
-      this.#table(listed),
-      h("h3", {}, `Different from what was believed (${number(view.differing.length)} of ${number(view.compared)} compared)`),
-      unlisted.length || wrong.size ? this.#table([...listed.filter((object) => object.differs), ...unlisted.map((object) => ({ ...object, differs: true }))]) : h("p", { class: "faint" }, "Everything was as believed."),
+      h("h3", {}, `Not as believed: ${number(view.differing.length)} of ${number(view.compared)} compared`),
+      view.differing.length ? this.#table(view.differing, "differs") : h("p", { class: "good" }, "Everything was as the agent believed."),
+      h("details", {}, h("summary", {}, `Active or pinned then, and as believed: ${number(agreeing.length)}`), this.#table(agreeing, "matches")),
+      h("div", { class: "facts" }, ...facts.map((fact) => h("span", {}, fact))),
     );
+    if (view.differing.length && !this.difference.firstChild) this.#compare(view.differing[0]).catch(this.onFault);
   }
 
-  #table(objects) {
-    if (!objects.length) return h("p", { class: "faint" }, "None.");
+  #table(objects, state) {
     return h(
       "div",
       { class: "as-of-rows" },
@@ -133,7 +136,7 @@ export class TimePanel {
           { type: "button", class: "as-of-row", onclick: () => this.#compare(object) },
           h("span", { class: "name", title: object.object_id }, object.name),
           h("span", { class: "faint" }, isHash(object.object_id) ? "" : object.object_id),
-          h("span", { class: object.differs ? "bad" : "good" }, object.differs ? "differs" : "as believed"),
+          h("span", { class: state === "differs" ? "bad" : "good" }, state),
         ),
       ),
     );
@@ -148,10 +151,9 @@ export class TimePanel {
       this.difference.replaceChildren(
         h("h2", { title: objectId }, name),
         h("div", { class: "facts" }, summary("believed", view.believed), summary("true", view.true)),
-        h("h3", {}, "Difference between believed and true"),
+        h("h3", {}, "From what was believed to what was true"),
         diffView(view.diff, { same: "No differences: what was believed was true." }),
-        h("h3", {}, "Believed text"),
-        view.content === null ? h("p", { class: "faint" }, "No text.") : h("pre", { class: "content" }, view.content),
+        h("details", { class: "believed", open: !view.diff }, h("summary", {}, "Text as believed"), view.content === null ? h("p", { class: "faint" }, "No text.") : codeView(view.content, { path: name })),
       );
     } catch (error) {
       if (error.name !== "AbortError") this.onFault(error);
@@ -160,5 +162,5 @@ export class TimePanel {
 }
 
 function summary(word, view) {
-  return h("span", {}, h("b", {}, word), view ? ` since ${time(view.valid_time, { exact: true })}, ${number(view.char_count)} characters` : " absent");
+  return h("span", {}, h("b", {}, word), ...(view ? [" since ", when(view.valid_time, { exact: true }), `, ${count(view.char_count, "character")}`] : [": did not exist"]));
 }

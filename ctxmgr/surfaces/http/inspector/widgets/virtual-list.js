@@ -11,11 +11,13 @@ export class VirtualList {
    * @param rowHeight in pixels; must match the style sheet
    * @param draw creates a row's children from an item
    * @param onChoose called with the item selected by a click or a key
+   * @param onPaint called with the items in sight, if they are not those of the last call
    */
-  constructor({ rowHeight, draw, onChoose, label }) {
+  constructor({ rowHeight, draw, onChoose, onPaint = null, label }) {
     this.rowHeight = rowHeight;
     this.draw = draw;
     this.onChoose = onChoose;
+    this.onPaint = onPaint;
     this.items = [];
     this.chosen = -1;
     this.id = `list-${(lists += 1)}`;
@@ -52,6 +54,11 @@ export class VirtualList {
     const next = Math.max(0, Math.min(this.items.length - 1, this.chosen + by));
     this.mark(next);
     this.onChoose(this.items[next], next);
+  }
+
+  /** Draw the visible rows again: what they show has changed. */
+  refresh() {
+    this.#paintSoon();
   }
 
   get item() {
@@ -91,6 +98,8 @@ export class VirtualList {
     const rows = [];
     for (let at = first; at < end; at += 1) rows.push(this.#row(at));
     this.space.replaceChildren(...rows);
+    if (this.onPaint && this.painted !== `${first} ${end}`) this.onPaint(this.items.slice(first, end));
+    this.painted = `${first} ${end}`;
   }
 
   #row(at) {

@@ -4,7 +4,7 @@
 //   objects    levels or versions may differ   fault      loading failed
 
 import { get } from "./api.js";
-import { SECTIONS, sectionName, shortId } from "./dom.js";
+import { KINDS, count, number, percent, shortId } from "./words.js";
 
 const TURNS_FIRST = 50;
 const TURNS_AT_ONCE = 1_000;
@@ -17,7 +17,8 @@ export class Session extends EventTarget {
     this.overview = null;
     this.entries = [];
     this.turns = 0;
-    this.sections = [];
+    this.known = false; // whether the number of turns has been read
+    this.kinds = [];
     this.ending = new AbortController();
     this.newest = new Promise((done) => (this.#gotNewest = done));
   }
@@ -32,6 +33,11 @@ export class Session extends EventTarget {
   /** The last turn, or 0. */
   get last() {
     return this.entries.at(-1)?.turn ?? 0;
+  }
+
+  /** Whether all turns have been read, so that sums are those of the session. */
+  get complete() {
+    return this.known && this.entries.length >= this.turns;
   }
 
   entry(turn) {
@@ -63,12 +69,12 @@ export class Session extends EventTarget {
       this.#adopt(newest);
       this.#gotNewest();
       let before = newest.earlier;
-      await this.#loadOverview();
       while (before !== null) {
         const page = await this.#timeline({ limit: TURNS_AT_ONCE, before });
         this.#adopt(page);
         before = page.earlier;
       }
+      await this.#loadOverview();
     } finally {
       this.#gotNewest();
     }
@@ -121,16 +127,14 @@ export class Session extends EventTarget {
     return get("/timeline", { session: this.ref, ...query }, this.ending);
   }
 
-  #adopt({ entries, sections, turns }) {
+  #adopt({ entries, kinds, turns }) {
+    this.known = true;
     this.turns = Math.max(this.turns, turns);
-    const named = entries.map(({ tokens, ...rest }) => ({
-      ...rest,
-      tokens: Object.fromEntries(sections.map((section, at) => [section, tokens[at]])),
-    }));
+    const named = entries.map((entry) => ({ ...entry, shown: Object.fromEntries(kinds.map((kind, at) => [kind, entry.shown[at]])) }));
     const isOlder = named.length && this.entries.length && named[0].turn < this.entries[0].turn;
     this.entries = isOlder ? [...named, ...this.entries] : [...this.entries, ...named];
-    const present = new Set([...this.sections, ...sections]);
-    this.sections = Object.keys(SECTIONS).filter((section) => present.has(section));
+    const present = new Set([...this.kinds, ...kinds]);
+    this.kinds = Object.keys(KINDS).filter((kind) => present.has(kind));
     this.#emit("timeline");
   }
 
@@ -139,20 +143,54 @@ export class Session extends EventTarget {
   }
 }
 
-/** Describe in words what happened to the cached prefix of a prompt. */
-export function cacheOutcome(entry) {
-  if (entry.change === "first") return "first prompt: nothing cached yet";
-  if (isWhole(entry)) return "prefix intact: extends the previous prompt";
-  const where = [entry.section && sectionName(entry.section), entry.object_id && shortId(entry.object_id)].filter(Boolean).join(", ");
-  return `prefix ${WORDS[entry.change] ?? entry.change}${where ? ` in ${where}` : ""}`;
+export const isBreak = (entry) => entry.change !== "appended" && entry.change !== "first";
+
+/** How much a break costs, as a word for its colour: a few tokens sent again are not an alarm. */
+export function breakTone(entry) {
+  if (!isBreak(entry)) return "good";
+  const share = entry.prompt_tokens ? entry.rewritten_tokens / entry.prompt_tokens : 0;
+  return share < 0.05 ? "faint" : share < 0.25 ? "warn" : "bad";
 }
 
-export const isWhole = (entry) => entry.change === "appended";
-export const isBreak = (entry) => !isWhole(entry) && entry.change !== "first";
+/** Say what a prompt has in common with the one before; `nameOf` may know an object by name. */
+export function cacheOutcome(entry, nameOf = shortId) {
+  if (entry.change === "first") return "first prompt";
+  if (!isBreak(entry)) return "only adds to the prompt before";
+  const where = entry.object_id ? ` at ${nameOf(entry.object_id)}` : "";
+  const again = `${count(entry.rewritten_tokens, "token")} sent again (${percent(entry.rewritten_tokens, entry.prompt_tokens)})`;
+  return `${WORDS[entry.change] ?? entry.change}${where}: ${again}`;
+}
 
 const WORDS = {
-  new: "broken by new content",
-  changed: "broken by a change",
-  removed: "broken by a removal",
-  moved: "broken by a move",
+  new: "new text was inserted",
+  changed: "earlier text changed",
+  removed: "earlier text was removed",
+  moved: "earlier text moved",
 };
+
+/** What a turn cost, reported or estimated; null if neither is known. */
+export const costOf = (entry) => entry.usd ?? entry.estimated_usd ?? null;
+
+/** Milliseconds until the answer, and from there to the end of the turn; null where not recorded. */
+export function timesOf(session, entry) {
+  const before = session.entry(entry.turn - 1)?.valid_time ?? null;
+  const { answered, valid_time: end } = entry;
+  if (answered === null || before === null || answered < before || answered > end) return null;
+  return { model: answered - before, tools: end - answered };
+}
+
+/** The sums of the turns that are loaded, in words. */
+export function sums(session) {
+  const { entries } = session;
+  const sum = (name) => entries.reduce((all, entry) => all + entry[name], 0);
+  const [tokens, cached] = [sum("prompt_tokens"), sum("cached_tokens")];
+  const breaks = entries.filter(isBreak).length;
+  const failed = sum("failed");
+  return [
+    session.complete ? null : `newest ${number(entries.length)} of ${count(session.turns, "turn")}`,
+    `${number(tokens)} tokens sent`,
+    `${percent(cached, tokens)} reusable`,
+    count(breaks, "break"),
+    failed ? `${count(failed, "failed tool call")}` : null,
+  ].filter(Boolean);
+}

@@ -1,0 +1,28 @@
+// The URL fragment names what is shown, so that links can be shared and back and forward work.
+//
+//   #/                           all sessions
+//   #/s/SESSION/turn/N           one prompt in detail
+//   #/s/SESSION/PANEL/...        another panel of a session: calls, objects, find, time, forks
+//   #/compare/SESSION/OTHER      two sessions side by side
+
+/** The parts of the fragment after "#"; a malformed one counts as empty. */
+export function addressed() {
+  try {
+    return location.hash.split("/").slice(1).map(decodeURIComponent);
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error;
+    return [];
+  }
+}
+
+/** The address of a page; empty parts at the end are left out. */
+export function address(...parts) {
+  while (parts.length && !parts.at(-1)) parts.pop();
+  return ["#", ...parts.map((part) => encodeURIComponent(String(part)))].join("/");
+}
+
+export const toSession = (id, panel = "turn", rest = "") => address("s", id, panel, rest);
+
+export function go(...parts) {
+  location.hash = address(...parts);
+}
