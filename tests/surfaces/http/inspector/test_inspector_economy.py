@@ -111,7 +111,7 @@ async def test_words_are_found_in_the_prompt(economy: FoldedServer) -> None:
         await _open(page, economy, LAST)
         await page.keyboard.press("s")
 
-        await page.keyboard.type("module_3 ")
+        await page.keyboard.type("compiled")
 
         found = page.locator(".text-search output")
         await expect(found).to_have_text(re.compile(r"^1 of \d+$"))
