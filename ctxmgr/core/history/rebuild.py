@@ -171,11 +171,6 @@ class PromptWalk:
             raise HashMismatch(record.object_id, "prompt_hash", record.prompt_hash, computed)
         return context
 
-    def slots(self, block: CountedBlock) -> list[tuple[TextSlot, TextView | None]]:
-        """Return the texts of a block of the prompt built last, and what was shown of each."""
-        assert self._built is not None, "a prompt was built"
-        return self._economy.slots(self._built, block.key) if block.key else []
-
     def _context(self, record: TurnRecord) -> Context:
         if record.policy is None:
             layout = self._plain.layout(record, self._shown)
@@ -203,13 +198,14 @@ class PromptWalk:
     def _compact_block(self, block: Block) -> CountedBlock:
         active = block.section is Section.ACTIVE
         of_file = active and block.object_id is not None and is_hash(block.object_id)
+        is_last = block.section is Section.CHAT and block.object_id is None
         return CountedBlock.of(
             block.section,
             block.object_id,
             block.text,
             count=self._count,
             hashed=sha256(block.text.encode()) if active else None,
-            kind=PieceKind.FILE if of_file else None,
+            kind=PieceKind.FILE if of_file else PieceKind.USER if is_last else None,
         )
 
     def texts(self, block: CountedBlock) -> list[BlockText]:
