@@ -165,6 +165,8 @@ class App:
     """Reports progress to a person; by default, does nothing."""
     write: Callable[[str], None] = lambda _: None
     """Shows streamed text to a person; by default, does nothing."""
+    show: Callable[[object], None] = lambda _: None
+    """Shows a part of the result to a person as soon as it is known; by default, does nothing."""
     create: bool = True
     """Create a missing store; False for reading, where a mistyped path would create one."""
     masker: Masker = field(default_factory=Masker)

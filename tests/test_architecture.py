@@ -99,8 +99,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " errors"
     ),
     "harness.demo": _rooms(
-        "harness __init__ sandboxes messages core.client core.context core.files core.model"
-        " core.sandbox core.store errors"
+        "harness __init__ sandboxes messages core.client core.context core.economy core.files"
+        " core.model core.sandbox core.store errors"
     ),
     "bench": _rooms(""),
     "bench.stores": _rooms(

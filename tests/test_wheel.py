@@ -84,7 +84,7 @@ def test_the_installed_wheel_runs_the_demo(installed: Path, tmp_path: Path) -> N
     """The project that its agent fixes is part of the wheel."""
     report = _run(installed, tmp_path, "ctxmgr", "demo")
 
-    assert report["mended"]
+    assert report["fixed"]
     assert report["proven"]
 
 

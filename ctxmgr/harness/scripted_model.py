@@ -31,31 +31,61 @@ class ScriptedReply:
 
 
 class ScriptedPrompt:
-    """A prompt, as the script reads it."""
+    """A prompt, as the script reads it: under either policy, only what the model can see."""
 
     def __init__(self, payload: Document) -> None:
+        self._messages = payload["messages"]
         blocks = list(payload["system"])
-        for message in payload["messages"]:
+        for message in self._messages:
             blocks += message["content"]
-        self.text = "".join(block.get("text", "") for block in blocks)
+        self.text = "\n".join(_text_of(block) for block in blocks)
 
     def file(self, path: str) -> str:
-        """Return the id of the file whose path ends with ``path``."""
-        return self._id(rf"type=file path=\S*{re.escape(path)} ", f"a file {path}")
+        """Return the id of the file whose path ends with ``path``, or the path if it is shown."""
+        ids = self._ids(rf"type=file path=\S*/{re.escape(path)} ")
+        if ids:
+            return ids[-1]
+        if path not in self.text:
+            raise NotFound(f"the prompt does not show a file {path}")
+        return path
 
-    def call(self, tool: str, *, status: str) -> str:
-        """Return the id of the last call of the tool with that status."""
-        return self._id(rf"type=toolcall tool={tool} status={status}$", f"a {tool} call: {status}")
+    def call(self, tool: str, *, status: str) -> str | None:
+        """Return the id of the last call of the tool with that status, if the prompt shows one.
+
+        Under the economy policy, only shortened outputs have a handle.
+        """
+        ids = self._ids(rf"type=toolcall tool={tool} status={status}$")
+        return ids[-1] if ids else self._handle(tool, failed=status == "fail")
 
     def shows(self, object_id: str) -> bool:
         """Return whether the object is shown in full."""
         return f"ACTIVE_CONTENT id={object_id}\n" in self.text
 
-    def _id(self, line: str, what: str) -> str:
-        ids = re.findall(rf"^id=(\S+) {line}", self.text, re.MULTILINE)
-        if not ids:
-            raise NotFound(f"the prompt does not show {what}")
-        return str(ids[-1])
+    def _ids(self, line: str) -> list[str]:
+        return re.findall(rf"^id=(\S+) {line}", self.text, re.MULTILINE)
+
+    def _handle(self, tool: str, *, failed: bool) -> str | None:
+        called: set[str] = set()
+        found = None
+        for message in self._messages:
+            for block in message["content"]:
+                if block["type"] == "tool_use" and block["name"] == tool:
+                    called.add(block["id"])
+                if block["type"] != "tool_result" or block["tool_use_id"] not in called:
+                    continue
+                handle = _HANDLE.search(_text_of(block))
+                if handle and bool(block.get("is_error")) == failed:
+                    found = handle[1]
+        return found
+
+
+_HANDLE: Final = re.compile(r"^\[(#\d+) \+", re.MULTILINE)
+"""The mark of a shortened text."""
+
+
+def _text_of(block: Document) -> str:
+    content = block.get("text", block.get("content", ""))
+    return content if isinstance(content, str) else "\n".join(map(_text_of, content))
 
 
 Step: TypeAlias = ScriptedReply | Callable[[ScriptedPrompt], ScriptedReply]

@@ -246,9 +246,10 @@ OPERATIONS: Final = (
     Operation(
         run=demo,
         name="demo",
+        streams=True,
         writes=True,
         example="ctxmgr demo",
-        succeeded=lambda report: report.mended and report.proven,
+        succeeded=lambda report: report.fixed and report.proven,
     ),
     Operation(
         run=bench,

@@ -25,7 +25,7 @@ async def asked(model: ScriptedModel, text: str = "") -> list[AnswerPart]:
 
 def test_ids_are_taken_from_the_prompt_only() -> None:
     """A script that knew ids would prove nothing about what the prompt shows (003-R190)."""
-    seen = ScriptedPrompt(prompt(f"{POOL}\nACTIVE_CONTENT id=f1\necho\n"))
+    seen = ScriptedPrompt(prompt(f"\n{POOL}\nACTIVE_CONTENT id=f1\necho\n"))
 
     assert seen.file("lib/sum.sh") == "f1"
     assert seen.call("bash", status="fail") == "c2"
@@ -33,6 +33,31 @@ def test_ids_are_taken_from_the_prompt_only() -> None:
     assert not seen.shows("c1")
     with pytest.raises(NotFound, match="a file missing"):
         seen.file("missing.sh")
+
+
+def test_under_the_economy_policy_shortened_outputs_have_handles() -> None:
+    """Without a list of ids, the script finds what a model would: paths, and marks of folds."""
+    payload = prompt("")
+    payload["messages"] = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "bash"}]},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c1",
+                    "content": "cat lib/sum.sh\n[#4 +120 tok]",
+                    "is_error": True,
+                }
+            ],
+        },
+    ]
+
+    seen = ScriptedPrompt(payload)
+
+    assert seen.call("bash", status="fail") == "#4"
+    assert seen.call("bash", status="ok") is None
+    assert seen.file("lib/sum.sh") == "lib/sum.sh"
 
 
 async def test_an_answer_calls_tools_or_ends_the_run() -> None:

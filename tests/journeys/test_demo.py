@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from ctxmgr import Window, connect
+from ctxmgr import connect
 from ctxmgr.harness.demo import demo as telling
 from ctxmgr.harness.demo.demo import run_demo
-from ctxmgr.harness.demo.report import Chapter, Demo
+from ctxmgr.harness.demo.report import Chapter, Demo, DemoPart, TurnShown
 from tests.components import need
 
 
@@ -15,7 +15,7 @@ from tests.components import need
 def finished_demo() -> Demo:
     """The demo on its own store, run once for several tests."""
     need("bubblewrap")
-    return asyncio.run(run_demo(say=lambda _: None))
+    return asyncio.run(run_demo())
 
 
 def chapter(demo: Demo, title: str) -> Chapter:
@@ -27,45 +27,59 @@ async def test_the_agent_fixes_the_project(store_url: str) -> None:
 
     Rows: 003-R001, 003-R007, 003-R145 to R149, 003-R159.
     """
-    demo = await run_demo(store_url, say=lambda _: None)
+    demo = await run_demo(store_url)
 
-    assert demo.mended
+    assert demo.fixed
     assert demo.proven
     assert [turn.turn for turn in demo.turns] == list(range(1, 14))
-    assert demo.turns[-1].objects["active"] < demo.turns[-1].objects["metadata"]
     async with connect(store_url, tracking=False) as client:
-        sets = await client.stored_sets(demo.session)
-    levels = demo.turns[-1].objects
-    assert len(sets.active_set) == levels["active"]
-    assert len(sets.metadata_pool) == levels["active"] + levels["metadata"]
+        proven = [await client.prompt_as_of(demo.session, turn=turn) for turn in (1, 7, 13)]
+    assert len({prompt.prompt_hash() for prompt in proven}) == 3
 
 
-def test_tokens_are_shown_by_section(finished_demo: Demo) -> None:
-    """A reader sees what a prompt is made of, and that active content stays bounded (PG-04)."""
-    sections = ["system_prompt", "metadata_pool", "chat", "active_content"]
-    late = [turn.tokens for turn in finished_demo.turns[1:]]
+def test_prompts_are_compared_with_append_only_ones(finished_demo: Demo) -> None:
+    """A reader sees at every turn what the policy saves, and at the end what that is worth."""
+    first, *_, last = finished_demo.turns
+    append_only = [turn.append_only_tokens for turn in finished_demo.turns]
 
-    assert all(list(tokens) == sections for tokens in late)
-    chats = [tokens["chat"] for tokens in late]
-    assert chats == sorted(chats)
-    assert max(tokens["active_content"] for tokens in late) < 2 * late[1]["active_content"]
+    assert first.tokens == pytest.approx(first.append_only_tokens, abs=10)
+    assert append_only == sorted(append_only)
+    assert last.tokens < 0.8 * last.append_only_tokens
+    assert finished_demo.tokens == sum(turn.tokens for turn in finished_demo.turns)
+    assert finished_demo.append_only_tokens == sum(append_only)
+    assert 0 < finished_demo.cost_ratio < 0.9
 
 
-def test_old_outputs_are_folded_and_pinned_ones_are_not(finished_demo: Demo) -> None:
-    """Without collapse the prompt would only grow; a pin is an exception (003-R139, 003-R141)."""
-    looking, edited = finished_demo.turns[:4], finished_demo.turns[4:8]
+async def test_each_part_is_shown_when_it_happens() -> None:
+    """A demo that is silent and then prints a report shows nothing of an agent at work."""
+    need("bubblewrap")
+    parts: list[DemoPart] = []
 
-    assert Window().turns_back == 3
-    assert [turn.folded for turn in looking] == [0, 0, 0, 2]
-    assert all(turn.objects["pinned"] == 1 for turn in edited)
-    assert "pin the bash call" in edited[0].did
+    demo = await run_demo(on_part=parts.append)
+
+    kinds = [type(part).__name__ for part in parts]
+    assert kinds[:3] == ["DemoStarted", "ChapterStarted", "TurnShown"]
+    assert [part for part in parts if isinstance(part, TurnShown)] == list(demo.turns)
+    assert kinds.count("ChapterStarted") == len(demo.chapters)
+
+
+def test_what_is_pinned_stays_whole_and_what_was_folded_is_shown_again(
+    finished_demo: Demo,
+) -> None:
+    """The agent asks by handle for what the policy shortened (003-R139, 003-R141)."""
+    did = [action for turn in finished_demo.turns for action in turn.did]
+    pinned = next(action.split()[1] for action in did if action.startswith("pin "))
+
+    assert pinned.startswith("#")
+    assert f"unpin {pinned}" in did
+    assert any(action.startswith("activate #") for action in did)
 
 
 def test_an_edit_from_outside_reaches_the_next_prompt(finished_demo: Demo) -> None:
     """Without being asked, the agent responds to the file's new content (003-R147, 003-R174)."""
     (fact,) = chapter(finished_demo, "edits").facts
 
-    assert fact == {"file": "README.md", "versions": "3", "sets": "as they were"}
+    assert fact == {"file": "README.md", "stored versions": "3"}
     assert "README.md: once." in finished_demo.turns[4].says
 
 
@@ -78,19 +92,18 @@ def test_the_second_client_reconciles_what_it_reaches(finished_demo: Demo) -> No
         "tally.conf": "changed",
         "tuesday.txt": "deleted",
         "shop.md": "out of reach here",
-        "11 others": "as they were",
+        "83 others": "unchanged",
     }
     assert rows[0][0] == "/elsewhere/tally/tally.conf"
 
 
 def test_past_prompts_are_shown_unchanged(finished_demo: Demo) -> None:
-    """The prompt of turn 3 has its old paths; what was true is not what was known (003-R005)."""
+    """The prompt of turn 3 is proven by its hash; true is not what was known (003-R005)."""
     past = {fact["asked"]: fact["answer"] for fact in chapter(finished_demo, "once more").facts}
     conf = [fact["answer"] for fact in chapter(finished_demo, "believed").facts]
 
-    assert past["hash recorded with turn 3"] == past["hash of the prompt made again"]
-    assert past["README.md was called"] == "/workspace/tally/README.md"
-    assert past["and is called here"] == "/elsewhere/tally/README.md"
+    assert past["hash recorded with turn 3"] == past["hash of the rebuilt prompt"]
+    assert past["what the model received, byte for byte"] == "yes"
     assert conf == [
         "CURRENCY=EUR · DISCOUNT=10",
         "CURRENCY=EUR · DISCOUNT=10 · SHOP=corner",
@@ -103,10 +116,10 @@ async def test_without_bubblewrap_it_says_that_there_is_no_sandbox(
     """Without it everything else still runs, and no isolation is claimed (003-R152)."""
     monkeypatch.setattr("ctxmgr.harness.demo.workplace.installed", frozenset)
 
-    demo = await run_demo(say=lambda _: None)
+    demo = await run_demo()
 
     assert demo.sandbox == "host: no sandbox"
-    assert demo.mended
+    assert demo.fixed
     assert demo.proven
     assert "paths are the same" in chapter(demo, "resumed").says
 

@@ -1,6 +1,6 @@
 """The demo: a scripted agent fixes a small project, and shows what ctxmgr does.
 
-    exploring          files are discovered and read; old outputs fold automatically
+    exploring          files are discovered and read; old outputs are shortened
     an outside edit    a tracker stores the new version
     pause, resume      a second client, in another sandbox, with other mounts
     looking back       an earlier prompt, verified by its hash; what was true, what was believed
@@ -12,12 +12,13 @@ Runs a sandbox, and writes to a temporary folder and to the given store. The loo
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from ctxmgr import File, connect, from_document
+from ctxmgr import File, connect, from_document, guide
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.context.tokens import TokenCounter
@@ -25,7 +26,12 @@ from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Unavailable
 from ctxmgr.harness.demo.report import (
     Chapter,
+    ChapterStarted,
     Demo,
+    DemoPart,
+    DemoStarted,
+    FactsFound,
+    PromptCosts,
     TurnShown,
     TurnWatcher,
     object_at,
@@ -50,47 +56,53 @@ from ctxmgr.messages import anthropic
 LOOK_BACK: Final = 3
 """The turn whose prompt is rebuilt."""
 
+POLICY: Final = "economy"
+
+RECEIPTS: Final = 36
+"""With them a verbose run of the tests has about 180 lines, as in a small real project."""
+
 
 async def look_back(
     client: Client, session: LiveSession, *, received: Sequence[Document]
-) -> tuple[Chapter, bool]:
+) -> tuple[tuple[Mapping[str, str], ...], bool]:
     """Rebuild an earlier prompt; return also whether it is what was sent."""
     session_id = session.session_id
     record = await client.store.get(f"turn:{session_id}:{LOOK_BACK}")
     assert record is not None
     recorded = str(record.document["prompt_hash"])
     prompt = await client.prompt_as_of(session_id, turn=LOOK_BACK)
-    same = anthropic.payload(prompt) == received[LOOK_BACK - 1]
-    readme = object_at(session, "README.md")
+    rebuilt = anthropic.payload(prompt)
+    same = _without_cache_marks(rebuilt) == _without_cache_marks(received[LOOK_BACK - 1])
     answers = {
         f"hash recorded with turn {LOOK_BACK}": recorded,
-        "hash of the prompt made again": prompt.prompt_hash(),
+        "hash of the rebuilt prompt": prompt.prompt_hash(),
         "what the model received, byte for byte": "yes" if same else "no",
-        "README.md was called": paths(prompt)[readme],
-        "and is called here": paths(session.context())[readme],
     }
-    chapter = Chapter(
-        title=f"Turn {LOOK_BACK}, once more",
-        says=f"What exactly did the model see in turn {LOOK_BACK}? The second client rebuilds the "
-        "prompt from the store alone, and its hash proves that it is the same.",
-        facts=tuple({"asked": question, "answer": answer} for question, answer in answers.items()),
-    )
-    return chapter, same and recorded == prompt.prompt_hash()
+    facts = tuple({"asked": question, "answer": answer} for question, answer in answers.items())
+    return facts, same and recorded == prompt.prompt_hash()
 
 
-async def true_and_believed(client: Client, session: LiveSession, *, at: int) -> Chapter:
+def _without_cache_marks(value: Any) -> Any:
+    """Return a request without the marks for the provider's cache, which no model sees."""
+    if isinstance(value, Mapping):
+        return {
+            name: _without_cache_marks(member)
+            for name, member in value.items()
+            if name != "cache_control"
+        }
+    return [_without_cache_marks(item) for item in value] if isinstance(value, list) else value
+
+
+async def true_and_believed(
+    client: Client, session: LiveSession, *, at: int
+) -> tuple[Mapping[str, str], ...]:
     """Compare what was believed and what was true of tally.conf before its change was known."""
     object_id = object_at(session, "tally.conf")
     believed = await client.believed_at(object_id, instant=at)
     true = await client.true_at(object_id, instant=at)
-    return Chapter(
-        title="What was true, and what was believed",
-        says="tally.conf was changed on another machine during turn 8, but read only "
-        "when the session was resumed. The store answers both questions.",
-        facts=(
-            {"asked": "What did the agent believe then?", "answer": _line(believed)},
-            {"asked": "What was true then?", "answer": _line(true)},
-        ),
+    return (
+        {"asked": "What did the agent believe then?", "answer": _line(believed)},
+        {"asked": "What was true then?", "answer": _line(true)},
     )
 
 
@@ -114,16 +126,22 @@ _NO_MOUNTS: Final = "The second has no sandbox either, so paths are the same."
 
 
 async def run_demo(
-    url: str | None = None, *, say: Callable[[str], None], kept: bool = True
+    url: str | None = None,
+    *,
+    on_part: Callable[[DemoPart], None] = lambda _: None,
+    kept: bool = True,
+    program: str = "ctxmgr",
 ) -> Demo:
     """Run the demo on a store; without a URL, on a temporary one.
 
-    ``kept`` says whether the given store will exist afterwards.
+    ``on_part`` is called with each part as soon as it has happened. ``kept`` says whether the given
+    store will exist afterwards. ``program`` is how the reader starts ``ctxmgr``.
     """
     with TemporaryDirectory(prefix="ctxmgr-demo-") as name:
-        project = await asyncio.to_thread(create_project, Path(name))
+        project = await asyncio.to_thread(create_project, Path(name), receipts=RECEIPTS)
         own = f"sqlite:///{project.parent / 'demo.db'}"
-        return await _DemoRun(url or own, project, say).run(kept=kept and url is not None)
+        run = _DemoRun(url or own, project, on_part)
+        return await run.run(kept=kept and url is not None, program=program)
 
 
 class _BeforePause(NamedTuple):
@@ -147,62 +165,78 @@ class _AfterResume(NamedTuple):
 class _DemoRun:
     """One run of the demo."""
 
-    def __init__(self, url: str, project: Path, say: Callable[[str], None]) -> None:
-        self._url, self._project, self._say = url, project, say
+    def __init__(self, url: str, project: Path, on_part: Callable[[DemoPart], None]) -> None:
+        self._url, self._project, self._on_part = url, project, on_part
         self._id = f"demo-{uuid4().hex[:8]}"
+        self._system_prompt = f"{SYSTEM_PROMPT}\n\n{guide(POLICY)}"
         self._counter = TokenCounter()
-        self._model = agent()
+        self._costs = PromptCosts(self._counter, system_prompt=self._system_prompt)
+        self._model = agent(verbose=True)
         self._chapters: list[Chapter] = []
 
-    async def run(self, *, kept: bool) -> Demo:
+    async def run(self, *, kept: bool, program: str) -> Demo:
         notes = {NOTES: (self._project.parent / "notes", f"laptop-{self._id}")}
         async with (
             workplace(self._project, at=HERE, besides=notes) as place,
-            connect(self._url, sandbox=place.sandbox, directory=place.directory) as client,
+            connect(
+                self._url, sandbox=place.sandbox, directory=place.directory, policy=POLICY
+            ) as client,
         ):
-            session = await client.start(self._id, system_prompt=SYSTEM_PROMPT)
+            session = await client.start(self._id, system_prompt=self._system_prompt)
+            await self._begin(client, place)
             await self._explore(session)
             await self._outside_edit(client, session)
             await client.pause(self._id)
         left = await self._while_paused()
         async with workplace(self._project, at=ELSEWHERE) as place:
             found = await self._second_client(place, left)
-            mended = await tests_pass(place.sandbox, directory=place.directory)
+            turns = [turn for chapter in self._chapters for turn in chapter.turns]
             return Demo(
                 session=self._id,
                 store=found.engine,
                 sandbox=place.name,
                 tokens_by=self._counter.vocabulary.name,
                 chapters=tuple(self._chapters),
-                mended=mended,
+                tokens=sum(turn.tokens for turn in turns),
+                append_only_tokens=sum(turn.append_only_tokens for turn in turns),
+                cost_ratio=self._costs.cost / self._costs.append_only_cost,
+                fixed=await tests_pass(place.sandbox, directory=place.directory),
                 proven=found.proven,
-                try_next=try_next(found.url if kept else None, session=self._id),
+                try_next=try_next(found.url if kept else None, session=self._id, program=program),
             )
 
-    async def _explore(self, session: LiveSession) -> None:
-        turns = await self._work(session, user=TASK, until=BEFORE_THE_EDIT)
-        says = (
-            f"“{TASK}” Files that it finds become lines in the pool, files that it reads are shown "
-            "in full, and outputs of earlier turns are folded, each to its line with its id."
+    async def _begin(self, client: Client, place: Workplace) -> None:
+        status = await client.store.status()
+        self._on_part(
+            DemoStarted(
+                session=self._id,
+                store=status.engine,
+                sandbox=place.name,
+                tokens_by=self._counter.vocabulary.name,
+            )
         )
-        self._add_chapter("An agent looks around", says, turns=turns)
+
+    async def _explore(self, session: LiveSession) -> None:
+        self._chapter(
+            "An agent explores a project",
+            f"“{TASK}” Every file and output is stored. The next prompt shows it whole; later "
+            "prompts shorten what is long and no longer in use, and keep a handle to it.",
+        )
+        await self._work(session, user=TASK, until=BEFORE_THE_EDIT)
 
     async def _outside_edit(self, client: Client, session: LiveSession) -> None:
-        self._say("waiting until the tracker notices an edit")
-        readme, sets = self._project / "README.md", session.sets
+        self._chapter(
+            "Someone else edits a file",
+            "Someone adds a rule to the README, outside the sandbox. The tracker stores the new "
+            "version, and the next prompt reports the difference. The agent fixes two files.",
+        )
+        readme = self._project / "README.md"
         await asyncio.to_thread(_append, readme, RULE)
         await _wait_for_text(client, session, RULE.strip())
         file_id = object_at(session, "README.md")
         versions = len((await client.store.history(file_id, documents=False)).entries)
-        untouched = "as they were" if session.sets == sets else "changed"
-        fact = {"file": "README.md", "versions": str(versions), "sets": untouched}
-        turns = await self._work(session, until=BEFORE_THE_PAUSE)
-        says = (
-            "Someone adds a rule to the README, outside the sandbox. The tracker stores the new "
-            "version, and the next prompt shows it; what is shown in full remains the agent's "
-            "choice. It pins the failing run, fixes two files and folds what it no longer needs."
-        )
-        self._add_chapter("Someone else edits a file", says, turns=turns, facts=(fact,))
+        self._facts(({"file": "README.md", "stored versions": str(versions)},))
+        await self._work(session, until=BEFORE_THE_PAUSE)
 
     async def _while_paused(self) -> _BeforePause:
         """Change files while the session is not open."""
@@ -224,21 +258,29 @@ class _DemoRun:
         return _BeforePause(files, changed_at)
 
     async def _second_client(self, place: Workplace, left: _BeforePause) -> _AfterResume:
-        self._say("resuming with other mounts")
+        isolated = place.sandbox.describe().isolates
+        self._chapter(
+            "Paused, and resumed elsewhere",
+            f"“{GO_ON}” The first client is gone. {_OTHER_MOUNTS if isolated else _NO_MOUNTS} "
+            "Everything comes from the store. The agent asks for a shortened output again.",
+        )
         async with connect(self._url, sandbox=place.sandbox, directory=place.directory) as client:
             session = await client.resume(self._id)
-            facts = await self._reconciled(client, session, left.files)
-            turns = await self._work(session, user=GO_ON, until=None)
-            isolated = place.sandbox.describe().isolates
-            says = (
-                f"“{GO_ON}” The first client is gone. {_OTHER_MOUNTS if isolated else _NO_MOUNTS} "
-                "Sets, chat and turns come from the store. The agent activates a folded output."
+            self._facts(await self._reconciled(client, session, left.files))
+            await self._work(session, user=GO_ON, until=None)
+            self._chapter(
+                f"Turn {LOOK_BACK}, once more",
+                f"What exactly did the model see in turn {LOOK_BACK}? The second client rebuilds "
+                "the prompt from the store alone, and its hash proves that it is the same.",
             )
-            self._add_chapter("Paused, and resumed elsewhere", says, facts=facts, turns=turns)
-            self._say("looking back")
             looked, proven = await look_back(client, session, received=self._model.received)
-            believed = await true_and_believed(client, session, at=left.changed_at)
-            self._chapters += [looked, believed]
+            self._facts(looked)
+            self._chapter(
+                "What was true, and what was believed",
+                "tally.conf was changed on another machine during turn 8, but read only when the "
+                "session was resumed. The store answers both questions.",
+            )
+            self._facts(await true_and_believed(client, session, at=left.changed_at))
             status = await client.store.status()
             return _AfterResume(engine=status.engine, url=status.url, proven=proven)
 
@@ -255,14 +297,11 @@ class _DemoRun:
             if change is not None:
                 rows.append({"file, as it is called here": called[object_id], "found": change})
         same = len(left) - len(rows)
-        return (*rows, {"file, as it is called here": f"{same} others", "found": "as they were"})
+        return (*rows, {"file, as it is called here": f"{same} others", "found": "unchanged"})
 
-    async def _work(
-        self, session: LiveSession, *, until: int | None, user: str = ""
-    ) -> tuple[TurnShown, ...]:
+    async def _work(self, session: LiveSession, *, until: int | None, user: str = "") -> None:
         """Let the agent work until a turn, or until it is done."""
-        watcher = TurnWatcher(session)
-        self._say(f"turn {session.turn} and on")
+        watcher = TurnWatcher(session, user=user, costs=self._costs, on_turn=self._turn)
         await work(
             session,
             model=self._model,
@@ -271,17 +310,19 @@ class _DemoRun:
             on_event=watcher.on_event,
             counter=self._counter,
         )
-        return tuple(watcher.turns)
 
-    def _add_chapter(
-        self,
-        title: str,
-        says: str,
-        *,
-        turns: tuple[TurnShown, ...] = (),
-        facts: tuple[Mapping[str, str], ...] = (),
-    ) -> None:
-        self._chapters.append(Chapter(title=title, says=says, turns=turns, facts=facts))
+    def _chapter(self, title: str, says: str) -> None:
+        self._chapters.append(Chapter(title=title, says=says))
+        self._on_part(ChapterStarted(number=len(self._chapters), title=title, says=says))
+
+    def _turn(self, turn: TurnShown) -> None:
+        chapter = self._chapters[-1]
+        self._chapters[-1] = replace(chapter, turns=(*chapter.turns, turn))
+        self._on_part(turn)
+
+    def _facts(self, facts: tuple[Mapping[str, str], ...]) -> None:
+        self._chapters[-1] = replace(self._chapters[-1], facts=facts)
+        self._on_part(FactsFound(facts=facts))
 
 
 async def _wait_for_text(client: Client, session: LiveSession, text: str) -> None:

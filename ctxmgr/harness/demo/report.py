@@ -3,14 +3,46 @@
 The field names are the keys of ``ctxmgr demo --json``.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+
+import orjson
 
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.context.assembly import Context
+from ctxmgr.core.context.tokens import TokenCounter
+from ctxmgr.core.economy.policy import Prices
 from ctxmgr.core.model import ToolUse
-from ctxmgr.harness.loop_events import AnswerRestarted, LoopEvent, ToolRan, TurnEnded
+from ctxmgr.harness.loop_events import (
+    AnswerRestarted,
+    LoopEvent,
+    ToolRan,
+    TurnEnded,
+    TurnStarted,
+)
+
+MESSAGE_TOKENS: Final = 4
+"""What a message costs besides its text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoStarted:
+    """Where the demo runs."""
+
+    session: str
+    store: str
+    sandbox: str
+    tokens_by: str
+    """The vocabulary that tokens are counted with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChapterStarted:
+    number: int
+    title: str
+    says: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,31 +52,79 @@ class TurnShown:
     turn: int
     says: str = field(repr=False)
     did: tuple[str, ...]
-    tokens: Mapping[str, int]
-    """Of the prompt, by section."""
-    objects: Mapping[str, int]
-    """After the turn, by level; also ``pinned``."""
-    folded: int
-    """Objects that were shown in full before the turn and are not any more."""
+    tokens: int
+    """Of the prompt that was sent."""
+    append_only_tokens: int
+    """Of a prompt that holds the whole conversation with every output in full."""
 
-    @property
-    def tokens_all(self) -> int:
-        return sum(self.tokens.values())
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactsFound:
+    facts: tuple[Mapping[str, str], ...]
+
+
+DemoPart: TypeAlias = DemoStarted | ChapterStarted | TurnShown | FactsFound
+"""What is shown while the demo runs."""
+
+
+class PromptCosts:
+    """Adds up what the prompts cost with a provider's cache, and what append-only ones would.
+
+    Each prompt is written to the cache from where it differs from the one before; the rest is read.
+    """
+
+    def __init__(self, counter: TokenCounter, *, system_prompt: str) -> None:
+        self._counter, self._prices = counter, Prices()
+        self._sent_before = ""
+        self._appended = counter.count(system_prompt)
+        self._appended_before = 0
+        self.cost = 0.0
+        self.append_only_cost = 0.0
+
+    def sent(self, prompt: str, *, user: str) -> tuple[int, int]:
+        """Count a prompt; return its tokens, and those of the append-only one."""
+        if user:
+            self.appended(user)
+        tokens = self._counter.count(prompt)
+        common = os.path.commonprefix((self._sent_before, prompt))  # noqa: RUF071 (texts)
+        same = self._counter.count(common)
+        self.cost += self._price(same, tokens)
+        self.append_only_cost += self._price(self._appended_before, self._appended)
+        self._sent_before, self._appended_before = prompt, self._appended
+        return tokens, self._appended
+
+    def appended(self, text: str) -> None:
+        """Count a message of the append-only conversation."""
+        self._appended += MESSAGE_TOKENS + self._counter.count(text)
+
+    def _price(self, same: int, tokens: int) -> float:
+        return self._prices.read * same + self._prices.write * (tokens - same)
 
 
 class TurnWatcher:
-    """Collects the turns of a session from the events of the loop."""
+    """Turns the events of the loop into turns for a reader."""
 
-    def __init__(self, session: LiveSession) -> None:
-        self._session = session
-        self._shown = set(session.sets.active_set)
+    def __init__(
+        self,
+        session: LiveSession,
+        *,
+        user: str,
+        costs: PromptCosts,
+        on_turn: Callable[[TurnShown], None],
+    ) -> None:
+        self._session, self._user, self._costs = session, user, costs
+        self._on_turn = on_turn
         self._called: list[ToolUse] = []
         self._ran: list[ToolRan] = []
-        self.turns: list[TurnShown] = []
+        self._counted = (0, 0)
 
     def on_event(self, event: LoopEvent) -> None:
         """Handle one event of the loop."""
         match event:
+            case TurnStarted():
+                assert self._session.sent is not None
+                self._counted = self._costs.sent(self._session.sent.text(), user=self._user)
+                self._user = ""
             case ToolUse():
                 self._called.append(event)
             case ToolRan():
@@ -55,38 +135,34 @@ class TurnWatcher:
                 self._finish(event)
 
     def _finish(self, finished: TurnEnded) -> None:
-        active = set(self._session.sets.active_set)
+        calls = list(zip(self._called, self._ran, strict=True))
         did = tuple(
             f"{call.tool} {self._argument(call.args)}{'' if ran.ok else ' (failed)'}"
-            for call, ran in zip(self._called, self._ran, strict=True)
+            for call, ran in calls
         )
-        self.turns.append(
+        self._costs.appended(finished.text)
+        for call, ran in calls:
+            self._costs.appended(f"{call.tool} {orjson.dumps(call.args).decode()}")
+            self._costs.appended(ran.message)
+        tokens, append_only_tokens = self._counted
+        self._on_turn(
             TurnShown(
                 turn=finished.turn,
                 says=finished.text,
                 did=did,
-                tokens=finished.sections,
-                objects=finished.levels,
-                folded=len(self._shown - active),
+                tokens=tokens,
+                append_only_tokens=append_only_tokens,
             )
         )
-        self._shown = active
         self._called, self._ran = [], []
 
     def _argument(self, args: Mapping[str, Any] | str) -> str:
         """Return the first argument of a call; an object by the end of its path, not by its id."""
         if isinstance(args, str):
             return args
-        if "id" not in args:
-            return str(next(iter(args.values()), ""))
-        object_id, context = str(args["id"]), self._session.context()
-        path = paths(context).get(object_id)
-        if path is not None:
-            return "/".join(path.split("/")[-2:])
-        for entry in context.pool.entries:
-            if entry.object_id == object_id:
-                return f"the {_field(entry.line, 'tool')} call"
-        return object_id
+        argument = str(next(iter(args.values()), ""))
+        path = paths(self._session.context()).get(argument)
+        return argument if path is None else "/".join(path.split("/")[-2:])
 
 
 def paths(context: Context) -> dict[str, str]:
@@ -106,10 +182,6 @@ def object_at(session: LiveSession, name: str) -> str:
 
 def _field(line: str, name: str, *, until: str = " ") -> str:
     return line.partition(f" {name}=")[2].partition(until)[0]
-
-
-KEPT: Final = "sqlite:///demo.db"
-"""The store to suggest if none was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +207,12 @@ class Demo:
     tokens_by: str
     """The vocabulary that tokens are counted with."""
     chapters: tuple[Chapter, ...]
-    mended: bool
+    tokens: int
+    """Of all prompts."""
+    append_only_tokens: int
+    cost_ratio: float
+    """The cost of the prompts with a provider's cache, as a share of the append-only ones'."""
+    fixed: bool
     """Whether the project's own tests pass at the end."""
     proven: bool
     """Whether the rebuilt prompt has its recorded hash and is what the model received."""
@@ -146,16 +223,15 @@ class Demo:
         return tuple(turn for chapter in self.chapters for turn in chapter.turns)
 
 
-def try_next(url: str | None, *, session: str) -> tuple[Suggestion, ...]:
-    """Suggest commands for the store that was given, or for one that is kept."""
-    kept, name = (url, session) if url else (KEPT, "SESSION")
-    first = () if url else (Suggestion("keep what it does", f"ctxmgr demo --store {KEPT}"),)
+def try_next(url: str | None, *, session: str, program: str) -> tuple[Suggestion, ...]:
+    """Suggest commands for the store, if it was kept, and what to do after that."""
+    kept = (
+        Suggestion("look at it", f"{program} serve --store {url}"),
+        Suggestion("turn by turn", f"{program} log {session} --store {url}"),
+        Suggestion("an old prompt", f"{program} context {session} --turn 3 --store {url}"),
+    )
     return (
-        *first,
-        Suggestion("its sessions", f"ctxmgr sessions --store {kept}"),
-        Suggestion("turn by turn", f"ctxmgr log {name} --store {kept}"),
-        Suggestion("an old prompt", f"ctxmgr context {name} --turn 3 --store {kept}"),
-        Suggestion("another store", "ctxmgr demo --xtdb"),
-        Suggestion("a real model", "ctxmgr run 'your task' --model NAME"),
-        Suggestion("your harness", "docs/harness.md"),
+        *(kept if url else ()),
+        Suggestion("a real model", f"{program} run 'your task' --model NAME"),
+        Suggestion("your own loop", "docs/harness.md"),
     )

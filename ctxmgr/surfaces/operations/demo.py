@@ -1,6 +1,9 @@
 """``ctxmgr demo``: a scripted agent at work. Imports the harness when it runs."""
 
-from typing import TYPE_CHECKING, Annotated
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
@@ -9,24 +12,43 @@ if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.harness.demo.report import Demo
 
+KEPT: Final = "demo.db"
+"""The store of demos, in the data directory; each demo is a new session."""
+
 
 async def demo(
     app: "App",
     *,
     xtdb: Annotated[bool, Param("Use a temporary XTDB server.")] = False,
 ) -> "Demo":
-    """Watch a scripted agent fix a small project in a sandbox.
+    """Watch a scripted agent at work in a sandbox, in under a minute.
 
-    It uses a temporary store. With --store it uses that one instead, and leaves its objects there
-    under new ids.
+    Every turn shows the size of its prompt, and that of an append-only one. The session is kept in
+    a store of its own, or in that of --store, to be looked at with `ctxmgr serve`.
     """
     from ctxmgr.harness.demo.demo import run_demo
+    from ctxmgr.settings import data_dir
     from ctxmgr.surfaces.operations.xtdb import temporary_server
 
-    has_store = app.loaded.origins["store"] == "flag"
-    if not xtdb:
-        return await run_demo(app.loaded.settings.store if has_store else None, say=app.say)
-    if has_store:
+    has_store, program = app.loaded.origins["store"] == "flag", _program()
+    if xtdb and has_store:
         raise Incorrect("--xtdb cannot be combined with --store")
-    async with temporary_server(say=app.say) as url:
-        return await run_demo(url, say=app.say, kept=False)
+    if xtdb:
+        async with temporary_server(say=lambda text: app.write(f"{text}\n")) as url:
+            return await run_demo(url, on_part=app.show, kept=False, program=program)
+    if has_store:
+        url = app.loaded.settings.store
+    else:
+        data_dir().mkdir(parents=True, exist_ok=True)
+        url = f"sqlite:///{data_dir() / KEPT}"
+    return await run_demo(url, on_part=app.show, program=program)
+
+
+def _program() -> str:
+    """Return how the reader starts this program: by its name, or by its path if that differs."""
+    started = Path(sys.argv[0]).absolute()
+    found = shutil.which(started.name)
+    if found is not None and Path(found).absolute() == started:
+        return started.name
+    here = Path.cwd()
+    return str(started.relative_to(here) if started.is_relative_to(here) else started)

@@ -127,6 +127,7 @@ async def _run(
             say=say,
             # With --json, standard output is the result alone.
             write=lambda text: click.echo(text, nl=False, err=as_json),
+            show=(lambda _: None) if as_json else show,
             create=operation.writes,
         )
         async with app:

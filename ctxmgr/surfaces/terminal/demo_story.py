@@ -1,8 +1,8 @@
-"""The layout of the demo on a terminal: chapters, turns, suggestions. No I/O.
+"""The layout of the demo on a terminal: parts as they happen, then what came of it. No I/O.
 
-    turn     the agent's words and tool calls
-    tokens   of the prompt, by section, with a bar
-    objects  by level, after the turn
+    turn          the agent's words and tool calls
+    prompt        tokens of the prompt, with a bar
+    append-only   tokens of a prompt that holds everything in full
 
 Fits 80 columns.
 """
@@ -18,23 +18,21 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ctxmgr.harness.demo.report import Chapter, Demo, TurnShown
+from ctxmgr.harness.demo.report import (
+    ChapterStarted,
+    Demo,
+    DemoPart,
+    DemoStarted,
+    FactsFound,
+    TurnShown,
+)
 
-SECTIONS: Final = {
-    "system_prompt": ("system", "magenta"),
-    "metadata_pool": ("pool", "cyan"),
-    "chat": ("chat", "green"),
-    "active_content": ("active", "yellow"),
-}
-"""The column title and colour of each section, in the order of the prompt."""
+BAR_TOKENS: Final = 250
+"""Tokens of a bar's cell: the longest prompt of the demo then fits a row of 80 columns."""
 
-LEVELS: Final = {"active": "full", "metadata": "line", "indexed": "index", "pinned": "pinned"}
+BAR_CELLS_MAX: Final = 52
 
-BAR_CELLS: Final = 10
-"""Length of the longest bar: with it a row fits 80 columns."""
-
-CELL_WIDTH: Final = 11
-LABEL_WIDTH: Final = 7
+LABEL_WIDTH: Final = 12
 
 _HASH: Final = re.compile(r"^([0-9a-f]{24})[0-9a-f]{40}$")
 """Hashes are shortened; JSON has them in full."""
@@ -42,33 +40,39 @@ _HASH: Final = re.compile(r"^([0-9a-f]{24})[0-9a-f]{40}$")
 MARKS: Final = {True: ("✓", "bold green"), False: ("✗", "bold red")}
 
 
-def story(demo: Demo) -> RenderableType:
-    """Lay out the whole demo."""
-    longest = max((turn.tokens_all for turn in demo.turns), default=1)
-    parts: list[RenderableType] = [_opening(demo)]
-    for number, chapter in enumerate(demo.chapters, start=1):
-        parts += _chapter(number, chapter, longest=longest)
-    return Group(*parts, *_ending(demo))
+def part_layout(part: DemoPart) -> RenderableType:
+    """Lay out a part of the demo."""
+    match part:
+        case DemoStarted():
+            return _opening(part)
+        case ChapterStarted():
+            return Group(*_chapter(part))
+        case TurnShown():
+            return _turn(part)
+        case FactsFound(facts=facts):
+            return Padding(_facts(facts), (0, 0, 1, 2))
 
 
-def _opening(demo: Demo) -> RenderableType:
+def ending(demo: Demo) -> RenderableType:
+    """Lay out what came of the demo."""
+    return Group(*_ending(demo))
+
+
+def _opening(started: DemoStarted) -> RenderableType:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
-    grid.add_row("store", Text(demo.store))
-    grid.add_row("sandbox", Text(demo.sandbox))
-    grid.add_row("tokens", Text(f"of the prompt by section, counted by {demo.tokens_by}"))
-    grid.add_row("objects", Text("after the turn: shown in full, as a line, only indexed"))
+    grid.add_row("store", Text(started.store))
+    grid.add_row("sandbox", Text(started.sandbox))
+    grid.add_row("prompt", Text(f"tokens sent to the model, counted by {started.tokens_by}"))
+    grid.add_row("append-only", Text("tokens of a loop that keeps everything in its messages"))
     return Panel(grid, title="ctxmgr demo", title_align="left", border_style="dim", width=80)
 
 
-def _chapter(number: int, chapter: Chapter, *, longest: int) -> Iterator[RenderableType]:
+def _chapter(chapter: ChapterStarted) -> Iterator[RenderableType]:
     yield Text()
-    yield Rule(Text(f"{number}  {chapter.title}", "bold cyan"), align="left", style="dim cyan")
+    title = Text(f"{chapter.number}  {chapter.title}", "bold cyan")
+    yield Rule(title, align="left", style="dim cyan")
     yield Padding(Text(chapter.says), (0, 2, 1, 2))
-    if chapter.facts:
-        yield Padding(_facts(chapter.facts), (0, 0, 1 if chapter.turns else 0, 2))
-    for turn in chapter.turns:
-        yield _turn(turn, longest=longest)
 
 
 def _facts(facts: Sequence[Mapping[str, str]]) -> RenderableType:
@@ -80,55 +84,35 @@ def _facts(facts: Sequence[Mapping[str, str]]) -> RenderableType:
     return table
 
 
-def _turn(turn: TurnShown, *, longest: int) -> RenderableType:
+def _turn(turn: TurnShown) -> RenderableType:
     says = Text(turn.says, "italic")
     for action in turn.did:
         failed = action.endswith("(failed)")
         says.append(f"\n▸ {action}", "red not italic" if failed else "blue not italic")
-    head = Table.grid(padding=(0, 1, 0, 0))
-    head.add_column(width=LABEL_WIDTH, style="bold")
-    head.add_column(overflow="fold")
-    head.add_row(f"turn {turn.turn}", says)
-    return Padding(Group(head, _figures(turn, longest=longest)), (0, 0, 1, 1))
-
-
-def _figures(turn: TurnShown, *, longest: int) -> RenderableType:
-    tokens = [
-        _cell(name, turn.tokens.get(section, 0), style)
-        for section, (name, style) in SECTIONS.items()
-    ]
-    objects = [_cell(name, turn.objects.get(level, 0)) for level, name in LEVELS.items()]
     grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=LABEL_WIDTH, style="dim")
-    for _ in range(len(SECTIONS) + 1):
-        grid.add_column(width=CELL_WIDTH, no_wrap=True)
-    grid.add_column(no_wrap=True)
-    bar = _bar(turn, longest=longest)
-    grid.add_row("tokens", *tokens, _cell("all", turn.tokens_all, "bold"), bar)
-    grid.add_row("objects", *objects, _cell("folded", turn.folded))
-    return grid
+    grid.add_column(width=LABEL_WIDTH, style="bold")
+    grid.add_column(overflow="fold")
+    grid.add_row(f"turn {turn.turn}", says)
+    grid.add_row(Text("prompt", "dim"), _bar(turn.tokens, "green"))
+    grid.add_row(Text("append-only", "dim"), _bar(turn.append_only_tokens, "yellow"))
+    return Padding(grid, (0, 0, 1, 1))
 
 
-def _cell(name: str, number: int, style: str = "") -> Text:
-    space = " " * max(1, CELL_WIDTH - 1 - len(name) - len(f"{number:,}"))
-    return Text.assemble((name, "dim"), space, (f"{number:,}", style if number else "dim"))
-
-
-def _bar(turn: TurnShown, *, longest: int) -> Text:
-    bar, drawn, tokens_so_far = Text(), 0, 0
-    for section, (_, style) in SECTIONS.items():
-        tokens_so_far += turn.tokens.get(section, 0)
-        until = round(tokens_so_far * BAR_CELLS / longest)
-        bar.append("█" * (until - drawn), style)
-        drawn = until
-    return bar
+def _bar(tokens: int, style: str) -> Text:
+    cells = min(BAR_CELLS_MAX, max(1, round(tokens / BAR_TOKENS)))
+    return Text.assemble((f"{tokens:7,} ", "bold"), ("█" * cells, style))
 
 
 def _ending(demo: Demo) -> Iterator[RenderableType]:
     yield Text()
     yield Rule(style="dim cyan")
-    yield _verdict(demo.mended, "the project's own tests pass")
+    yield _verdict(demo.fixed, "the project's own tests pass")
     yield _verdict(demo.proven, "the earlier prompt is what the model received")
+    yield Text(
+        f"   {demo.tokens:,} prompt tokens in {len(demo.turns)} turns; append-only: "
+        f"{demo.append_only_tokens:,}.\n   With a provider's cache, the prompts cost "
+        f"{demo.cost_ratio:.0%} of the append-only ones."
+    )
     yield Text()
     yield Text("Try next", "bold")
     grid = Table.grid(padding=(0, 2, 0, 0))

@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ctxmgr.core.store.documents import ID
-from ctxmgr.harness.demo.report import Demo
+from ctxmgr.harness.demo.report import Demo, DemoPart
 from ctxmgr.surfaces.encoding import BELOW, fields_of, iso, plain
 from ctxmgr.surfaces.terminal.console import print_escaped
-from ctxmgr.surfaces.terminal.demo_story import story
+from ctxmgr.surfaces.terminal.demo_story import ending, part_layout
 
 CELL_LENGTH_MAX: Final = 120
 """Characters of a cell in a list; `get` and `--json` print the whole value."""
@@ -67,7 +67,9 @@ def render(result: Any) -> RenderableType:
     if isinstance(result, str):
         return Text(result)
     if isinstance(result, Demo):
-        return story(result)
+        return ending(result)
+    if isinstance(result, DemoPart):
+        return part_layout(result)
     if _is_list(result):
         return _list_table(result)
     return _value_table(_unstreamed_fields(result) if is_dataclass(result) else result)

@@ -171,7 +171,7 @@ def test_the_demo_leaves_nothing_behind(ctxmgr: Run, home: Path) -> None:
     """It is the first thing users run, and must not touch their store."""
     result = _json(ctxmgr("demo", "--json"))
 
-    assert result["mended"]
+    assert result["fixed"]
     assert [len(chapter["turns"]) for chapter in result["chapters"]] == [4, 4, 5, 0, 0]
     assert not (home / "data").exists()
 

@@ -166,7 +166,7 @@ def test_the_demo_starts_and_stops_a_server(ctxmgr: Run) -> None:
     result = _json(ctxmgr("demo", "--xtdb", "--json"))
 
     assert result["store"].startswith("XTDB 1.24.3")
-    assert result["mended"]
+    assert result["fixed"]
     assert result["proven"]
     assert not any("xtdb+" in item["how"] for item in result["try_next"])  # it is gone
     assert set(psutil.Process().children(recursive=True)) <= before

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compare the total of every receipt with what it should be.
+# Compare the total of every receipt with what it should be; --verbose lists the items.
 cd "$(dirname "$0")/.." || exit 1
 failed=0
 for receipt in receipts/*.txt; do
@@ -12,5 +12,6 @@ for receipt in receipts/*.txt; do
     echo "WRONG $name: $got, and not $expected"
     failed=1
   fi
+  if [ "$1" = --verbose ]; then sed "s/^/      /" "$receipt"; fi
 done
 exit $failed
