@@ -84,7 +84,9 @@ _HANDLE: Final = re.compile(r"^\[(#\d+) \+", re.MULTILINE)
 
 
 def _text_of(block: Document) -> str:
-    content = block.get("text", block.get("content", ""))
+    if "text" in block:
+        return str(block["text"])
+    content = block.get("content", "")
     return content if isinstance(content, str) else "\n".join(map(_text_of, content))
 
 
