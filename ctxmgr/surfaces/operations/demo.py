@@ -21,7 +21,7 @@ async def demo(
     *,
     xtdb: Annotated[bool, Param("Use a temporary XTDB server.")] = False,
 ) -> "Demo":
-    """Watch a scripted agent at work in a sandbox, in under a minute.
+    """Watch a scripted agent at work in a sandbox.
 
     Every turn shows the size of its prompt, and that of an append-only one. The session is kept in
     a store of its own, or in that of --store, to be looked at with `ctxmgr serve`.
