@@ -44,7 +44,7 @@ async def resumed(client: Any) -> dict[str, Any]:
     answers = {}
     for name in (SESSION, FORK):
         session = await client.resume(name)
-        plain = await session.render("What is next?")
+        plain = await session.render("What is next?", policy="plain")
         economy = await session.render("What is next?", policy="economy")
         answers[name] = {
             "turn": session.turn,
