@@ -121,7 +121,7 @@ async def connect(
     - ``fingerprints`` is a file that avoids reading unchanged files again after a restart.
     - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
     - ``audit`` is the folder of an audit log, which records what happens in the store.
-    - ``secrets`` says how secrets in files and tool outputs are treated.
+    - ``secrets`` says how secrets are treated (docs/secrets.md).
     - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"compact"``,
       ``"economy"``, or an ``Economy``. A session that is resumed keeps its own.
     - ``timeout_s`` bounds every call of an XTDB server, retries included; by default 10 s.

@@ -125,7 +125,7 @@ async def test_a_kill_during_a_turn_loses_nothing_acknowledged(shell: Shell) -> 
     assert first["content"] == "answer\nhere\nnotes.md\nsrc\n"
     assert (later.exit_code, later.result["answer"]) == (0, "It says 123.")
     assert "Find the answer." in shell.server.requests[1].text
-    assert f"ACTIVE_CONTENT id={session}:1:call_0" in shell.server.requests[1].text
+    assert "its turn was interrupted]\\nanswer\\nhere\\nnotes.md" in shell.server.requests[1].text
     assert chat["turns"][0]["user"] == "Find the answer."
     assert chat["turns"][0]["toolcall_ids"] == [f"{session}:1:call_0", f"{session}:1:call_0.2"]
 

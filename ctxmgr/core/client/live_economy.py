@@ -22,13 +22,14 @@ from ctxmgr.core.context.assembly import Context, Contribution, Pool, PoolEntry
 from ctxmgr.core.context.lines import line_id
 from ctxmgr.core.context.tokens import MESSAGE_TOKENS
 from ctxmgr.core.economy.folding import TextView
-from ctxmgr.core.economy.notices import ActiveFile, ShownFiles, asked_back
+from ctxmgr.core.economy.notices import ActiveFile, ShownFiles, asked_back, interrupted_call
 from ctxmgr.core.economy.planner import FoldPlanner
 from ctxmgr.core.economy.policy import Economy
 from ctxmgr.core.economy.records import EconomyRecord, Masks, masked
 from ctxmgr.core.economy.signatures import signature_rows
 from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, held_turn
+from ctxmgr.core.economy.turn_masks import masked_turn, turn_texts, user_key
 from ctxmgr.core.history.reading import read_economy
 from ctxmgr.core.model import read_usage
 from ctxmgr.core.objects.answers import answer_parts
@@ -37,6 +38,7 @@ from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.hashes import sha256
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.secrets.masking import Secrets
+from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import BATCH_MAX
 from ctxmgr.errors import Corrupt
 
@@ -66,16 +68,27 @@ class LiveEconomy:
         self._epoch = 0
         self._pool: tuple[PoolEntry, ...] = ()
         self._sent_at: float | None = None
+        self._said: str | None = None
+        """The user's text that was rendered last; None: by another client."""
+        self._interrupted: tuple[str, ...] = ()
+        """Calls of a turn that did not end, which are not shown yet."""
 
     @classmethod
-    async def open(cls, state: SessionState, policy: Economy) -> Self:
-        """Continue from the last prompt of the session, if it was rendered under a policy."""
+    async def open(
+        cls, state: SessionState, policy: Economy, *, pending: Iterable[str] = ()
+    ) -> Self:
+        """Continue from the last prompt of the session, if it was rendered under a policy.
+
+        ``pending`` are calls that belong to no stored turn: the process that ran them was killed.
+        """
         turn = state.chat.turn_count
         record = await read_economy(state.runtime.store, state.session.session_id, turn=turn)
         if record is None:
-            return cls(state, policy)
-        economy = cls(state, record.policy)
-        await economy._restore(record, turn=turn)
+            economy = cls(state, policy)
+        else:
+            economy = cls(state, record.policy)
+            await economy._restore(record, turn=turn)
+        economy._interrupted = tuple(pending)
         return economy
 
     async def _restore(self, record: EconomyRecord, *, turn: int) -> None:
@@ -91,8 +104,9 @@ class LiveEconomy:
         await self._restore_files(record)
         if record.stream is None:
             for number, closed in enumerate(past, start=1):
+                shown = masked_turn(closed, number=number, masks=record.masks)
                 self._stream.open(record.notices.get(number, ()), views=record.views)
-                self._close(closed, outputs, views=record.views)
+                self._close(shown, outputs, views=record.views)
             self._stream.open(record.notices.get(turn, ()), views=record.views)
             return
         opened = HeldTurn(number=turn, notices=record.notices.get(turn, ()))
@@ -114,7 +128,7 @@ class LiveEconomy:
         handles: set[str] = set()
         for number, turn in enumerate(turns, start=1):
             yield held_turn(
-                turn,
+                masked_turn(turn, number=number, masks=self._masks),
                 number=number,
                 calls=self._state.cache.calls(turn.toolcall_ids),
                 outputs=outputs,
@@ -126,7 +140,7 @@ class LiveEconomy:
         """Restore which texts of files were last shown; one that has changed since is read."""
         cache, texts = self._state.cache, dict[str, str]()
         paths = {
-            object_id: cached.shown.display_path or object_id
+            object_id: self._state.runtime.masker.shown(cached.shown.display_path or object_id)
             for object_id in record.files
             if (cached := cache.get(object_id)) is not None
         }
@@ -181,8 +195,12 @@ class LiveEconomy:
     ) -> tuple[Context, EconomyRecord]:
         """Return the next prompt and its record; ``WindowExceeded`` if it cannot fit."""
         await self._catch_up()
+        interrupted = await self._interrupted_calls()
+        self._said = user
+        self._masks.pop(user_key(self._stream.number), None)  # of a prompt that was not sent
+        user = self._mask(user_key(self._stream.number), user)
         cold = self._begin_call(policy)
-        self._add_notices()
+        self._add_notices(interrupted)
         session = self._state.view
         plan = self._planner.next_plan(
             fixed=lambda: self._fixed_tokens(user, contributions),
@@ -232,10 +250,12 @@ class LiveEconomy:
         for entry in reversed(cache.pool(self._state.view).entries):
             if cache.call(entry.object_id) is not None:
                 continue
-            left -= self._count(entry.line)
+            start, path, rest = entry.line.partition(" path=")
+            line = start + path + self._state.runtime.masker.shown(rest)  # a name can be a secret
+            left -= self._count(line)
             if left < 0:
                 break
-            newest.append(entry)
+            newest.append(PoolEntry(object_id=entry.object_id, line=line))
         return reversed(newest)
 
     async def _catch_up(self) -> None:
@@ -244,7 +264,13 @@ class LiveEconomy:
         stored = await self._outputs(turns)
         outputs = {object_id: self._mask(object_id, text) for object_id, text in stored.items()}
         for turn in turns:
-            self._close(turn, outputs, views=None)
+            number = self._stream.number
+            if self._said not in {None, turn.user}:  # its prompt was rendered without a policy
+                self._masks.pop(user_key(number), None)
+            for key, text in turn_texts(turn, number=number):
+                self._mask(key, text)
+            shown = masked_turn(turn, number=number, masks=self._masks)
+            self._close(shown, outputs, views=None)
 
     def _close(self, turn: Turn, outputs: Mapping[str, str], *, views: Views | None) -> None:
         parts = tuple(answer_parts(turn, calls=self._state.cache.calls(turn.toolcall_ids)))
@@ -252,11 +278,14 @@ class LiveEconomy:
         self._stream.close(turn.user, parts, outputs=outputs, put_away=away, views=views)
 
     def _mask(self, object_id: str, output: str) -> str:
-        """Mask the secrets of an output, and remember their positions for the record."""
+        """Mask the secrets of an output or of what was said, and remember their positions.
+
+        What was masked in an earlier prompt stays as it was: its bytes are in the cache.
+        """
         masker = self._state.runtime.masker
         if masker.policy is Secrets.SHOW:
             return output
-        secrets = masker.mask(output).found
+        secrets = () if object_id in self._masks else masker.mask(output).found
         if secrets:
             self._masks[object_id] = tuple(
                 (secret.start, secret.end, secret.placeholder) for secret in secrets
@@ -292,8 +321,24 @@ class LiveEconomy:
             if object_id in session.session_index and object_id not in session.active_set
         )
 
-    def _add_notices(self) -> None:
+    async def _interrupted_calls(self) -> list[ToolCall]:
+        """Return the calls of a turn that did not end."""
+        ids, self._interrupted = self._interrupted, ()
+        versions = await self._state.runtime.store.get_many(ids) if ids else {}
+        calls = (from_document(version.document) for version in versions.values())
+        return [call for call in calls if isinstance(call, ToolCall)]
+
+    def _add_notices(self, interrupted: Iterable[ToolCall]) -> None:
         """Append notices about what the agent could not know otherwise."""
+        mask = self._state.runtime.masker.shown
+        for call in interrupted:
+            notice = interrupted_call(
+                self._stream.next_handle(),
+                call,
+                args=mask(canonical(dict(call.args)).decode()),
+                output=mask(call.content or ""),
+            )
+            self._stream.open([notice])
         requested, touched = list(self._requested), frozenset(self.touched)
         self._requested.clear()
         self.touched.clear()
@@ -328,7 +373,8 @@ class LiveEconomy:
             assert content is not None
             assert path is not None
             masked_content = state.runtime.masker.shown(content)
-            yield ActiveFile(object_id=object_id, path=path, content=masked_content)
+            shown_path = state.runtime.masker.shown(path)
+            yield ActiveFile(object_id=object_id, path=shown_path, content=masked_content)
 
     def _fixed_tokens(self, user: str, contributions: Sequence[Contribution]) -> int:
         texts = [

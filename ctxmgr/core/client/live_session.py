@@ -529,7 +529,9 @@ class LiveSession:
     async def _open_economy(self, policy: "Economy") -> "LiveEconomy":
         from ctxmgr.core.client.live_economy import LiveEconomy
 
-        self._economy = await LiveEconomy.open(self._state, policy)
+        self._economy = await LiveEconomy.open(
+            self._state, policy, pending=self._conversation.pending
+        )
         return self._economy
 
     async def _request(self, object_id: str) -> None:

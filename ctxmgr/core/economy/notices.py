@@ -4,6 +4,8 @@
 [#7 src/a.py changed]      the difference to the text that was shown, or all if that is shorter
 [#7 src/a.py put away]     a file that is not active any more
 [#4 bash again, in full]   an output that was folded, and is requested in full
+[#5 bash ok {"command":"make"}: its turn was interrupted]
+                           a call of a process that was killed before the turn ended
 """
 
 import difflib
@@ -14,9 +16,13 @@ from typing import Final
 from ctxmgr.core.context.lines import escaped
 from ctxmgr.core.economy.stream_turns import Notice
 from ctxmgr.core.objects.hashes import sha256
+from ctxmgr.core.objects.toolcall import ToolCall
 
 DIFF_CHARS_MAX: Final = 200_000
 """Comparing longer texts would delay the next call too much."""
+
+ARGS_CHARS_MAX: Final = 300
+"""Of the arguments in the heading of a call that was interrupted."""
 
 _CONTEXT_LINES: Final = 1
 
@@ -49,6 +55,14 @@ def asked_back(handle: str, object_id: str, *, content: str) -> Notice:
     return Notice(
         handle=handle, object_id=object_id, heading=f"[{handle} again, in full]", content=content
     )
+
+
+def interrupted_call(handle: str, call: ToolCall, *, args: str, output: str) -> Notice:
+    shown = args if len(args) <= ARGS_CHARS_MAX else f"{args[:ARGS_CHARS_MAX]}…"
+    heading = (
+        f"[{handle} {escaped(call.tool)} {call.status} {escaped(shown)}: its turn was interrupted]"
+    )
+    return Notice(handle=handle, object_id=call.object_id, heading=heading, content=output)
 
 
 def _difference(before: str, content: str) -> str | None:

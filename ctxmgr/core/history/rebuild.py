@@ -51,6 +51,7 @@ from ctxmgr.core.economy.stream_turns import (
     TurnPiece,
     held_turn,
 )
+from ctxmgr.core.economy.turn_masks import masked_turn, masked_turn_number, user_key
 from ctxmgr.core.history.prompt_rows import (
     JOINED,
     Count,
@@ -423,6 +424,7 @@ class EconomyWalk:
             folded = {int(_AFTER_NUMBER.split(key)[0]) for key in views}
             masked_calls = masks & self._turn_of_call.keys()
             stale = {*map(int, notices), *(self._turn_of_call[call] for call in masked_calls)}
+            stale |= {number for key in masks if (number := masked_turn_number(key)) is not None}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Corrupt(f"a turn record does not say how its prompt was made: {error}") from error
         self._release_from(min(stale, default=len(self._held) + 1))
@@ -511,7 +513,7 @@ class EconomyWalk:
 
     def _hold_until(self, record: TurnRecord, shown: Mapping[str, ShownVersion]) -> None:
         for number in range(len(self._held) + 1, record.n):
-            turn = self._turns[number - 1]
+            turn = masked_turn(self._turns[number - 1], number=number, masks=self._masks)
             self._held.append(self._hold(turn, number, shown))
             self._turn_of_call.update(dict.fromkeys(turn.toolcall_ids, number))
 
@@ -535,7 +537,8 @@ class EconomyWalk:
 
     def _open(self, record: TurnRecord) -> HeldTurn:
         """Return the turn that the prompt is for: its notices, and the new message of the user."""
-        notices, user = self._notices.get(record.n, ()), self._turns[record.n - 1].user
+        said, masks = self._turns[record.n - 1].user, self._masks.get(user_key(record.n), ())
+        notices, user = self._notices.get(record.n, ()), masked(said, masks)
         return HeldTurn(number=record.n, notices=notices, user=user)
 
     def _blocks(self, turn: HeldTurn) -> list[CountedBlock]:

@@ -75,7 +75,7 @@ def test_a_path_of_files_in_two_sandboxes_is_ambiguous(ctxmgr: Run, worked: Work
     result = ctxmgr("show", "/etc/motd", "--session", worked.sid, "--store", worked.url)
 
     assert result.exit_code == 2
-    assert "2 files match /etc/motd" in result.stderr
+    assert "2 files match '/etc/motd'" in result.stderr
 
 
 def test_a_session_has_versions_too(ctxmgr: Run, worked: Worked) -> None:
