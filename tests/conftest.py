@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.components import LONG
 from tests.order import place
@@ -19,9 +19,14 @@ pytest.register_assert_rewrite("tests.contracts", "tests.journeys")
 
 os.environ.update({**SHORT_LIVED, **os.environ})
 
-settings.register_profile("local", deadline=None, max_examples=50)
+settings.register_profile(
+    "local",
+    deadline=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],  # it measures the machine, not the strategy
+)
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True, print_blob=True)
-settings.register_profile("long", deadline=None, max_examples=2_000)
+settings.register_profile("long", settings.get_profile("local"), max_examples=2_000)
 if LONG:
     settings.load_profile("long")
 else:

@@ -41,6 +41,7 @@ few = settings(
         HealthCheck.function_scoped_fixture,
         HealthCheck.differing_executors,
         HealthCheck.too_slow,
+        HealthCheck.too_slow,
     ],
 )
 

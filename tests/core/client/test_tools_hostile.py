@@ -51,7 +51,9 @@ async def session(tmp_path: Path) -> AsyncIterator[LiveSession]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(name=NAMES, args=ARGUMENTS)
 @example(name="bash", args={"command": None})

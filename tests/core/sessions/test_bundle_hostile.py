@@ -96,7 +96,9 @@ async def test_the_bundle_itself_is_accepted(stage: Stage) -> None:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(alters=st.lists(alterations(), min_size=1, max_size=3))
 async def test_no_altered_bundle_changes_another_session(
@@ -115,7 +117,9 @@ async def test_no_altered_bundle_changes_another_session(
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(alter=altered_lines())
 async def test_no_altered_line_changes_another_session(stage: Stage, alter: Alteration) -> None:
@@ -125,7 +129,9 @@ async def test_no_altered_line_changes_another_session(stage: Stage, alter: Alte
 
 @pytest.mark.xtdb
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(alter=alterations())
 async def test_no_altered_bundle_changes_another_session_on_xtdb(

@@ -78,7 +78,10 @@ async def _call_all(bodies: dict[str, bytes], status: int) -> None:
                     raise AssertionError(f"{name}: {error!r} for {bodies}") from error
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.fixed_dictionaries({path: mutated(body) for path, body in BODIES.items()}))
 @example(dict.fromkeys(BODIES, b'#:xt{{:a 1} 2, {:b "'))
 @example(dict.fromkeys(BODIES, b"#:xt{{:a 1} 2 3}"))
@@ -93,7 +96,10 @@ def test_a_malformed_reply_is_one_of_our_errors(
     asyncio.run(_call_all(bodies, 200))
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     mutated('{:xtdb.error/error-type :node-out-of-sync, :class "x"}'),
     st.sampled_from([400, 404, 500, 503]),
