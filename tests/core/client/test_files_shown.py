@@ -209,7 +209,7 @@ async def test_activating_a_binary_stub_remembers_that_it_is_binary(
         before = session.sets
 
         for _ in range(2):
-            with pytest.raises(Incorrect, match=r"/w/b\.bin is not text"):
+            with pytest.raises(Incorrect, match=r"/w/b\.bin is not UTF-8 text"):
                 await session.activate(object_id)
         prompt = await session.render("q")
 
@@ -242,7 +242,7 @@ async def test_a_binary_is_never_shown_in_full(store: Store, folder: Path) -> No
         (folder / name).write_bytes(b"\xff\x00")
     async with connected(store, folder) as client:
         session = await client.start("s", system_prompt="")
-        with pytest.raises(Incorrect, match="is not text"):
+        with pytest.raises(Incorrect, match="is not UTF-8 text"):
             await session.read("/w/one.bin")
         await session.record("c", tool="read", args={"path": "/w/two.bin"}, output="binary file")
 

@@ -40,7 +40,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Forging]:
         async with ctxmgr.connect(store=real, tracking=False) as client:
             session = await client.start("s1", system_prompt="")
             await session.record("c1", tool="t", args={}, output="one")
-            await session.end_turn("done")
+            await session.end_turn("done", user="begin")
         yield Forging(real)
 
 
