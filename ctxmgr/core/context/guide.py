@@ -44,8 +44,11 @@ activate(id) shows a full text again, deactivate(id) removes it, pin(id) keeps i
 
 _ECONOMY: Final = """\
 Every file and every tool output appears once, where it arrived, and has a handle such as #7.
-Long and old texts are shortened: a last line such as [#7 +1234 tok: names] says how many tokens
-are hidden and which names they contain.
+What you read is whole in the next prompt. Long and old texts are shortened: a line such as
+⋯ lines 40–51 stands for hidden lines (of a file: read(offset=40, limit=12) shows them), and a last
+line such as [#7 +1234 tok: names] says how many tokens are hidden and which names they contain.
+[12 lines as in #5 read a.py] stands for lines that are shown at #5.
+Old calls are listed in a digest: [#7 bash make +1234 tok: names], then lines that were kept.
 A message such as [#7 src/a.py changed] reports what changed since, with the difference.
 activate(#7) shows the whole text again, pin(#7) keeps it whole, deactivate(#7) removes it.
 If there is a tool recall, recall(query) searches everything you have seen, shown or not.

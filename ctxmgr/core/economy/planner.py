@@ -24,8 +24,8 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from ctxmgr.core.context.tokens import EXACT, Calibration, Sample, vocabulary
-from ctxmgr.core.economy.folding import HANDLE_TOKENS, FoldLimits
-from ctxmgr.core.economy.policy import STUB, Prices, idle_calls
+from ctxmgr.core.economy.folding import HANDLE_TOKENS, SAVING_MIN, FoldLimits
+from ctxmgr.core.economy.policy import DIGEST_EVERY, IDLE_CALLS, REPEATS, STUB, Prices
 from ctxmgr.core.economy.stream import SlotText, Stream
 from ctxmgr.core.economy.stream_state import StreamState
 from ctxmgr.errors import WindowExceeded
@@ -215,6 +215,11 @@ class FoldPlanner:
             message_tokens=tuple(stream.message_tokens),
             marked=stream.slots.marked,
             recounted=stream.recounted,
+            repeated={
+                text.slot.key: text.repeated_tokens
+                for text in stream.slots.awake
+                if text.repeated_tokens and not text.settled
+            },
         )
 
     def restore(self, state: StreamState) -> None:
@@ -238,7 +243,7 @@ class FoldPlanner:
         ``WindowExceeded`` if what must stay does not fit.
         """
         number, plan = self._planned
-        if number != self._stream.number:
+        if number != self._stream.number and self._stream.policy.folds_sent:
             plan = self._pays(put_away, pinned=pinned, cold=cold)
         plan = self._fits(fixed, pinned=pinned) or plan
         self._planned = (self._stream.number, plan)
@@ -263,17 +268,28 @@ class FoldPlanner:
     ) -> FoldPlan | None:
         stream = self._stream
         folds = [
-            (text, STUB if text.slot.object_id in put_away else self._aged(text))
+            (text, limits)
             for text in stream.slots.awake
             if not text.settled
             and text.slot.object_id not in pinned
-            and (
-                text.slot.object_id in put_away
-                or stream.number - text.used >= idle_calls(text.slot.kind)
-            )
+            and (limits := self._limits(text, put_away)) is not None
         ]
+        candidates = [self._candidate(text, limits) for text, limits in folds]
+        digests = self._digests(pinned)
+        kept = [
+            n
+            for n, (text, _) in enumerate(folds)
+            if stream.turn_at(text.message) not in digests or not text.slot.message
+        ]
+        folds, candidates = [folds[n] for n in kept], [candidates[n] for n in kept]
+        order = sorted(
+            [
+                *((c.position, 1, n) for n, c in enumerate(candidates)),
+                *((c.position, 0, index) for index, c in digests.items()),
+            ]
+        )
         plan = plan_folds(
-            [_candidate(text, limits) for text, limits in folds],
+            [candidates[n] if kind else digests[n] for _, kind, n in order],
             message_tokens=stream.message_tokens,
             cached=min(self._sent, len(stream.message_tokens)),
             calls=stream.number,
@@ -283,8 +299,46 @@ class FoldPlanner:
             cold=cold,
         )
         if plan is not None:
-            stream.fold([folds[index] for index in plan.folds])
+            chosen = [order[index] for index in plan.folds]
+            stream.fold(
+                [folds[n] for _, kind, n in chosen if kind],
+                digests=[n for _, kind, n in chosen if not kind],
+            )
         return plan
+
+    def _digests(self, pinned: Collection[str]) -> dict[int, FoldCandidate]:
+        """Return turns that could become a digest, by their index."""
+        stream = self._stream
+        if stream.number % DIGEST_EVERY:
+            return {}
+        return {
+            index: FoldCandidate(stream.answer_at(index), now, min(now, then))
+            for index, now, then in stream.digestible(pinned=pinned)
+        }
+
+    def _limits(self, text: SlotText, put_away: Collection[str]) -> FoldLimits | None:
+        """Return how a text may be folded now; None if it may not."""
+        number = self._stream.number
+        if text.slot.object_id in put_away:
+            return STUB
+        if number <= text.slot.first_prompt:
+            return None
+        if number - text.used >= IDLE_CALLS:
+            return self._aged(text)
+        return REPEATS if text.repeated_tokens else None
+
+    def _candidate(self, text: SlotText, limits: FoldLimits) -> FoldCandidate:
+        """Estimate a fold; one that would save too little is no fold."""
+        if limits.only_repeats:
+            folded = text.whole_tokens - text.repeated_tokens + HANDLE_TOKENS
+        else:
+            stays = self._stream.slots.required_tokens(text)
+            if limits.protects:
+                stays += text.protected_tokens
+            folded = max(limits.tokens, stays) + HANDLE_TOKENS
+        if folded > (1 - SAVING_MIN) * text.whole_tokens:
+            folded = text.tokens
+        return FoldCandidate(text.message, text.tokens, min(text.tokens, folded))
 
     def _fits(self, fixed: Callable[[], int], *, pinned: Collection[str]) -> FoldPlan | None:
         stream, window = self._stream, self._stream.policy.window_tokens
@@ -292,11 +346,17 @@ class FoldPlanner:
         if tokens <= window:
             return None
         plan = None
-        for limits_of in (self._aged, lambda _: STUB):
+        # The last two rounds fold everything: texts that others refer to come after these.
+        for limits_of, excess in (
+            (self._aged, tokens - int(window * WINDOW_SLACK)),
+            (_stub, tokens - int(window * WINDOW_SLACK)),
+            (_stub, tokens),
+            (_stub, tokens),
+        ):
             folds = self._expendable(limits_of, pinned=pinned)
             plan = plan_window(
-                [_candidate(text, limits) for text, limits in folds],
-                excess=tokens - int(window * WINDOW_SLACK),
+                [self._candidate(text, limits) for text, limits in folds],
+                excess=excess,
             )
             stream.fold([folds[index] for index in plan.folds])
             tokens = self._at_most(fixed)
@@ -343,11 +403,10 @@ class FoldPlanner:
         return self._stream.policy.aged(slot_text.slot.kind, tokens=slot_text.whole_tokens)
 
 
+def _stub(_text: SlotText) -> FoldLimits:
+    return STUB
+
+
 def _uncalibrated(model: str | None) -> Calibration:
     """Return the bound of the model's vocabulary; without a model, our counts count as exact."""
     return Calibration(EXACT if model is None else vocabulary(model).bound)
-
-
-def _candidate(slot_text: SlotText, limits: FoldLimits) -> FoldCandidate:
-    folded = min(slot_text.tokens, limits.tokens + HANDLE_TOKENS)
-    return FoldCandidate(slot_text.message, slot_text.tokens, folded)

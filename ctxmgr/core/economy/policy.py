@@ -7,8 +7,10 @@ Fidelity scales all limits together. Their values at 0, 0.5 and 1 were measured 
 sessions; between these they are interpolated geometrically. Prices and window are the provider's.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from typing import Any, ClassVar, Final, Self
 
 from ctxmgr.core.discovery.known_tools import OutputKind
@@ -29,11 +31,34 @@ class Prices:
     """How long the provider keeps an unused prefix."""
 
 
+class EconomyMode(StrEnum):
+    """When texts are shortened."""
+
+    FOLD = "fold"
+    """When they arrive, and again in batches that pay for the rewrite."""
+    ARRIVAL = "arrival"
+    """Only when they arrive: what was sent never changes, unless the window is exceeded."""
+
+
+BINDS_THINKING: Final = re.compile(
+    r"claude-(?:fable-5-[1-9]|(?:opus|sonnet|haiku)-5-[5-9]|[a-z]+-[6-9])(?!\d)"
+)
+"""Names of models whose thinking blocks are valid only after the text that they followed. A fold
+before such a block would make it invalid."""
+
+
+def binds_thinking(model: str | None) -> bool:
+    return model is not None and BINDS_THINKING.search(model.lower().replace(".", "-")) is not None
+
+
 WINDOW_TOKENS: Final = 200_000
 """The context window of current models."""
 
 ASKED_BACK_MAX: Final = 4
 """How often the limit of a kind of output is doubled because its texts were asked back."""
+
+WHOLE_SHARE: Final = 0.1
+"""The share of the window up to which a text that was asked for is first shown whole."""
 
 ENDS: Final = 0.3
 """The share of an arriving text's limit for its first and last lines."""
@@ -44,14 +69,15 @@ _ARRIVING: Final[Mapping[OutputKind, tuple[float, float, float]]] = {
     OutputKind.SEARCH: (200, 600, 4000),
     OutputKind.WRITE: (80, 80, 400),
     OutputKind.RUN: (100, 420, 4000),
-    OutputKind.OTHER: (250, 1000, 8000),
-    OutputKind.ARGUMENT: (25, 60, 600),
+    OutputKind.OTHER: (250, 850, 8000),
+    OutputKind.ARGUMENT: (25, 120, 600),
 }
-_READ_SHARE: Final = (0.2, 0.6, 1.0)
 _AGED_SHARE: Final = (0.05, 0.3, 0.7)
 _AGED: Final = (60, 600, 3000)
 _AGED_ARGUMENT_SHARE: Final = (0.05, 0.1, 0.4)
 _AGED_ARGUMENT: Final = (20, 40, 150)
+_DIGEST_SHARE: Final = (0.05, 0.2, 0.7)
+_DIGEST: Final = (20, 300, 3000)
 _CAUTION: Final = (2, 4, 8)
 
 NAMES_TOKENS: Final = 300
@@ -60,10 +86,8 @@ NAMES_SHARE: Final = 0.1
 
 ARGUMENT_NAMES_TOKENS: Final = 100
 
-IDLE_CALLS: Final = 4
-"""An output that no action has used for this many calls may be folded further."""
-
-IDLE_CALLS_ARGUMENT: Final = 5
+IDLE_CALLS: Final = 8
+"""A text that no action has used for this many calls may be folded further."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +105,32 @@ class Economy:
     """The number of calls still to come; None: estimated from the calls so far."""
     model: str | None = None
     """The model that is called. After a change, none of the prompt is cached."""
+    shorten_prose: bool = False
+    """Whether the assistant's own text is shortened, too, in turns that became a digest."""
+    mode: EconomyMode | None = None
+    """When texts are shortened; None: chosen by the model's name."""
 
     def __post_init__(self) -> None:
+        if self.mode is not None:
+            try:
+                object.__setattr__(self, "mode", EconomyMode(self.mode))
+            except ValueError:
+                known = ", ".join(EconomyMode)
+                raise Incorrect(f"unknown mode {self.mode!r:.80} (one of: {known})") from None
         if not 0 <= self.fidelity <= 1:
             raise Incorrect(f"fidelity must be between 0 and 1, not {self.fidelity}")
         if self.window_tokens < 1:
             raise Incorrect(f"window_tokens must be positive, not {self.window_tokens}")
         if self.calls_expected is not None and self.calls_expected < 0:
             raise Incorrect(f"calls_expected must not be negative, but is {self.calls_expected}")
+
+    @property
+    def folds_sent(self) -> bool:
+        """Whether text may be folded that was already sent."""
+        mode = self.mode or (
+            EconomyMode.ARRIVAL if binds_thinking(self.model) else EconomyMode.FOLD
+        )
+        return mode is EconomyMode.FOLD
 
     @property
     def caution(self) -> float:
@@ -100,11 +142,21 @@ class Economy:
 
         ``asked_back`` counts the texts of its kind that were requested in full after a fold.
         """
+        if kind is OutputKind.ARGUMENT and not self.folds_sent:
+            return self.aged(kind, tokens=tokens)
         limit = self._at(_ARRIVING[kind])
         if kind is OutputKind.READ:
-            limit = max(limit, self._at(_READ_SHARE) * tokens)
+            limit = max(limit, WHOLE_SHARE * self.window_tokens / 2)
         limit *= 2 ** min(asked_back, ASKED_BACK_MAX)
         return FoldLimits(tokens=int(limit), ends=ENDS, names_tokens=_names_tokens(kind, tokens))
+
+    def shown_whole(self, kind: OutputKind, *, tokens: int) -> bool:
+        """Whether a text is whole in the first prompt that shows it: it was asked for.
+
+        If it cannot be folded later, its lines may be shown by reference.
+        """
+        asked_for = kind is OutputKind.READ and tokens <= WHOLE_SHARE * self.window_tokens
+        return asked_for and self.folds_sent
 
     def aged(self, kind: OutputKind, *, tokens: int) -> FoldLimits:
         """Return the limits for a text that has been idle."""
@@ -114,13 +166,23 @@ class Economy:
         limit = int(min(share * tokens, most))
         return FoldLimits(tokens=limit, names_tokens=_names_tokens(kind, tokens))
 
+    def digest(self, *, tokens: int) -> FoldLimits:
+        """Return the limits for a call in a digest, whose texts have this many tokens."""
+        limit = int(min(self._at(_DIGEST_SHARE) * tokens, self._at(_DIGEST)))
+        return FoldLimits(tokens=limit, names_tokens=_names_tokens(OutputKind.OTHER, tokens))
+
     def to_value(self) -> dict[str, Any]:
         """Return the settings as a turn record stores them."""
-        return asdict(self)
+        return asdict(self) | {"mode": None if self.mode is None else str(self.mode)}
 
     @classmethod
     def from_value(cls, value: Mapping[str, Any]) -> Self:
-        settings = {field.name: value[field.name] for field in fields(cls)}
+        new = {"mode", "shorten_prose"}  # records of earlier versions lack it
+        settings = {
+            field.name: value[field.name]
+            for field in fields(cls)
+            if field.name in value or field.name not in new
+        }
         return cls(**settings | {"prices": Prices(**value["prices"])})
 
     def _at(self, figures: tuple[float, float, float]) -> float:
@@ -130,12 +192,23 @@ class Economy:
         return float(middle * (high / middle) ** (self.fidelity * 2 - 1))
 
 
-STUB: Final = FoldLimits(tokens=0, names_tokens=NAMES_TOKENS)
+DIGEST_AGE: Final = 30
+"""Calls after which a turn may become a digest."""
+
+DIGEST_EVERY: Final = 8
+"""Calls between two plans that consider digests: they concern many old turns, not the newest."""
+
+PROSE_SHARE: Final = 0.3
+"""What is kept of the assistant's text in a digest, if that is shortened."""
+
+PROSE_TOKENS_MIN: Final = 40
+"""A shorter text of the assistant is kept."""
+
+STUB: Final = FoldLimits(tokens=0, names_tokens=NAMES_TOKENS, protects=False)
 """For a text that was put away or must go: only the handle and the names are kept."""
 
-
-def idle_calls(kind: OutputKind) -> int:
-    return IDLE_CALLS_ARGUMENT if kind is OutputKind.ARGUMENT else IDLE_CALLS
+REPEATS: Final = FoldLimits(tokens=0, only_repeats=True)
+"""For a text whose lines are visible elsewhere: they become references, all others stay."""
 
 
 def _names_tokens(kind: OutputKind, tokens: int) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final
 
-from ctxmgr.core.economy.folding import FoldableText, TextLine, TextSpan
+from ctxmgr.core.economy.folding import FoldableText, TextLine, TextSpan, line_text
 
 LINE_CHARS_MIN: Final = 12
 """A run begins with a line of at least this many characters: shorter ones occur everywhere."""
@@ -33,7 +33,7 @@ class LaterText:
     name: Callable[[], str]
 
     def lines(self) -> Iterator[str]:
-        return (_text(self.content, span) for span in self.spans())
+        return (line_text(self.content, span) for span in self.spans())
 
 
 class VisibleLines:
@@ -72,7 +72,7 @@ class VisibleLines:
         for line in lines:
             if line.start != end:
                 shown.append("")  # a gap is equal to no line: they end with their newline
-            text, end = _text(content, line), line.end
+            text, end = line_text(content, line), line.end
             if len(text.strip()) >= LINE_CHARS_MIN:
                 insort(self._occurrences.setdefault(text, []), (order, len(shown)))
             shown.append(text)
@@ -101,7 +101,7 @@ class VisibleLines:
         return tuple(self._runs(text, tokens_min))
 
     def _runs(self, text: FoldableText, tokens_min: int) -> Iterator[TextSpan]:
-        lines = [_text(text.content, line) for line in text.lines]
+        lines = [line_text(text.content, line) for line in text.lines]
         self._look_at(lines)
         row = 0
         while row < len(lines):
@@ -141,8 +141,3 @@ class VisibleLines:
                 del self._later[key]
                 self.enter(key, text.content, text.spans(), name=text.name())
         self._hashes.difference_update(map(hash, common))
-
-
-def _text(content: str, line: TextLine | TextSpan) -> str:
-    text = content[line.start : line.end]
-    return text if text.endswith("\n") else text + "\n"

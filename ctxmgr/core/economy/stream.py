@@ -12,9 +12,9 @@ same stream; with the views of a record, the stream is the one that was recorded
 the prompt, since what is kept of a text depends on what is visible elsewhere.
 """
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -26,15 +26,26 @@ from ctxmgr.core.economy.folding import (
     Count,
     FoldableText,
     FoldLimits,
+    TextSpan,
     TextView,
+    digest_view,
     fold,
     has_long_line,
+    line_text,
+    references,
     shown,
     visible_lines,
     visible_names,
     visible_spans,
 )
-from ctxmgr.core.economy.policy import IDLE_CALLS, STUB, Economy
+from ctxmgr.core.economy.policy import (
+    DIGEST_AGE,
+    IDLE_CALLS,
+    PROSE_SHARE,
+    PROSE_TOKENS_MIN,
+    STUB,
+    Economy,
+)
 from ctxmgr.core.economy.repeats import LaterText, VisibleLines
 from ctxmgr.core.economy.stream_state import StreamState
 from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, TextSlot, messages_of, numbered
@@ -45,8 +56,15 @@ from ctxmgr.errors import Corrupt
 NAMES_USED_MIN: Final = 2
 """An action that names this many of a text's identifiers has used it. One is often chance."""
 
+NAMES_PER_USE: Final = 40
+"""One more for this many: of a long text, a few names are in every action."""
+
 REPEAT_TOKENS_MIN: Final = 60
 """A shorter run of lines is repeated, not replaced by a reference."""
+
+CHARS_PER_TOKEN: Final = 4
+DIGEST_TOKENS: Final = 20
+"""For estimating a digest: the characters of a token, and the tokens of a title with its names."""
 
 TEXTS_MAX: Final = 256
 """Texts whose analysis is cached: the same text often comes twice in a row."""
@@ -65,11 +83,16 @@ class SlotText:
     used: int
     """The call that last used it, or brought it in."""
     _all: "SlotTexts" = field(repr=False)
+    names_used_min: int = NAMES_USED_MIN
+    """How many of its names an action must use."""
+    repeated_tokens: int = 0
+    """Of its lines that were visible elsewhere when it arrived whole."""
     view: TextView | None = None
     settled: bool = False
     """Whether it is as short as it becomes by aging."""
     _tokens: int | None = None
     _whole_tokens: int | None = None
+    _protected_tokens: int | None = None
 
     @property
     def text(self) -> FoldableText:
@@ -82,6 +105,16 @@ class SlotText:
         if self._whole_tokens is None:
             self._whole_tokens = self._all.count(self.slot.content)
         return self._whole_tokens
+
+    @property
+    def protected_tokens(self) -> int:
+        """Of the lines that are never folded."""
+        if self._protected_tokens is None:
+            self._protected_tokens = self.text.protected_tokens if self._may_protect() else 0
+        return self._protected_tokens
+
+    def _may_protect(self) -> bool:
+        return self.slot.failed or "@@ -" in self.slot.content
 
     @property
     def tokens(self) -> int:
@@ -134,12 +167,47 @@ class SlotTexts:
         self._visible = VisibleNames()
         self._lines = VisibleLines()
         self._holding: defaultdict[str, list[SlotText]] = defaultdict(list)
-        self._texts: dict[tuple[str, str], FoldableText] = {}
+        self._texts: dict[tuple[str, str, bool], FoldableText] = {}
+        self._required: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """Label → the lines of that text that others show by reference."""
         self._resting: list[_RestedText] = []
         self._settled_before: frozenset[str] = frozenset()
         self._uncounted: list[_RestedText] = []
         """Texts that were restored, and whose names are not counted yet."""
         self._rested_prose: list[str] = []
+
+    def digest(self, turn: HeldTurn, *, start: int, policy: Economy) -> None:
+        """Show the calls of a turn by digests, and no longer their arguments and outputs."""
+        old = {slot.key for slot in turn.slots() if slot.message}
+        gone = [text for text in self.all() if text.slot.key in old]
+        for slot_text in gone:
+            self._hide(slot_text)
+            self.settle(slot_text)
+        keys = {id(text) for text in gone}
+        self.awake = [text for text in self.awake if id(text) not in keys]
+        for slot in turn.digest_slots():
+            text = self.analysed(slot)
+            limits = policy.digest(tokens=text.tokens)
+            view = digest_view(text, limits=limits, visible=self._visible, count=self.count)
+            digest = SlotText(slot, start + slot.message, 0, self)
+            self._lines.order(slot.key)
+            self._show(digest, view)
+            self.settle(digest)
+            insort(self.awake, digest, key=lambda text: text.message)
+        if policy.shorten_prose:
+            self._shorten_prose(turn)
+
+    def _shorten_prose(self, turn: HeldTurn) -> None:
+        for key, part in turn.prose_slots():
+            text = FoldableText.of(part.text, count=self.count)
+            if text.tokens < PROSE_TOKENS_MIN:
+                continue
+            self._visible.leave(identifiers(part.text))
+            limits = FoldLimits(tokens=int(PROSE_SHARE * text.tokens), names_tokens=0)
+            view = digest_view(text, limits=limits, visible=self._visible, count=self.count)
+            self.views[key] = view
+            self.viewed = self.viewed.add((key,))
+            self._visible.enter(visible_names(part.text, view))
 
     def all(self) -> list[SlotText]:
         """Wake all texts, and return them in the order of the stream."""
@@ -148,7 +216,7 @@ class SlotTexts:
             woken = [self._woken(rested) for rested in self._resting]
             self._resting = []
             texts = (*woken, *self.awake)
-            self.awake = sorted(texts, key=lambda text: self._lines.order(text.slot.key))
+            self.awake = sorted(texts, key=_in_stream)
         return self.awake
 
     def add_fixed(self, text: str) -> None:
@@ -157,12 +225,14 @@ class SlotTexts:
 
     def analysed(self, slot: TextSlot) -> FoldableText:
         """Return the analysis of a slot's text."""
-        content, key = slot.content, (slot.content, slot.path)
+        content, key = slot.content, (slot.content, slot.path, slot.failed)
         if key not in self._texts:
             if len(self._texts) >= TEXTS_MAX:
                 self._texts.clear()
             rows = self._signatures(content, slot.path) if slot.path else frozenset()
-            self._texts[key] = FoldableText.of(content, count=self.count, signatures=rows)
+            self._texts[key] = FoldableText.of(
+                content, count=self.count, signatures=rows, failed=slot.failed
+            )
         return self._texts[key]
 
     def arrive(
@@ -170,17 +240,50 @@ class SlotTexts:
     ) -> SlotText:
         """Show a text for the first time; without limits, show it whole."""
         slot_text = self._new(slot, message=message, call=call)
-        view = None
+        text, view = slot_text.text, None
+        repeats: Sequence[TextSpan] = ()
+        if slot.kind is not OutputKind.ARGUMENT:
+            repeats = self._lines.repeats(text, tokens_min=REPEAT_TOKENS_MIN)
         if limits is not None:
             view = fold(
-                slot_text.text,
+                text,
                 limits=limits,
                 visible=self._visible,
-                repeats=self._lines.repeats(slot_text.text, tokens_min=REPEAT_TOKENS_MIN),
+                repeats=repeats,
+                first_line=slot.first_line,
                 count=self.count,
+            )
+        elif repeats:
+            slot_text.repeated_tokens = sum(
+                line.tokens
+                for span in repeats
+                for line in text.lines
+                if span.start <= line.start and line.end <= span.end
             )
         self._show(slot_text, view)
         return slot_text
+
+    def is_required(self, label: str) -> bool:
+        """Whether another text refers to lines of this one."""
+        return any(times > 0 for times in self._required.get(label, {}).values())
+
+    def required_tokens(self, slot_text: SlotText) -> int:
+        """Return the tokens of its lines that other texts refer to."""
+        if not self._required.get(slot_text.slot.label):
+            return 0
+        text = slot_text.text
+        return sum(text.lines[row].tokens for row in self._required_rows(slot_text, text))
+
+    def _required_rows(self, slot_text: SlotText, text: FoldableText) -> set[int]:
+        required = self._required.get(slot_text.slot.label)
+        if not required:
+            return set()
+        starts = {line.start for line in visible_lines(text, slot_text.view)}
+        return {
+            row
+            for row, line in enumerate(text.lines)
+            if line.start in starts and required[line_text(text.content, line)] > 0
+        }
 
     def restore(
         self, slot: TextSlot, *, message: int, call: int, view: TextView | None
@@ -195,7 +298,9 @@ class SlotTexts:
         slot_text = SlotText(slot, message, call, self)
         slot_text.show(self.views.get(slot.key))
         self.awake.append(slot_text)
-        for name in identifier_set(slot.content):
+        names = identifier_set(slot.content)
+        slot_text.names_used_min = _names_used_min(len(names))
+        for name in names:
             self._holding[name].append(slot_text)
         return slot_text
 
@@ -208,7 +313,7 @@ class SlotTexts:
     def rest(self, turn: HeldTurn, *, start: int) -> list[str]:
         """Add all texts of a turn, as ``views`` shows them; return the keys of unsettled ones."""
         awake = []
-        for key, content in turn.texts():
+        for key, content in turn.texts(self.views):
             self._lines.order(key)
             rested = _RestedText(key, content, turn, start)
             self._uncounted.append(rested)
@@ -219,18 +324,31 @@ class SlotTexts:
             view = self.views.get(key)
             if view is None or view.spans:
                 self._lines.enter_later(key, self._later(key, content, turn))
+            self._refer(content, view, 1)
         headings = [notice.heading for notice in turn.notices]
-        self._rested_prose += [*headings, turn.user, *turn.prose()]
+        self._rested_prose += [*headings, turn.user, *turn.shown_prose(self.views)]
         self._visible.later(self._count_rested)
         return awake
 
     def refold(self, slot_text: SlotText, *, limits: FoldLimits) -> None:
         """Make a text shorter; one that would become longer is left as it is."""
-        before, tokens = slot_text.view, slot_text.tokens
+        before, tokens, text = slot_text.view, slot_text.tokens, slot_text.text
+        required = self._required_rows(slot_text, text)
         self._hide(slot_text)
-        view = fold(slot_text.text, limits=limits, visible=self._visible, count=self.count)
+        repeats: Sequence[TextSpan] = ()
+        if limits.only_repeats and not required:
+            repeats = self._lines.repeats(text, tokens_min=REPEAT_TOKENS_MIN)
+        view = fold(
+            text,
+            limits=limits,
+            visible=self._visible,
+            repeats=repeats,
+            required=required,
+            first_line=slot_text.slot.first_line,
+            count=self.count,
+        )
         self._show(slot_text, view)
-        if slot_text.tokens >= tokens:
+        if slot_text.tokens >= tokens and not _refers(before):
             self._hide(slot_text)
             self._show(slot_text, before)
 
@@ -254,7 +372,7 @@ class SlotTexts:
         for name in identifiers(action):
             for slot_text in self._holding.get(name, ()):
                 hits[id(slot_text)] += 1
-                if hits[id(slot_text)] == NAMES_USED_MIN:
+                if hits[id(slot_text)] == slot_text.names_used_min:
                     self.mark(slot_text, call=call)
 
     def mark(self, slot_text: SlotText, *, call: int) -> None:
@@ -267,6 +385,7 @@ class SlotTexts:
         self._visible.add_holder(names)
         slot_text = SlotText(slot, message, call, self)
         self.mark(slot_text, call=call)
+        slot_text.names_used_min = _names_used_min(len(names))
         self.awake.append(slot_text)
         for name in names:
             self._holding[name].append(slot_text)
@@ -280,6 +399,7 @@ class SlotTexts:
         self._lines.enter(
             slot.key, slot.content, visible_spans(slot.content, view), name=slot.label
         )
+        self._refer(slot.content, view, 1)
         if view is None:
             self.views.pop(slot.key, None)
         else:
@@ -292,6 +412,12 @@ class SlotTexts:
         names = view.names if view is not None else ()
         self._visible.leave(visible_names(slot.content, view), names=names)
         self._lines.leave(slot.key)
+        self._refer(slot.content, view, -1)
+
+    def _refer(self, content: str, view: TextView | None, times: int) -> None:
+        """Count the lines that a view shows by reference: they must stay where they are."""
+        for label, line in references(content, view):
+            self._required[label][line] += times
 
     def _later(self, key: str, content: str, turn: HeldTurn) -> LaterText:
         view = self.views.get(key)
@@ -320,6 +446,18 @@ class SlotTexts:
         woken = SlotText(slot, rested.start + slot.message, 0, self, settled=True)
         woken.show(self.views.get(rested.key))
         return woken
+
+
+def _names_used_min(names: int) -> int:
+    return NAMES_USED_MIN + names // NAMES_PER_USE
+
+
+def _in_stream(text: SlotText) -> tuple[int, str]:
+    return text.message, text.slot.key
+
+
+def _refers(view: TextView | None) -> bool:
+    return view is not None and any(span.as_in for span in view.spans)
 
 
 def no_signatures(_content: str, _path: str) -> Collection[int]:
@@ -383,12 +521,13 @@ class Stream:
         is that of showing the turns: settled texts are not analysed.
         """
         self.slots.begin(views, settled=state.settled)
-        position, closed = 0, list[ShownTurn]()
+        position, closed, digest = 0, list[ShownTurn](), ""
         for turn in turns:
             self._restore(turn, start=position, state=state)
             self._turns.append(turn)
             self._starts.append(position)
-            closed.append(turn.shown(views))
+            closed.append(turn.shown(views, before=digest))
+            digest = turn.digest(views)
             position += turn.message_count()
         self._restore(opened, start=position, state=state)
         if len(state.message_tokens) != position:
@@ -416,6 +555,7 @@ class Stream:
                     raise Corrupt(f"a turn record does not say when {slot.key} was used")
                 message, call = start + slot.message, state.used[slot.key]
                 text = self.slots.wake(slot, message=message, call=call)
+                text.repeated_tokens = state.repeated.get(slot.key, 0)
                 if slot.key in state.newest:
                     self._newest[slot.subject] = text
 
@@ -461,29 +601,69 @@ class Stream:
                 self._arrive(slot, start, turn.number + 1, views=views, put_away=hidden)
         self._turns.append(turn)
         self._starts.append(start)
-        shown_turn = turn.shown(self.slots.views)
-        self.message_tokens += self._message_tokens(shown_turn)
+        shown_turn = self._shown(len(self._turns) - 1)
+        self.message_tokens += self._message_tokens(turn, shown_turn)
         self.recounted = self.recounted.add(range(start, len(self.message_tokens)))
         self.transcript = self.transcript.append(shown_turn)
         self._opened = HeldTurn(number=turn.number + 1)
 
-    def fold(self, folds: Sequence[tuple[SlotText, FoldLimits]]) -> None:
-        """Make texts shorter, in one batch."""
-        for slot_text, limits in folds:
+    def fold(
+        self, folds: Sequence[tuple[SlotText, FoldLimits]], *, digests: Sequence[int] = ()
+    ) -> None:
+        """Make texts shorter, in one batch; ``digests`` are the indexes of turns."""
+        for index in digests:
+            turn, start = self._turns[index], self._starts[index]
+            self.slots.digest(turn, start=start, policy=self.policy)
+        # What refers to other texts comes first: they need not keep these lines for it any more.
+        for slot_text, limits in sorted(folds, key=lambda fold: not _refers(fold[0].view)):
             self.slots.refold(slot_text, limits=limits)
-            self.slots.settle(slot_text)
-        closed = [text for text, _ in folds if text.message < len(self.message_tokens)]
-        if not closed:
+            if limits.only_repeats:
+                slot_text.repeated_tokens = 0
+            else:
+                self.slots.settle(slot_text)
+        messages = [text.message for text, _ in folds if text.message < len(self.message_tokens)]
+        changed = {self.turn_at(message) for message in messages}
+        changed.update(index + more for index in digests for more in (0, 1))
+        if not changed:
             return
-        self.broken = min(slot_text.message for slot_text in closed)
+        self.broken = min([*messages, *(self._starts[index] + 1 for index in digests)])
         turns = list(self.transcript.turns)
-        for index in sorted({self.turn_at(slot_text.message) for slot_text in closed}):
-            turns[index] = self._turns[index].shown(self.slots.views)
-            counted = self._message_tokens(turns[index])
+        for index in sorted(changed):
+            turns[index] = self._shown(index)
+            counted = self._message_tokens(self._turns[index], turns[index])
             start = self._starts[index]
             self.message_tokens[start : start + len(counted)] = counted
             self.recounted = self.recounted.add(range(start, start + len(counted)))
         self.transcript = Transcript(turns)
+
+    def _shown(self, index: int) -> ShownTurn:
+        views = self.slots.views
+        before = self._turns[index - 1].digest(views) if index else ""
+        return self._turns[index].shown(views, before=before)
+
+    def digestible(self, *, pinned: Collection[str]) -> Iterator[tuple[int, int, int]]:
+        """Yield old turns that could become a digest: index, tokens now, and about then."""
+        last = self.number - DIGEST_AGE
+        awake = {
+            self.turn_at(text.message)
+            for text in self.slots.awake
+            if not text.settled and self.number - text.used < IDLE_CALLS and text.slot.message
+        }
+        for index, turn in enumerate(self._turns[: max(0, last)]):
+            if index in awake or turn.is_digest(self.slots.views):
+                continue
+            slots = list(turn.digest_slots())
+            if not slots or any(
+                slot.object_id in pinned or self.slots.is_required(slot.label) for slot in slots
+            ):
+                continue
+            start = self._starts[index] + 1
+            now = sum(self.message_tokens[start : start + 1 + len(slots)])
+            then = sum(self.count(text) for text in turn.shown_prose(self.slots.views))
+            for slot in slots:
+                size = len(slot.content) // CHARS_PER_TOKEN
+                then += DIGEST_TOKENS + min(size, self.policy.digest(tokens=size).tokens)
+            yield index, now, then
 
     def newest(self) -> tuple[str, ...]:
         """Return the keys of unsettled texts that are the newest of their file."""
@@ -496,6 +676,10 @@ class Stream:
     def turn_at(self, message: int) -> int:
         """Return the index of the closed turn that holds a message."""
         return bisect_right(self._starts, message) - 1
+
+    def answer_at(self, index: int) -> int:
+        """Return the message that holds the answer of a closed turn."""
+        return self._starts[index] + 1
 
     def last_start(self) -> int:
         """Return the first message of the newest closed turn."""
@@ -520,12 +704,17 @@ class Stream:
                 self.slots.settle(slot_text)
             self._supersede(slot_text)
             return
+        limits: FoldLimits | None
         if put_away and slot.kind is not OutputKind.ARGUMENT:
             limits = STUB
         else:
             tokens = self.slots.analysed(slot).tokens
             asked_back = self.asked_back[slot.kind]
-            limits = self.policy.arriving(slot.kind, tokens=tokens, asked_back=asked_back)
+            limits = (
+                None
+                if self.policy.shown_whole(slot.kind, tokens=tokens)
+                else self.policy.arriving(slot.kind, tokens=tokens, asked_back=asked_back)
+            )
         self._supersede(self.slots.arrive(slot, message=message, call=call, limits=limits))
 
     def _supersede(self, slot_text: SlotText) -> None:
@@ -535,9 +724,10 @@ class Stream:
             return
         before = self._newest.get(subject)
         self._newest[subject] = slot_text
-        refers = slot_text.view is not None and any(span.as_in for span in slot_text.view.spans)
-        if before is not None and not refers:
+        if before is not None and not _refers(slot_text.view):
             self.slots.mark(before, call=-IDLE_CALLS)
 
-    def _message_tokens(self, turn: ShownTurn) -> list[int]:
-        return [self.count(text) + MESSAGE_TOKENS if text else 0 for text in messages_of(turn)]
+    def _message_tokens(self, held: HeldTurn, turn: ShownTurn) -> list[int]:
+        """Count the messages of a turn; those of calls that are in a digest count as empty."""
+        counted = [self.count(text) + MESSAGE_TOKENS if text else 0 for text in messages_of(turn)]
+        return counted + [0] * (held.message_count() - len(counted))

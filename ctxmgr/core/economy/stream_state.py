@@ -7,6 +7,8 @@
     settled                   texts that are as short as they become by aging
     used, newest              of the other texts: the call that last used each, and which of them
                               are the newest of their file
+    repeated                  tokens of the lines of a text that are visible elsewhere, if it was
+                              shown whole because it was asked for
     message_tokens            of every message of the closed turns
     touched, requested        files that calls have read or written since the prompt, and objects
                               that are to be shown in full in the next one
@@ -46,6 +48,7 @@ class StreamState:
     """The keys of ``used`` in the order in which their calls were set; empty: not known."""
     recounted: AppendOnly[int] = field(default_factory=AppendOnly, repr=False, compare=False)
     """The messages that were counted, in that order; empty: not known."""
+    repeated: Mapping[str, int] = field(default_factory=dict)
 
     def to_value(self, before: "StreamState | None" = None) -> dict[str, Any]:
         """Return the value to store after a record with ``before``."""
@@ -63,6 +66,7 @@ class StreamState:
             "message_tokens": self._tokens_since(before),
             "touched": list(self.touched),
             "requested": list(self.requested),
+            "repeated": dict(self.repeated),
         }
 
     def _used_since(self, before: "StreamState | None") -> dict[str, int]:
@@ -111,7 +115,8 @@ class StreamState:
                 tokens[start : start + len(changed)] = changed
         if last is None:
             return None
-        numbers = (*tokens, *used.values(), *last["asked_back"].values())
+        repeated = dict(last.get("repeated", {}))  # records of economy/1 have none
+        numbers = (*tokens, *used.values(), *last["asked_back"].values(), *repeated.values())
         if not all(type(number) is int for number in numbers):
             raise ValueError("a count in the state of its stream is not an integer")
         if not all(type(name) is str for name in (*last["touched"], *last["requested"])):
@@ -130,4 +135,5 @@ class StreamState:
             message_tokens=tuple(tokens),
             touched=tuple(last["touched"]),
             requested=tuple(last["requested"]),
+            repeated=repeated,
         )

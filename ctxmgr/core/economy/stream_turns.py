@@ -9,7 +9,8 @@
 
 A turn is a function of what is stored and of its views, so that a record of the views is enough to
 rebuild it. The keys of views name slots: ``7.2`` is the output of the third part of turn 7,
-``7.2/oldText`` one of its arguments, ``7!0`` the first notice before it.
+``7.2/oldText`` one of its arguments, ``7!0`` the first notice before it, ``7.2=`` the digest of the
+call and ``7.1~`` a text of the answer.
 
 A folded argument remains a string at its position: APIs accept only valid arguments.
 """
@@ -23,10 +24,19 @@ from typing import Any, Final, Self
 from ctxmgr.core.context.assembly import PieceKind, ShownTurn
 from ctxmgr.core.context.lines import ended, escaped, user_message
 from ctxmgr.core.discovery.known_tools import OutputKind, named_path, output_kind
-from ctxmgr.core.economy.folding import TextView, shown
+from ctxmgr.core.economy.file_lines import first_line
+from ctxmgr.core.economy.folding import TextView, digested, shortened, shown
+from ctxmgr.core.economy.protected import has_failed
 from ctxmgr.core.objects.answers import AnswerCall, AnswerPart, AnswerText, CallRef, answer_parts
 from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.store.canonical import canonical
+
+DIGEST: Final = "="
+PROSE: Final = "~"
+"""The last character of the keys of digests and of shortened prose."""
+
+TITLE_CHARS_MAX: Final = 80
+"""Characters of a call's arguments in the title of its digest."""
 
 CHARS_MIN: Final = 60
 """Shorter strings are not folded: a handle would be as long."""
@@ -69,8 +79,15 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-ECONOMY_RENDERER: Final = "economy/1"
+ECONOMY_RENDERER: Final = "economy/2"
 """Identifies the rendered bytes: any change of what a value and its view render to changes it."""
+
+ECONOMY_RENDERERS: Final = ("economy/1", ECONOMY_RENDERER)
+"""Whose prompts can be rebuilt. Views of the first have no line numbers, and are still rendered
+as they were."""
+
+_COMMANDS: Final = frozenset({OutputKind.RUN, OutputKind.OTHER})
+"""Kinds of output in which a harness may report an exit status."""
 
 _SOURCE = re.compile(r"[\w./-]+\.\w{1,5}")
 
@@ -128,9 +145,15 @@ class TextSlot:
     """The file that it is the text of, if known."""
     object_id: str
     kind: OutputKind
+    failed: bool = False
+    """Whether it is the output of a call that failed."""
     content: str = field(repr=False)
     message: int
     """Index among the turn's messages: 0 the user's, 1 the answer, then one per output."""
+    first_prompt: int
+    """The number of the first prompt that shows it."""
+    first_line: int = 1
+    """The number of its first line in the file that it is the text of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,11 +179,14 @@ class HeldTurn:
     parts: tuple[AnswerPart, ...] = field(default=(), repr=False)
     """Tool calls with their whole output, each with its handle."""
 
-    def texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the key and the content of its slots in the same order, without empty notices."""
+    def texts(self, views: Mapping[str, TextView]) -> Iterator[tuple[str, str]]:
+        """Yield key and content of the slots that the views show, without empty notices."""
         for index, notice in enumerate(self.notices):
             if notice.content:
                 yield self._notice_key(index), notice.content
+        if self.is_digest(views):
+            yield from ((slot.key, slot.content) for slot in self.digest_slots())
+            return
         outputs: list[tuple[str, str]] = []
         for index, call in self._calls():
             for path, text in _foldable(call.args):
@@ -170,7 +196,8 @@ class HeldTurn:
 
     def slot(self, key: str) -> TextSlot:
         """Return the slot with this key."""
-        return next(slot for slot in self.slots() if slot.key == key)
+        slots = self.digest_slots() if key.endswith(DIGEST) else self.slots()
+        return next(slot for slot in slots if slot.key == key)
 
     def message_count(self) -> int:
         """Return how many messages ``messages_of`` yields for it."""
@@ -185,13 +212,76 @@ class HeldTurn:
             outputs.append(self._of_output(index, call, message=2 + len(outputs)))
         yield from outputs
 
-    def shown(self, views: Mapping[str, TextView]) -> StreamTurn:
-        """Return the turn as the views show it; a text without a view is whole."""
+    def digest_slots(self) -> Iterator[TextSlot]:
+        """Yield one slot per call, with its long arguments and its output."""
+        after = self.message_count()
+        for index, call in self._calls():
+            texts = [text for _, text in _foldable(call.args)]
+            yield TextSlot(
+                key=f"{self._key(index)}{DIGEST}",
+                handle=call.handle,
+                title=_digest_title(call),
+                label=_label(call),
+                object_id=call.ref.object_id,
+                kind=OutputKind.OTHER,
+                failed=call.ref.status != "ok",
+                content="\n".join([*texts, call.output or ""]),
+                message=after,
+                first_prompt=self.number + 1,
+                first_line=0,
+            )
+
+    def is_digest(self, views: Mapping[str, TextView]) -> bool:
+        """Whether its calls are shown as a digest, before the user's message of the next turn."""
+        return any(f"{self._key(index)}{DIGEST}" in views for index, _ in self._calls())
+
+    def digest(self, views: Mapping[str, TextView]) -> str:
+        """Return the digest of its calls; empty if they are shown as calls."""
+        return "".join(f"{piece.text}\n" for piece in self.digest_pieces(views))
+
+    def digest_pieces(self, views: Mapping[str, TextView]) -> Iterator[TurnPiece]:
+        """Yield its digest call by call, without the newline at the end."""
+        if not self.is_digest(views):
+            return
+        for slot in self.digest_slots():
+            if (view := views.get(slot.key)) is not None:
+                yield TurnPiece(
+                    key=slot.key,
+                    object_id=slot.object_id,
+                    text=digested(slot.content, view, title=slot.title)[:-1],
+                    kind=PieceKind.FOLDED,
+                    hidden_tokens=view.hidden_tokens,
+                )
+
+    def shown(self, views: Mapping[str, TextView], *, before: str = "") -> StreamTurn:
+        """Return the turn as the views show it; a text without a view is whole.
+
+        ``before`` is the digest of the turn before it. The assistant did not write it, so that it
+        is shown as a part of the user's next message.
+        """
+        user = before + self.shown_user(views)
+        if self.is_digest(views):
+            return StreamTurn(
+                user, tuple(AnswerText(text=text) for text in self.shown_prose(views))
+            )
         parts = tuple(
             self._shown_call(index, part, views) if isinstance(part, AnswerCall) else part
             for index, part in enumerate(self.parts)
         )
-        return StreamTurn(self.shown_user(views), parts)
+        return StreamTurn(user, parts)
+
+    def shown_prose(self, views: Mapping[str, TextView]) -> list[str]:
+        """Return the texts of the answer, of which some may be shortened."""
+        return [
+            part.text if (view := views.get(key)) is None else shortened(part.text, view)
+            for key, part in self.prose_slots()
+        ]
+
+    def prose_slots(self) -> Iterator[tuple[str, AnswerText]]:
+        """Yield the texts of the answer, each with the key of its view."""
+        for index, part in enumerate(self.parts):
+            if isinstance(part, AnswerText):
+                yield f"{self._key(index)}{PROSE}", part
 
     def shown_user(self, views: Mapping[str, TextView]) -> str:
         """Return the notices and the user's text."""
@@ -200,9 +290,16 @@ class HeldTurn:
         ]
         return "\n".join([*notices, self.user] if self.user else notices)
 
-    def pieces(self, views: Mapping[str, TextView]) -> Iterator[TurnPiece]:
+    def pieces(
+        self, views: Mapping[str, TextView], *, before: "HeldTurn | None" = None
+    ) -> Iterator[TurnPiece]:
         """Yield the text that ``shown`` gives, in pieces; empty ones are left out."""
-        yield from self.user_pieces(views)
+        yield from self.user_pieces(views, before=before)
+        if self.is_digest(views):
+            for prose in self.shown_prose(views):
+                text, kind = _part(AnswerText(text=prose)), PieceKind.ASSISTANT
+                yield TurnPiece(key="", object_id=None, text=text, kind=kind)
+            return
         for index, part in enumerate(self.parts):
             if not isinstance(part, AnswerCall):
                 text, kind = _part(part), PieceKind.ASSISTANT
@@ -221,9 +318,12 @@ class HeldTurn:
                 hidden_tokens=sum(view.hidden_tokens for view in seen),
             )
 
-    def user_pieces(self, views: Mapping[str, TextView]) -> Iterator[TurnPiece]:
-        """Yield the message of the user: its notices, then what the user said."""
-        pieces = [
+    def user_pieces(
+        self, views: Mapping[str, TextView], *, before: "HeldTurn | None" = None
+    ) -> Iterator[TurnPiece]:
+        """Yield the message of the user: a digest, notices, then what the user said."""
+        pieces = [] if before is None else list(before.digest_pieces(views))
+        pieces += [
             TurnPiece(
                 key=key,
                 object_id=notice.object_id,
@@ -293,6 +393,7 @@ class HeldTurn:
             kind=OutputKind.READ,
             content=notice.content,
             message=0,
+            first_prompt=self.number,
         )
 
     def _of_arguments(self, index: int, call: AnswerCall) -> Iterator[TextSlot]:
@@ -306,6 +407,8 @@ class HeldTurn:
                 kind=OutputKind.ARGUMENT,
                 content=text,
                 message=1,
+                first_prompt=self.number + 1,
+                first_line=0,
             )
 
     def _of_output(self, index: int, call: AnswerCall, *, message: int) -> TextSlot:
@@ -317,9 +420,12 @@ class HeldTurn:
             path=_path(call),
             subject=canonical(dict(call.args)).decode() if named_path(call.args) else "",
             object_id=call.ref.object_id,
-            kind=output_kind(call.ref.tool, call.args),
+            kind=(kind := output_kind(call.ref.tool, call.args)),
+            failed=call.ref.status != "ok" or (kind in _COMMANDS and has_failed(call.output or "")),
             content=call.output or "",
             message=message,
+            first_prompt=self.number + 1,
+            first_line=first_line(call.args, call.output or "") if kind is OutputKind.READ else 1,
         )
 
 
@@ -388,6 +494,15 @@ def messages_of(turn: ShownTurn) -> Iterator[str]:
 def call_text(call: AnswerCall) -> str:
     """Return a call as JSON, which is about what APIs show a model."""
     return canonical({"tool": call.ref.tool, "args": dict(call.args)}).decode()
+
+
+def _digest_title(call: AnswerCall) -> str:
+    """Return the handle, the tool and the short arguments of a call, in one line."""
+    values = [text for _, text in strings(call.args)]
+    subject = " ".join([text for text in values if len(text) < CHARS_MIN] or values)
+    words = " ".join(subject.split())[:TITLE_CHARS_MAX]
+    failed = "" if call.ref.status == "ok" else f" {call.ref.status}"
+    return f"{call.handle} {escaped(call.ref.tool)}{failed} {escaped(words)}".rstrip()
 
 
 def _label(call: AnswerCall) -> str:

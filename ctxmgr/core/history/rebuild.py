@@ -45,9 +45,11 @@ from ctxmgr.core.context.lines import (
 from ctxmgr.core.economy.folding import TextView
 from ctxmgr.core.economy.records import Masks, masked
 from ctxmgr.core.economy.stream_turns import (
-    ECONOMY_RENDERER,
+    DIGEST,
+    ECONOMY_RENDERERS,
     HeldTurn,
     Notice,
+    StreamTurn,
     TurnPiece,
     held_turn,
 )
@@ -115,7 +117,7 @@ class PromptWalk:
     def join(self, record: TurnRecord) -> None:
         """Read the record of the next turn."""
         plain = (*RENDERERS, COMPACT_RENDERER)
-        renderers = plain if record.policy is None else (ECONOMY_RENDERER,)
+        renderers = plain if record.policy is None else ECONOMY_RENDERERS
         if record.renderer not in renderers:
             known = " or ".join(renderers)
             raise Incorrect(f"{record.object_id} was rendered by {record.renderer}, not {known}")
@@ -422,6 +424,7 @@ class EconomyWalk:
                 self._pool, self._pool_blocks = tuple(policy["pool"] or ()), []
             self._read(views, notices, masks)
             folded = {int(_AFTER_NUMBER.split(key)[0]) for key in views}
+            folded |= {int(_AFTER_NUMBER.split(key)[0]) + 1 for key in views if key[-1:] == DIGEST}
             masked_calls = masks & self._turn_of_call.keys()
             stale = {*map(int, notices), *(self._turn_of_call[call] for call in masked_calls)}
             stale |= {number for key in masks if (number := masked_turn_number(key)) is not None}
@@ -430,7 +433,7 @@ class EconomyWalk:
         self._release_from(min(stale, default=len(self._held) + 1))
         for number in folded:
             if number <= len(self._turn_blocks):
-                self._turn_blocks[number - 1] = self._blocks(self._held[number - 1])
+                self._turn_blocks[number - 1] = self._blocks(number - 1)
 
     def rows(
         self, record: TurnRecord, shown: Mapping[str, ShownVersion]
@@ -443,8 +446,8 @@ class EconomyWalk:
                 self._counted(Section.POOL, line_id(line), line) for line in self._pool
             ]
         self._hold_until(record, shown)
-        for held in self._held[len(self._turn_blocks) :]:
-            self._turn_blocks.append(self._blocks(held))
+        for index in range(len(self._turn_blocks), len(self._held)):
+            self._turn_blocks.append(self._blocks(index))
         chat = list(chain.from_iterable(self._turn_blocks))
         chat += (self._piece(piece, None) for piece in self._open(record).user_pieces(self._views))
         return {Section.POOL: self._pool_blocks, Section.CHAT: chat}
@@ -459,7 +462,7 @@ class EconomyWalk:
                 content=slot.content,
                 shown=_shown_spans(slot.content, self._views.get(slot.key)),
             )
-            for slot in turn.slots()
+            for slot in (turn.digest_slots() if key.endswith(DIGEST) else turn.slots())
             if slot.content and (slot.key == key or slot.key.startswith(f"{key}/"))
         ]
 
@@ -468,7 +471,7 @@ class EconomyWalk:
         self._hold_until(record, shown)
         return _Layout(
             pool=Pool(PoolEntry(object_id=line_id(line), line=line) for line in self._pool),
-            transcript=Transcript(turn.shown(self._views) for turn in self._held),
+            transcript=Transcript(map(self._shown, range(len(self._held)))),
             user=self._open(record).shown_user(self._views),
         )
 
@@ -541,9 +544,14 @@ class EconomyWalk:
         notices, user = self._notices.get(record.n, ()), masked(said, masks)
         return HeldTurn(number=record.n, notices=notices, user=user)
 
-    def _blocks(self, turn: HeldTurn) -> list[CountedBlock]:
-        chat = chat_id(self._session)
-        return [self._piece(piece, chat) for piece in turn.pieces(self._views) if piece.text]
+    def _shown(self, index: int) -> StreamTurn:
+        before = self._held[index - 1].digest(self._views) if index else ""
+        return self._held[index].shown(self._views, before=before)
+
+    def _blocks(self, index: int) -> list[CountedBlock]:
+        chat, before = chat_id(self._session), self._held[index - 1] if index else None
+        pieces = self._held[index].pieces(self._views, before=before)
+        return [self._piece(piece, chat) for piece in pieces if piece.text]
 
     def _piece(self, piece: TurnPiece, chat: str | None) -> CountedBlock:
         return CountedBlock.of(

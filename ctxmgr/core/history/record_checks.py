@@ -38,6 +38,8 @@ class _RecordedView(_Strict):
     spans: list[tuple[_Count, _Count] | tuple[_Count, _Count, str]]
     names: list[str]
     hidden_tokens: _Count
+    first_line: _Count | None = None
+    """Records of ``economy/1`` have none."""
 
 
 class _RecordedNotice(_Strict):
@@ -64,6 +66,8 @@ class _RecordedStream(BaseModel):
     message_tokens: list[tuple[_Count, list[_Count]]]
     touched: list[str]
     requested: list[str]
+    repeated: dict[str, _Count] = {}
+    """Records of ``economy/1`` have none."""
 
 
 class _RecordedPolicy(BaseModel):

@@ -70,7 +70,7 @@ async def work(session: LiveSession, dice: Random) -> None:
         call = f"call-{n}-{at}"
         await session.record(call, tool=tool, args=args, output=output, discover=False)
         parts.append(toolcall_part(call, call_id=call, tool=tool, args=args))
-    usage = {"input_tokens": 4_000 + 50 * n} if dice.random() < 0.7 else None
+    usage = {"input_tokens": 1_500 + 50 * n} if dice.random() < 0.7 else None
     await session.end_turn(parts, meta=AssistantMeta(usage=usage))
 
 

@@ -1,5 +1,6 @@
 """Folding long text into short text with a handle."""
 
+import re
 from typing import Final
 
 from hypothesis import given
@@ -53,7 +54,8 @@ def test_a_long_text_keeps_both_ends_and_a_handle_with_its_price() -> None:
     assert short[0] == "line 00 of what was printed here"
     assert short[-2] == "line 49 of what was printed here"
     assert short[-1].startswith("[#1 +")
-    assert "..." in short
+    holes = [line for line in short if line.startswith("⋯")]
+    assert re.fullmatch(r"⋯ lines \d+–\d+", holes[0])
 
 
 def test_a_line_that_reports_a_failure_stays() -> None:
@@ -70,7 +72,7 @@ def test_a_line_with_names_that_appear_nowhere_else_stays() -> None:
     visible = VisibleNames()
     visible.enter(["known_function"])
 
-    short = folded(content, limits=FoldLimits(tokens=10), visible=visible)
+    short = folded(content, limits=FoldLimits(tokens=20), visible=visible)
 
     assert new in short
     assert repeated not in short
@@ -86,6 +88,64 @@ def test_hidden_names_are_listed_until_their_budget_is_spent() -> None:
     assert short.endswith(" tok: hidden_name_0 hidden_name_1]")
 
 
+def test_holes_have_the_line_numbers_of_the_file() -> None:
+    """`read` with this offset and limit returns what is hidden."""
+    content = numbered(50)
+    text = FoldableText.of(content, count=count)
+    view = fold(text, limits=LIMITS, visible=VisibleNames(), first_line=101, count=count)
+    shown_lines = shown(content, view, handle="#1").splitlines()
+
+    (hole,) = [line for line in shown_lines if line.startswith("⋯")]
+    first, last = map(int, re.findall(r"\d+", hole))
+    lines = content.splitlines()
+    before = shown_lines.index(hole)
+    assert lines[: first - 101] == shown_lines[:before]
+    assert lines[last - 101 + 1 :] == shown_lines[before + 1 : -1]
+
+
+def test_numbers_are_not_listed_as_names() -> None:
+    """A list of 180 numbers tells nobody what is hidden."""
+    content = "\n".join(f"{at} {at + 1000} some words that fill the line" for at in range(100, 180))
+
+    short = folded(content, limits=FoldLimits(tokens=0))
+
+    assert not re.search(r"tok:.*\b\d+", short)
+
+
+def test_changed_lines_of_a_diff_are_never_folded() -> None:
+    """They are what a diff is read for."""
+    context = "".join(f" line {at} is the same as it was\n" for at in range(60))
+    diff = f"@@ -1,122 +1,122 @@\n{context}-old_name = 1\n+new_name = 2\n{context}-gone\n+came\n"
+    short = folded(diff, limits=FoldLimits(tokens=20)).splitlines()
+
+    assert {"-old_name = 1", "+new_name = 2", "-gone", "+came"} <= set(short)
+    assert len(short) < 20
+
+
+def test_the_last_lines_of_a_failed_command_stay() -> None:
+    """They say why it failed."""
+    content = numbered(200)
+    text = FoldableText.of(content, count=count, failed=True)
+    view = fold(text, limits=FoldLimits(tokens=20), visible=VisibleNames(), count=count)
+
+    assert shown(content, view, handle="#1").splitlines()[-9:-1] == content.splitlines()[-8:]
+
+
+@given(content=lines, tokens=st.integers(0, 60))
+def test_nothing_is_folded_that_saves_less_than_half(content: str, tokens: int) -> None:
+    """Less makes a text hard to read for nothing."""
+    short = folded(content, limits=FoldLimits(tokens=tokens, names_tokens=20))
+
+    assert short == content or 2 * count(short) <= count(content) + 2
+
+
+def test_a_view_of_the_first_renderer_is_shown_as_it_was() -> None:
+    """Prompts recorded under economy/1 still prove (003-R115)."""
+    view = TextView.from_value({"spans": [[4, 8]], "names": ["gone_name"], "hidden_tokens": 7})
+
+    assert shown("one\ntwo\nsix\n", view, handle="#1") == "...\ntwo\n...\n[#1 +7 tok: gone_name]"
+
+
 def test_one_long_line_is_cut_where_structure_allows() -> None:
     """Single-line JSON would otherwise be shown whole or not at all."""
     content = "[" + ", ".join(f'{{"flight": "HAT{at:03}"}}' for at in range(100)) + "]"
@@ -93,7 +153,7 @@ def test_one_long_line_is_cut_where_structure_allows() -> None:
     short = folded(content, limits=FoldLimits(tokens=160, ends=1.0, names_tokens=0))
 
     assert short.startswith('[{"flight": "HAT000"}, ')
-    assert "\n...\n" in short
+    assert re.search(r"\n⋯ \d+ characters\n", short)
     assert '"HAT099"}]' in short
 
 

@@ -59,6 +59,6 @@ def test_a_folded_source_keeps_its_signatures() -> None:
     rows = signature_rows(source, "a.py")
     text = FoldableText.of(source, count=len, signatures=rows)
 
-    view = fold(text, limits=FoldLimits(tokens=40), visible=VisibleNames(), count=len)
+    view = fold(text, limits=FoldLimits(tokens=60), visible=VisibleNames(), count=len)
 
     assert shown(source, view, handle="#1").count("def ") == 2

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctxmgr.bench.economy.references import dangling
 from ctxmgr.core.discovery.known_tools import OutputKind
 from ctxmgr.core.economy.notices import entered
 from ctxmgr.core.economy.planner import FoldReason
@@ -51,11 +52,11 @@ def test_more_of_a_file_is_shown_than_of_a_commands_output() -> None:
     """For the same cost, ten times more of a file's text is used again."""
     read, ran = Talk(), Talk()
 
-    read.turn(long_output("x", lines=100), tool="read", args={"path": "a.py"})
-    ran.turn(long_output("x", lines=100), args={"command": "make"})
+    read.turn(long_output("x", lines=200), tool="read", args={"path": "a.py"})
+    ran.turn(long_output("x", lines=200), args={"command": "make"})
 
-    assert long_output("x", lines=100) in read.prompt()
-    assert long_output("x", lines=100) not in ran.prompt()
+    assert long_output("x", lines=200) in read.prompt()
+    assert long_output("x", lines=200) not in ran.prompt()
 
 
 def test_long_arguments_are_folded_and_stay_valid() -> None:
@@ -86,9 +87,9 @@ def test_idle_outputs_are_folded_in_one_batch_when_that_pays() -> None:
 def test_an_output_used_by_an_action_is_not_idle() -> None:
     """The agent is still working with it."""
     used, idle = Talk(), Talk()
-    for talk, text in ((used, "value_f_1 and value_f_2"), (idle, "nothing")):
+    for talk, text in ((used, "value_f_1, value_f_2 and value_f_3"), (idle, "nothing")):
         talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
-        for _ in range(6):
+        for _ in range(10):
             talk.turn("ok", text=text)
 
     used_prompt, idle_prompt = used.prompt(cold=True), idle.prompt(cold=True)
@@ -101,7 +102,7 @@ def test_a_call_with_a_cold_cache_folds_idle_outputs() -> None:
     """The whole prompt is written anyway, so folding costs nothing."""
     talk = Talk(NEVER)
     talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
-    for _ in range(6):
+    for _ in range(10):
         talk.turn("ok")
 
     assert "[#1 +" not in talk.prompt()
@@ -198,13 +199,48 @@ def test_a_stream_is_rebuilt_from_stored_objects_and_its_views(
     assert "".join(turn.shown(views).text for turn in again) == prompt
 
 
-def test_a_file_read_twice_becomes_a_reference() -> None:
-    """A text appears only once."""
-    talk = Talk()
+def test_a_file_read_twice_is_shown_where_it_was_read_last() -> None:
+    """What was asked for is whole in the next prompt; then it appears only once."""
+    talk = Talk(Economy(prices=Prices(read=0.5, write=0.6)))
     talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
     talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
 
-    assert "[40 lines as in #1 read f.py]" in talk.prompt()
+    assert talk.prompt().count(long_output("f")) == 1
+    assert "[#1 read ok +" in talk.prompt()
+
+
+def test_lines_that_are_visible_elsewhere_become_a_reference() -> None:
+    """A command that prints a file again adds only what is new."""
+    talk = Talk(NEVER)
+    talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
+    talk.turn("$ cat f.py\n" + long_output("f"), args={"command": "make show"})
+
+    assert "$ cat f.py\n[40 lines as in #1 read f.py]\n[#2]" in talk.prompt()
+
+
+@given(
+    reads=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(5, 60)),
+        min_size=2,
+        max_size=40,
+    )
+)
+def test_references_resolve_and_reads_are_first_shown_whole(
+    reads: list[tuple[int, int, int]],
+) -> None:
+    """In every prompt, the lines of a reference stand in a text with its handle."""
+    talk = Talk(Economy(prices=Prices(read=0.5, write=0.6), window_tokens=100_000))
+    last = ""
+    for file, first, number in reads:
+        talk.turn(last, tool="read", args={"path": f"{file}.py"})
+        assert last in talk.prompt()
+        assert dangling(talk.stream) == []
+        lines = [f"the value_{file}_{row} of a file that is read" for row in range(100)]
+        last = "\n".join(lines[first : first + number])
+    talk.turn(last, tool="read", args={"path": "last.py"})
+
+    assert last in talk.prompt()
+    assert dangling(talk.stream) == []
 
 
 def test_a_notice_precedes_the_users_message_and_stays_there() -> None:

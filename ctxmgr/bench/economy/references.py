@@ -1,0 +1,48 @@
+"""Finds references in a prompt that do not resolve inside it.
+
+``[12 lines as in #5 read a.py]`` resolves if a text of ``#5`` shows these lines in the same prompt,
+one after another.
+"""
+
+from collections import defaultdict
+
+from ctxmgr.core.economy.folding import visible_spans
+from ctxmgr.core.economy.stream import SlotText, Stream
+
+
+def dangling(stream: Stream) -> list[str]:
+    """Return the labels of the references that do not resolve, in the stream as it is shown now."""
+    texts: defaultdict[str, list[SlotText]] = defaultdict(list)
+    referring: list[SlotText] = []
+    for text in stream.slots.all():
+        texts[text.slot.label].append(text)
+        if text.view is not None and any(span.as_in for span in text.view.spans):
+            referring.append(text)
+    return [
+        span.as_in
+        for text in referring
+        if text.view is not None
+        for span in text.view.spans
+        if span.as_in is not None
+        and not any(
+            _ended(text.slot.content[span.start : span.end]) in shown
+            for target in texts[span.as_in]
+            if target is not text
+            for shown in _runs(target)
+        )
+    ]
+
+
+def _runs(text: SlotText) -> list[str]:
+    """Return the runs of lines that a text shows."""
+    runs, end = [""], None
+    for span in visible_spans(text.slot.content, text.view):
+        if end is not None and span.start != end:
+            runs.append("")
+        runs[-1] += text.slot.content[span.start : span.end]
+        end = span.end
+    return [_ended(run) for run in runs]
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"
