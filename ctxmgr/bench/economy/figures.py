@@ -14,6 +14,7 @@ from time import process_time
 from typing import Final
 
 from ctxmgr.bench.economy.judge import PolicyResult
+from ctxmgr.bench.economy.replay import Truth
 from ctxmgr.bench.report import Figure, at_least
 from ctxmgr.core.context.tokens import CL100K, TokenCounter, named_vocabulary
 from ctxmgr.core.economy.folding import Count
@@ -32,6 +33,9 @@ class Bounds:
     line: float | None = None
     all_line: float | None = None
     written: float | None = None
+    arrival_cost: float | None = None
+    arrival_keep: float | None = None
+    arrival_line: float | None = None
     marked: float | None = None
     """Cost with a cache that keeps only marked prefixes."""
     loss_by_keep: float | None = None
@@ -41,25 +45,27 @@ class Bounds:
 
 BOUNDS: Final[Mapping[str, Bounds]] = {
     "pi": Bounds(
-        cost=0.46,
-        keep=0.98,
-        line=0.93,
-        all_line=0.93,
+        cost=0.42,
+        keep=0.99,
+        line=0.94,
         written=1.2,
+        arrival_cost=0.65,
+        arrival_keep=0.99,
+        arrival_line=0.99,
         marked=0.50,
         loss_by_keep=0.5,
         loss_by_line=0.5,
     ),
     "mini": Bounds(
-        cost=0.86,
+        cost=0.87,
         keep=0.99,
-        line=0.975,
-        all_line=0.88,
+        line=0.98,
+        all_line=0.92,
         written=1.2,
         loss_by_keep=0.5,
         loss_by_line=0.5,
     ),
-    "tau": Bounds(cost=0.985, keep=1.0, line=0.965, written=1.2, loss_by_keep=0.5),
+    "tau": Bounds(cost=0.975, keep=1.0, line=0.97, written=1.2, loss_by_keep=0.5),
 }
 
 FULL: Final = "full history"
@@ -76,8 +82,15 @@ class Measured:
     """Our policy, in order of increasing fidelity."""
     default: PolicyResult
     """Our policy with default settings."""
+    arrival: PolicyResult
+    """Our policy, which never changes what was sent."""
+    prose: PolicyResult
+    """Our policy, which also shortens the assistant's own text."""
     marked_cost: float
     """Cost of our policy, without outputs, with a cache that keeps only marked prefixes."""
+    one_mark_cost: float
+    """The same, with one mark besides those of the system prompt and the end."""
+    truth: Truth
 
     def cost(self, result: PolicyResult, prices: Prices) -> float:
         return result.total.cost(prices) / self.full.total.cost(prices)
@@ -97,6 +110,19 @@ def figures(measured: Measured, *, prices: Prices, promised: bool = True) -> Ite
     marked = measured.marked_cost + prices.output * ours.output_tokens
     share = marked / measured.full.total.cost(prices)
     yield _most(f"{name}: cost, cache of marked prefixes only", share, bounds.marked)
+    one_mark = measured.one_mark_cost + prices.output * ours.output_tokens
+    share = one_mark / measured.full.total.cost(prices)
+    yield _most(f"{name}: cost, one free mark", share, None)
+    yield _most(f"{name}: references that do not resolve", measured.truth.dangling, 0)
+    yield _most(f"{name}: reads that are not whole in the next prompt", measured.truth.withheld, 0)
+    arrival = measured.arrival.total
+    cost = measured.cost(measured.arrival, prices)
+    yield _most(f"{name}: on arrival only, cost", cost, bounds.arrival_cost)
+    yield _least(f"{name}: on arrival only, keep", arrival.keep, bounds.arrival_keep)
+    yield _least(f"{name}: on arrival only, line", arrival.line, bounds.arrival_line)
+    cost = measured.cost(measured.prose, prices)
+    yield _most(f"{name}: prose shortened too, cost", cost, None)
+    yield _least(f"{name}: prose shortened too, line", measured.prose.total.line, None)
     yield from _against_simple(measured, bounds, prices)
 
 

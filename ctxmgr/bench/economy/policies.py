@@ -87,16 +87,27 @@ class Ours:
 
     @property
     def name(self) -> str:
-        return f"economy {self.policy.fidelity:g}"
+        mode = f" {self.policy.mode}" if self.policy.mode else ""
+        prose = " with prose" if self.policy.shorten_prose else ""
+        return f"economy {self.policy.fidelity:g}{mode}{prose}"
 
     def contexts(self, session: RecordedSession, *, count: Count) -> Iterator[Context]:
+        return (context for context, _ in self.prompts(session, count=count))
+
+    def prompts(
+        self, session: RecordedSession, *, count: Count
+    ) -> Iterator[tuple[Context, Stream]]:
+        """Yield the context of every call, in order, and the stream that it shows."""
         stream = Stream(self.policy, count=count, signatures=signature_rows)
         planning = FoldPlanner(stream)
         for number, turn in enumerate(session.turns, start=1):
             fixed = sum(map(count, (session.system_prompt, turn.user))) + 2 * MESSAGE_TOKENS
             planning.next_plan(fixed=partial(int, fixed), cold=number == 1)
             plain = context(session, stream.transcript.turns, user=stream.user(turn.user))
-            yield replace(plain, transcript=stream.transcript, marks=planning.marks())
+            yield (
+                replace(plain, transcript=stream.transcript, marks=planning.marks()),
+                stream,
+            )
             outputs = {
                 f"{number}.{n}": part.output
                 for n, part in enumerate(turn.parts)

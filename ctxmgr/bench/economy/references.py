@@ -1,4 +1,7 @@
-"""Finds references in a prompt that do not resolve inside it.
+"""Finds what a prompt promises and does not show.
+
+    dangling    references that do not resolve inside the prompt
+    withheld    texts that were asked for, and are not whole in the next prompt
 
 ``[12 lines as in #5 read a.py]`` resolves if a text of ``#5`` shows these lines in the same prompt,
 one after another.
@@ -30,6 +33,18 @@ def dangling(stream: Stream) -> list[str]:
             if target is not text
             for shown in _runs(target)
         )
+    ]
+
+
+def withheld(stream: Stream, prompt: str) -> list[str]:
+    """Return the handles of texts that are new in a prompt, should be whole, and are not."""
+    return [
+        text.slot.handle
+        for text in stream.slots.awake
+        if text.slot.first_prompt == stream.number
+        and text.slot.message
+        and stream.policy.shown_whole(text.slot.kind, tokens=text.whole_tokens)
+        and text.slot.content not in prompt
     ]
 
 

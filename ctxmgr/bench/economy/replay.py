@@ -8,12 +8,14 @@ end of each block with ``cache_control``, and finds entries that end at such a b
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from ctxmgr.app import connect
 from ctxmgr.bench.economy.judge import Judge, PolicyResult, Score, SessionResult
 from ctxmgr.bench.economy.needs import Need, needs
 from ctxmgr.bench.economy.policies import Ours, Policy
+from ctxmgr.bench.economy.references import dangling, withheld
 from ctxmgr.bench.economy.sent_messages import SentMessages, of_payload
 from ctxmgr.bench.economy.sessions import RecordedSession, ReplayedTurn
 from ctxmgr.core.client.live_session import LiveSession
@@ -113,6 +115,15 @@ def _text(block: Mapping[str, Any]) -> str:
             return canonical({"tool": block["name"], "args": block["input"]}).decode()
 
 
+class Truth(NamedTuple):
+    """What prompts say that is not so, in all calls of all sessions."""
+
+    dangling: int
+    """References to lines that are not in the same prompt."""
+    withheld: int
+    """Files that were read, and are not whole in the next prompt."""
+
+
 class Replay:
     """The sessions of one file, which can be replayed under any policy."""
 
@@ -138,13 +149,26 @@ class Replay:
             )
         return PolicyResult(policy=policy.name, total=total, sessions=tuple(results))
 
-    def marked_cost(self, ours: Ours, *, prices: Prices) -> float:
-        """Return the cost of our requests with a cache that keeps only marked prefixes."""
+    def truth(self, ours: Ours) -> Truth:
+        """Look at every prompt for references that dangle and for reads that are withheld."""
+        dangling_references = withheld_reads = 0
+        for session in self.sessions:
+            for context, stream in ours.prompts(session, count=self._count):
+                dangling_references += len(dangling(stream))
+                withheld_reads += len(withheld(stream, context.transcript.rope.text))
+        return Truth(dangling_references, withheld_reads)
+
+    def marked_cost(self, ours: Ours, *, prices: Prices, marks_max: int = 2) -> float:
+        """Return the cost of our requests with a cache that keeps only marked prefixes.
+
+        ``marks_max`` is the number of marks that are left besides those of system prompt and end.
+        """
         cost = 0.0
         for session in self.sessions:
             cache = MarkedCache(count=self._count)
             for context in ours.contexts(session, count=self._count):
-                read, written = cache.send(anthropic.payload(context))
+                request = replace(context, marks=context.marks[:marks_max])
+                read, written = cache.send(anthropic.payload(request))
                 cost += prices.read * read + prices.write * written
         return cost
 

@@ -18,7 +18,7 @@ from ctxmgr.bench.economy.replay import Replay
 from ctxmgr.bench.economy.sessions import read_folder
 from ctxmgr.bench.report import Figure, Report, Say
 from ctxmgr.core.context.tokens import TokenCounter
-from ctxmgr.core.economy.policy import Economy, Prices
+from ctxmgr.core.economy.policy import Economy, EconomyMode, Prices
 from ctxmgr.errors import Incorrect
 
 DIAL: Final = (0.0, 0.2, 0.35, 0.5, 0.75, 1.0)
@@ -131,6 +131,7 @@ async def _measure(replay: Replay, say: Say) -> Measured:
     for fidelity in DIAL:
         say(f"{replay.name}: economy {fidelity:g}")
         dial.append(replay.under(Ours(Economy(fidelity=fidelity))))
+    arrival = replay.under(Ours(Economy(mode=EconomyMode.ARRIVAL)))
     ours = Ours(Economy())
     say(f"{replay.name}: economy through a client")
     await replay.check_through_client(ours)
@@ -141,7 +142,11 @@ async def _measure(replay: Replay, say: Say) -> Measured:
         simple=tuple(simple),
         dial=tuple(dial),
         default=default,
+        arrival=arrival,
+        prose=replay.under(Ours(Economy(shorten_prose=True))),
         marked_cost=replay.marked_cost(ours, prices=PRICES),
+        one_mark_cost=replay.marked_cost(ours, prices=PRICES, marks_max=1),
+        truth=replay.truth(ours),
     )
 
 
