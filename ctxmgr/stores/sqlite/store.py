@@ -32,7 +32,12 @@ from ctxmgr.core.store.contract import (
     Transaction,
     Version,
 )
-from ctxmgr.core.store.documents import ID, check_object_id, check_transaction_size
+from ctxmgr.core.store.documents import (
+    ID,
+    Document,
+    check_object_id,
+    check_transaction_size,
+)
 from ctxmgr.core.store.queries import check_batch, check_limit, check_query
 from ctxmgr.core.store.transactions import (
     check_after,
@@ -41,7 +46,7 @@ from ctxmgr.core.store.transactions import (
     check_operations,
     check_since,
 )
-from ctxmgr.errors import Corrupt, Unavailable
+from ctxmgr.errors import Corrupt, Incorrect, Unavailable
 from ctxmgr.stores.sqlite import queries
 from ctxmgr.stores.sqlite.body_format import FORMAT
 from ctxmgr.stores.sqlite.checkpoint import WalCheckpointer
@@ -57,6 +62,7 @@ from ctxmgr.stores.sqlite.connection import (
 )
 from ctxmgr.stores.sqlite.declare_fields import OpenedFile, open_file
 from ctxmgr.stores.sqlite.reader import Reader, StoreContext
+from ctxmgr.stores.sqlite.rewrite import Rewritten, rewrite
 from ctxmgr.stores.sqlite.submission import Job, encode_change, operations_digest
 from ctxmgr.stores.sqlite.writer import Writer
 
@@ -92,15 +98,34 @@ class SqliteStore:
         self,
         address: SqliteAddress,
         *,
-        kinds: Mapping[str, Kind],
-        writer: Writer,
-        checkpointer: WalCheckpointer,
-        readers: Sequence[Reader],
+        open_: Callable[[], OpenedFile],
+        clock: Callable[[], Instant],
+        given: Mapping[str, Kind],
+        opened: OpenedFile,
+        durability: Durability,
     ) -> None:
         self._address = address
-        self._kinds = kinds
-        self._writer = writer
-        self._checkpointer = checkpointer
+        self._open_file = open_
+        self._clock = clock
+        self._given = given
+        self._durability = durability
+        self._start(opened)
+        self._reads = 0
+        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
+
+    def _start(self, opened: OpenedFile) -> None:
+        """Begin to use the connections of a file."""
+        address = self._address
+        self._kinds = opened.fields.kinds(self._given)
+        context = StoreContext(address.url, opened.store_name, self._clock, self._kinds)
+        self._writer = Writer(opened.writing, context)
+        self._checkpointer = WalCheckpointer(
+            opened.writing,
+            url=address.url,
+            open_=lambda: connect(address, durability=self._durability, writes=True),
+        )
+        readers = [Reader(connection, context) for connection in opened.reading]
         inline, *others = readers
         self._latest = inline.latest
         self._free: queue.SimpleQueue[Reader] = queue.SimpleQueue()
@@ -108,9 +133,6 @@ class SqliteStore:
             self._free.put(reader)
         self._readers = readers
         self._threads = ThreadPoolExecutor(len(others), thread_name_prefix="ctxmgr-sqlite-reader")
-        self._reads = 0
-        self._closed = False
-        self._closing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -138,18 +160,13 @@ class SqliteStore:
                 )
 
         opened = await asyncio.to_thread(connect_all)
-        declared = opened.fields.kinds(kinds)
-        context = StoreContext(address.url, opened.store_name, clock, declared)
         return cls(
             address,
-            kinds=declared,
-            writer=Writer(opened.writing, context),
-            checkpointer=WalCheckpointer(
-                opened.writing,
-                url=address.url,
-                open_=lambda: connect(address, durability=durability, writes=True),
-            ),
-            readers=[Reader(connection, context) for connection in opened.reading],
+            open_=connect_all,
+            clock=clock,
+            given=kinds,
+            opened=opened,
+            durability=durability,
         )
 
     async def commit(self, operations: Iterable[Operation], *, key: str | None = None) -> Commit:
@@ -278,6 +295,32 @@ class SqliteStore:
             lambda reader: queries.feed(reader, after=after, limit=limit, documents=documents)
         )
 
+    async def rewrite(self, documents: Mapping[tuple[str, int], Document]) -> Rewritten:
+        """Replace the documents of versions, by object and sequence, and leave no trace of the old.
+
+        Each gets another document of its kind under the same id; sequences and times stay. It needs
+        the file for itself: ``Unavailable`` if others have it open, and other calls of this store
+        fail with it meanwhile.
+        """
+        if self._address.path is None:
+            raise Incorrect(f"{self._address.url}: a store in memory is gone when it is closed")
+        self._require_open()
+        self._closed = True  # other calls fail until it is open again
+        await asyncio.shield(asyncio.create_task(self._release()))
+        try:
+            return await asyncio.shield(asyncio.create_task(self._rewritten(documents)))
+        finally:
+            if self._closing is None:
+                self._start(await asyncio.to_thread(self._open_file))
+                self._closed = False
+
+    async def _rewritten(self, documents: Mapping[tuple[str, int], Document]) -> Rewritten:
+        def run() -> Rewritten:
+            with translate_errors(self._address.url):
+                return rewrite(self._address, documents)
+
+        return await asyncio.to_thread(run)
+
     async def status(self) -> StoreStatus:
         last = await self._read(lambda reader: reader.last_transaction())
         return StoreStatus(
@@ -323,6 +366,9 @@ class SqliteStore:
 
     async def _close(self) -> None:
         self._closed = True
+        await self._release()
+
+    async def _release(self) -> None:
         await self._writer.close()
         await asyncio.to_thread(self._checkpointer.close)
         await asyncio.to_thread(self._threads.shutdown)

@@ -309,3 +309,44 @@ SELECT h.nid, n.text, h.since, h.until, h.wid, h.fields FROM head h JOIN name n 
 -- name: save_fields
 -- The searchable values of a head.
 UPDATE head SET fields = ? WHERE nid = ?
+
+
+-- name: put_in
+-- The put of an object in a transaction.
+SELECT wid FROM write WHERE nid = ? AND wid >= ? AND wid < ? AND body IS NOT NULL;
+
+-- name: puts_of
+-- Every put of an object.
+SELECT wid, format, body FROM write WHERE nid = ? AND body IS NOT NULL;
+
+-- name: all_bodies
+-- Every body.
+SELECT wid, format, body FROM write WHERE body IS NOT NULL;
+
+-- name: replace_body
+-- Another body for a put.
+UPDATE write SET format = ?, body = ? WHERE wid = ?;
+
+-- name: all_items
+-- Every item of every list.
+SELECT slot, number FROM item;
+
+-- name: all_lists
+-- Every list.
+SELECT lid FROM list;
+
+-- name: piece_ids
+-- Every large value, without its bytes.
+SELECT pid FROM piece;
+
+-- name: name_ids
+-- Every number of a text.
+SELECT nid FROM name;
+
+-- name: used_names
+-- The numbers of every object that was ever written.
+SELECT DISTINCT nid FROM write;
+
+-- name: delete_rows
+-- Rows of a table that nothing refers to.
+DELETE FROM {table} WHERE {column} IN ({places})
