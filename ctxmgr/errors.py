@@ -7,6 +7,7 @@ CtxmgrError
 │   ├── NewerFormat      written by a newer ctxmgr; upgrade this one
 │   └── WindowExceeded   what must be shown does not fit the window; unpin something
 ├── NotFound             no such object, session, note or memory
+│   └── Purged           it was there, and was removed for good
 ├── Conflict             someone else wrote first; read again, then retry
 ├── Denied               the credentials or the file's permissions do not allow it
 ├── Unavailable          the store or the source cannot be reached; nothing was written, retry later
@@ -92,6 +93,16 @@ class NotFound(CtxmgrError):
     """There is no such object, session or turn."""
 
     code = "not_found"
+
+
+class Purged(NotFound):
+    """What was asked for was removed for good, and a record of that is left."""
+
+    code = "purged"
+
+    def __init__(self, what: str, purge: int) -> None:
+        super().__init__(f"{what} (purge {purge})")
+        self.purge = purge
 
 
 class Conflict(CtxmgrError):

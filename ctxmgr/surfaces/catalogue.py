@@ -36,12 +36,14 @@ from ctxmgr.surfaces.operations.sessions import (
     compare,
     context,
     deactivate,
+    delete,
     export_bundle,
     fork,
     import_bundle,
     log,
     objects,
     pin,
+    restore,
     sessions,
     timeline,
     turn,
@@ -55,6 +57,9 @@ from ctxmgr.surfaces.operations.store import (
     find,
     get,
     history,
+    purge,
+    purges,
+    size,
     status,
     vacuum,
     verify,
@@ -137,6 +142,21 @@ async def mcp(
 
 OPERATIONS: Final = (
     Operation(run=sessions, name="sessions", writes=False, example="ctxmgr sessions --limit 5"),
+    Operation(
+        run=delete,
+        name="delete",
+        group="sessions",
+        writes=True,
+        example="ctxmgr sessions delete s1",
+    ),
+    Operation(
+        run=restore,
+        name="restore",
+        group="sessions",
+        writes=True,
+        example="ctxmgr sessions restore s1",
+    ),
+    Operation(run=purge, name="purge", writes=True, example="ctxmgr purge s1 --dry-run"),
     Operation(run=show, name="show", writes=False, example="ctxmgr show s1"),
     Operation(
         run=objects, name="objects", writes=False, example="ctxmgr objects s1 --level active"
@@ -214,6 +234,10 @@ OPERATIONS: Final = (
         group="store",
         writes=False,
         example="ctxmgr store backup copy.db",
+    ),
+    Operation(run=size, name="size", group="store", writes=False, example="ctxmgr store size"),
+    Operation(
+        run=purges, name="purges", group="store", writes=False, example="ctxmgr store purges"
     ),
     Operation(run=vacuum, name="vacuum", group="store", writes=True, example="ctxmgr store vacuum"),
     Operation(
@@ -365,7 +389,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *("sessions", "show", "log", "timeline", "turn", "unfold", "context", "diff"),
             *("objects", "calls", "as-of", "cache", "usage", "compare", "recall"),
         ),
-        "Change": ("activate", "deactivate", "pin", "unpin", "fork"),
+        "Change": ("activate", "deactivate", "pin", "unpin", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),
         "Serve": ("serve", "mcp", "hook", "token"),
         "Store": ("store", "xtdb", "audit"),

@@ -42,6 +42,7 @@ ANSWERS: Final = MappingProxyType(
         "extra_missing": ErrorAnswer(2, "a package is missing", ""),
         "newer_format": ErrorAnswer(2, "this ctxmgr is too old", ""),
         "window_exceeded": ErrorAnswer(2, "the prompt does not fit the window", ""),
+        "purged": ErrorAnswer(3, "removed for good", "`ctxmgr store purges` lists purges"),
         "not_found": ErrorAnswer(3, "not found", "check the id and the requested times"),
         "conflict": ErrorAnswer(4, "another writer was first", ""),
         "denied": ErrorAnswer(5, "not allowed", "check the credentials and the file permissions"),

@@ -24,6 +24,7 @@ from ctxmgr.core.objects.answers import AnswerCall, CallRef, answer_parts
 from ctxmgr.core.objects.chat import Chat, read_turns
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.envelope import chat_id, read_list, system_prompt_id, turn_id
+from ctxmgr.core.objects.purged import purged_id, purges_of
 from ctxmgr.core.sessions.lineage import lineage, owner
 from ctxmgr.core.store.contract import Instant, Store, Version
 from ctxmgr.core.store.documents import Document
@@ -249,11 +250,14 @@ async def _from_history(
     """Find earlier versions of an object by their hashes."""
     versions: dict[tuple[str, str], PromptVersion] = {}
     missing, cursor = set(hashes), None
+    stored: dict[int, Document] = {}
     while True:
         page = await store.history(
             object_id, corrections=True, newest_first=True, limit=HISTORY_PAGE, cursor=cursor
         )
         for entry in page.entries:
+            if entry.document is not None:
+                stored[entry.sequence] = entry.document
             if entry.document is not None and entry.document.get("object_hash") in missing:
                 version = PromptVersion.from_document(entry.document)
                 versions[object_id, version.object_hash] = version
@@ -262,4 +266,23 @@ async def _from_history(
         if not missing:
             return versions
         if cursor is None:
-            raise Corrupt(f"{object_id}: the version {min(missing)} that was shown is missing")
+            purged = await _purged(store, object_id, missing, stored)
+            if purged.keys() != {(object_id, hash_) for hash_ in missing}:
+                raise Corrupt(f"{object_id}: the version {min(missing)} that was shown is missing")
+            return versions | purged
+
+
+async def _purged(
+    store: Store, object_id: str, hashes: set[str], stored: Mapping[int, Document]
+) -> dict[tuple[str, str], PromptVersion]:
+    """Return what is left of versions that were purged, under the hashes that they had."""
+    rows = purges_of(await store.get(purged_id(object_id)))
+    return {
+        (object_id, row["object_hash"]): replace(
+            PromptVersion.from_document(stored[row["sequence"]]),
+            object_hash=row["object_hash"],
+            purge=row["purge"],
+        )
+        for row in rows
+        if row["object_hash"] in hashes and row["sequence"] in stored
+    }

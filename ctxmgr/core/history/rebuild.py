@@ -67,7 +67,7 @@ from ctxmgr.core.objects.answers import AnswerCall, CallRef
 from ctxmgr.core.objects.chat import Chat, Turn
 from ctxmgr.core.objects.envelope import TOOLCALL, chat_id, system_prompt_id
 from ctxmgr.core.objects.hashes import is_hash, sha256
-from ctxmgr.errors import Corrupt, HashMismatch, Incorrect
+from ctxmgr.errors import Corrupt, HashMismatch, Incorrect, Purged
 
 HASHED_BLOCKS: Final = 16
 """Blocks between two kept states of a hash: at most so many unchanged blocks are hashed again."""
@@ -107,6 +107,7 @@ class PromptWalk:
         self._count = count
         self._plain = PlainWalk(turns, versions, count=count)
         self._economy = EconomyWalk(turns, versions, count=count)
+        self._has_purged = any(version.purge is not None for version in versions.values())
         self._record: TurnRecord | None = None
         self._built: TurnRecord | None = None
         self._shown: dict[str, ShownVersion] = {}
@@ -132,7 +133,10 @@ class PromptWalk:
             self._economy.join(record.policy, whole=whole)
 
     def build(self) -> Prompt:
-        """Return the prompt; ``Corrupt`` unless it hashes to what was sent."""
+        """Return the prompt; ``Corrupt`` unless it hashes to what was sent.
+
+        What was purged of it is shown as such, and then its hash proves nothing.
+        """
         record = self._record
         assert record is not None, "a record was joined"
         if record.n > len(self._turns):
@@ -153,20 +157,27 @@ class PromptWalk:
             section: row.become(rows.get(section, ())) for section, row in self._rows.items()
         }
         computed = self._prompt_hash(paragraphs)
-        if computed != record.prompt_hash:
+        if computed != record.prompt_hash and self.purge is None:
             raise HashMismatch(record.object_id, "prompt_hash", record.prompt_hash, computed)
         return Prompt(tuple(row for row in self._rows.values() if row.blocks))
 
     def context(self) -> Context:
         """Return the prompt of the record that was joined last, as it was rendered then.
 
-        ``Corrupt`` unless it hashes to what was sent, and unless the chat is the recorded one:
-        other forms of the prompt show parts of an answer that the hash of the text does not cover.
+        ``Purged`` if something that it showed was removed for good. ``Corrupt`` unless it hashes to
+        what was sent, and unless the chat is the recorded one: other forms of the prompt show parts
+        of an answer that the hash of the text does not cover.
         """
         record = self._record
         assert record is not None, "a record was joined"
         if record.n > len(self._turns):
             raise Incorrect(f"{record.object_id}: the chat has only {len(self._turns)} turns")
+        if self.purge is not None:
+            raise Purged(
+                f"the prompt of turn {record.n} of session {record.session} cannot be rebuilt and "
+                "proven: something that it showed was removed for good",
+                self.purge,
+            )
         self._check_chat(record)
         context = self._context(record)
         computed = context.prompt_hash()
@@ -189,6 +200,15 @@ class PromptWalk:
             contributions=record.contributions,
         )
         return compact(context) if record.renderer == COMPACT_RENDERER else context
+
+    @property
+    def purge(self) -> int | None:
+        """The purge that removed something that the prompt showed; None if there is none."""
+        if not self._has_purged:
+            return None
+        shown = ((version.object_id, version.object_hash) for version in self._shown.values())
+        versions = (self._versions[key] for key in shown if key in self._versions)
+        return next((version.purge for version in versions if version.purge is not None), None)
 
     def _compact_rows(self, record: TurnRecord) -> dict[Section, Sequence[CountedBlock]]:
         """Return the blocks of a compact prompt. Each costs the length of its prompt."""

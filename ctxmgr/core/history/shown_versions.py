@@ -31,6 +31,8 @@ class PromptVersion:
     """Files only, like the two fields below."""
     char_count: int = 0
     is_stub: bool = False
+    purge: int | None = None
+    """The purge that removed what was shown of it; the content is not the one that was shown."""
 
     @classmethod
     def from_document(cls, document: Document) -> Self:

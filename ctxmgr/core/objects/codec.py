@@ -35,6 +35,7 @@ from ctxmgr.core.objects.hashes import (
     metadata_hash,
     object_hash,
 )
+from ctxmgr.core.objects.purged import DELETION, PURGE, PURGED
 from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
 from ctxmgr.core.objects.sources import parse_source
 from ctxmgr.core.objects.toolcall import ToolCall
@@ -108,6 +109,9 @@ _DECLARED: Final = (
     Kind("run", ids=IdForm.NAMED),
     Kind("lease", ids=IdForm.NAMED),
     Kind("imported", {"session": FieldType.TEXT}, ids=IdForm.NAMED),
+    Kind(DELETION, ids=IdForm.NAMED),
+    Kind(PURGE, ids=IdForm.NAMED),
+    Kind(PURGED, ids=IdForm.NAMED),
 )
 
 KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in _DECLARED}

@@ -28,6 +28,7 @@ STATUSES: Final = MappingProxyType(
         "extra_missing": 501,
         "newer_format": 501,
         "not_found": 404,
+        "purged": 410,
         "conflict": 409,
         "denied": 403,
         "unavailable": 503,

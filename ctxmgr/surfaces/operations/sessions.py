@@ -6,6 +6,7 @@ They import what they need when they run, so that ``--help`` answers at once.
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
 from ctxmgr.surfaces.operations.store import Cursor, Limit
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ctxmgr.surfaces.views.log import Log
     from ctxmgr.surfaces.views.objects import ObjectPage
     from ctxmgr.surfaces.views.prompts import PromptView, TurnView
+    from ctxmgr.surfaces.views.retention import ChangedSessions
     from ctxmgr.surfaces.views.sessions import SessionPage
     from ctxmgr.surfaces.views.timeline import Timeline
     from ctxmgr.surfaces.views.unfolded import UnfoldedBlock
@@ -35,7 +37,16 @@ MemberName = Annotated[
 ]
 
 
-async def sessions(app: "App", *, limit: Limit = 20, cursor: Cursor = None) -> "SessionPage":
+SessionNames = Annotated[tuple[str, ...], Param("Sessions, by id.", metavar="SESSION")]
+
+
+async def sessions(
+    app: "App",
+    *,
+    deleted: Annotated[bool, Param("List the deleted sessions instead.", local=True)] = False,
+    limit: Limit = 20,
+    cursor: Cursor = None,
+) -> "SessionPage":
     """List the sessions of a store, newest first.
 
     Objects are counted by level: active (in full), metadata (one line), indexed (not shown). A
@@ -43,7 +54,48 @@ async def sessions(app: "App", *, limit: Limit = 20, cursor: Cursor = None) -> "
     """
     from ctxmgr.surfaces.views.sessions import list_sessions
 
-    return await list_sessions(await app.store(), limit=limit, cursor=cursor)
+    store = await app.store()
+    return await list_sessions(store, limit=limit, cursor=cursor, deleted=deleted)
+
+
+async def delete(
+    app: "App",
+    sessions: SessionNames = (),
+    *,
+    older_than: Annotated[
+        str | None,
+        Param("Every session without activity for so long, such as 90d, 12h.", metavar="AGE"),
+    ] = None,
+) -> "ChangedSessions":
+    """Delete sessions: they are hidden and cannot be resumed, and can be restored.
+
+    Nothing is removed from the store; `ctxmgr purge` does that.
+    """
+    from ctxmgr.core.sessions.retention import delete_session
+    from ctxmgr.surfaces.views.retention import ChangedSessions, idle_sessions, instant_before
+
+    store = await app.store()
+    names = list(dict.fromkeys(sessions))
+    if older_than is not None:
+        names += await idle_sessions(store, before=instant_before(older_than))
+    elif not names:
+        raise Incorrect("name a session, or use --older-than")
+    for name in names:
+        await delete_session(store, name)
+    return ChangedSessions(sessions=tuple(names))
+
+
+async def restore(app: "App", sessions: SessionNames = ()) -> "ChangedSessions":
+    """Restore deleted sessions."""
+    from ctxmgr.core.sessions.retention import restore_session
+    from ctxmgr.surfaces.views.retention import ChangedSessions
+
+    if not sessions:
+        raise Incorrect("name a session; `ctxmgr sessions --deleted` lists them")
+    store = await app.store()
+    for name in sessions:
+        await restore_session(store, name)
+    return ChangedSessions(sessions=tuple(sessions))
 
 
 async def objects(

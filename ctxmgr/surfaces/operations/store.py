@@ -1,4 +1,4 @@
-"""Operations on the store: read objects and their history, find, verify, back up, vacuum."""
+"""Operations on the store: read objects and their history, find, verify, back up, vacuum, purge."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from ctxmgr.stores.sqlite.maintenance import Backup, Progress, Vacuumed, Verification
     from ctxmgr.stores.sqlite.store import SqliteStore
+    from ctxmgr.surfaces.views.retention import PurgeReport, PurgeRow, StoreSize
 
 
 PROGRESS_STEP: Final = 64
@@ -141,6 +142,83 @@ async def backup(
     """Copy the store to another file while it is in use."""
     store = await _require_sqlite(app, "backup")
     return await store.backup(path, progress=_progress(app, "copying"))
+
+
+async def purge(
+    app: "App",
+    sessions: Annotated[tuple[str, ...], Param("Deleted sessions, by id.", metavar="SESSION")] = (),
+    *,
+    deleted_before: Annotated[
+        str | None,
+        Param("Every session that was deleted so long ago, such as 30d.", metavar="AGE"),
+    ] = None,
+    session: Annotated[
+        str | None, Param("The session that --object is in; it stays.", metavar="SESSION")
+    ] = None,
+    object_: Annotated[
+        str | None,
+        Param("One file or tool call of --session: id, prefix, handle or path.", metavar="OBJECT"),
+    ] = None,
+    version: Annotated[
+        int | None, Param("Only this version of --object, from 1; -1 is the newest.")
+    ] = None,
+    dry_run: Annotated[bool, Param("Only show what would be removed.")] = False,
+) -> "PurgeReport":
+    """Remove deleted sessions, or the text of one object, for good.
+
+    Ids, hashes and times stay, and a record of the purge. Prompts that showed the text can no
+    longer be rebuilt. What other sessions have seen is kept; pinned objects and sessions that
+    others were forked from are refused. The store must not be open elsewhere. Backups, bundles and
+    logs are not changed.
+    """
+    from ctxmgr.core.sessions.retention import plan_purge
+    from ctxmgr.core.sessions.retention import purge as carry_out
+    from ctxmgr.surfaces.local_state import index_file
+    from ctxmgr.surfaces.views.retention import (
+        PurgeReport,
+        instant_before,
+        named_object,
+        sessions_deleted_before,
+    )
+
+    store = await _require_sqlite(app, "purge")
+    names = list(dict.fromkeys(sessions))
+    if deleted_before is not None:
+        found = await sessions_deleted_before(store, instant_before(deleted_before))
+        names += [name for name in found if name not in names]
+    objects: dict[str, int | None] = {}
+    if object_ is not None:
+        if session is None:
+            raise Incorrect("--object needs --session, the session that it is in")
+        objects = dict([await named_object(store, session, object_, version=version)])
+    elif not names and deleted_before is None:
+        raise Incorrect("name a deleted session, or use --deleted-before or --object")
+    plan = await plan_purge(store, sessions=names, objects=objects)
+    if dry_run or not plan.documents:
+        return PurgeReport.of(plan, number=None)
+    app.say("rewriting the file")
+    # The index of searches is derived from the store; it is built again when it is needed.
+    index = index_file(app.loaded.settings.store)
+    for suffix in ("", "-wal", "-shm"):
+        index.with_name(index.name + suffix).unlink(missing_ok=True)
+    return PurgeReport.of(plan, number=await carry_out(store, plan, rewrite=store.rewrite))
+
+
+async def purges(app: "App") -> "list[PurgeRow]":
+    """List what was removed from the store for good."""
+    from ctxmgr.surfaces.views.retention import list_purges
+
+    return await list_purges(await app.store())
+
+
+async def size(app: "App") -> "StoreSize":
+    """Show how much text a store holds, by kind and by session.
+
+    Sizes are those of all versions as JSON. The file is smaller: versions share what is equal.
+    """
+    from ctxmgr.surfaces.views.retention import store_size
+
+    return await store_size(await app.store(), say=app.say)
 
 
 async def vacuum(app: "App") -> "Vacuumed":

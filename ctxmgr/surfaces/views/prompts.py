@@ -152,7 +152,7 @@ class TurnView:
     turn: int
     prompt_hash: str
     proven: bool
-    """Always true: a prompt that does not match its recorded hash is not shown."""
+    """False if something that it showed was purged; otherwise it matches its recorded hash."""
     policy: str | None
     """None: the plain form."""
     model: str | None
@@ -207,7 +207,7 @@ def _view(
         session_id=session_id,
         turn=record.n,
         prompt_hash=record.prompt_hash,
-        proven=True,
+        proven=all(version.purge is None for version in read.versions.values()),
         policy=policy_name(record),
         model=turn.assistant_meta.model,
         usd=prices.usd(turn.assistant_meta.model, read_usage(turn.assistant_meta.usage)),

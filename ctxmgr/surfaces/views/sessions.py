@@ -22,6 +22,7 @@ from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.envelope import SESSION, chat_id, session_object_id, system_prompt_id
 from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.purged import deletion_id
 from ctxmgr.core.objects.session_record import SETS
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.prices import PriceList
@@ -120,8 +121,12 @@ class SessionOverview:
     """Objects shown in full, then other pinned ones; at most ``GLANCE_MAX``."""
 
 
-async def list_sessions(store: Store, *, limit: int, cursor: str | None) -> SessionPage:
+async def list_sessions(
+    store: Store, *, limit: int, cursor: str | None, deleted: bool = False
+) -> SessionPage:
     """Return one page of all sessions, the one with the latest activity first.
+
+    Deleted sessions are left out; with ``deleted``, only they are listed.
 
     A session that becomes active while pages are read moves to the first page.
     """
@@ -132,7 +137,7 @@ async def list_sessions(store: Store, *, limit: int, cursor: str | None) -> Sess
         page = await store.find(Query(SESSION), without=SETS, limit=PAGE_MAX, cursor=position)
         found |= {version.object_id: version for version in page.versions}
         position, more = page.cursor, page.cursor is not None
-    return await _newest_first(store, found, limit=limit, cursor=cursor)
+    return await _newest_first(store, found, limit=limit, cursor=cursor, deleted=deleted)
 
 
 async def pick_sessions(
@@ -147,11 +152,18 @@ async def pick_sessions(
 
 
 async def _newest_first(
-    store: Store, sessions: Mapping[str, Version], *, limit: int, cursor: str | None
+    store: Store,
+    sessions: Mapping[str, Version],
+    *,
+    limit: int,
+    cursor: str | None,
+    deleted: bool = False,
 ) -> SessionPage:
     """Return one page of sessions, which are given without their sets, by object id."""
     after = None if cursor is None else decode_position(_REQUEST, cursor, int, str)
     names = [object_id.removeprefix(f"{SESSION}:") for object_id in sessions]
+    gone = await store.get_many(map(deletion_id, names))
+    names = [name for name in names if (deletion_id(name) in gone) is deleted]
     related_ids = [*map(chat_id, names), *map(_lifecycle_id, names), *map(_fork_id, names)]
     related = await store.get_many(related_ids, without=("turns", "toolcall_refs"))
     newest = sorted(
