@@ -21,7 +21,7 @@ from tests.compatibility.answers import FORK, SESSION, portable
 from tests.xtdb.servers import XtdbServer, require_xtdb
 
 FIXTURES = Path(__file__).parent / "fixtures"
-VERSIONS = sorted(folder.name for folder in FIXTURES.iterdir())
+VERSIONS = sorted(file.parent.name for file in FIXTURES.glob("*/store.db.xz"))
 SUBMIT_SECONDS = 60.0
 OTHER = "other"
 """A session that the store holds before the bundle is imported."""
