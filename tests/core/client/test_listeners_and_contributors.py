@@ -104,9 +104,9 @@ async def test_a_failing_listener_does_not_fail_the_turn(
     diary = Diary(fail_at="turn_finished")
     async with ctxmgr.connect(f"sqlite:///{tmp_path}/s.db", listeners=[diary]) as client:
         session = await client.start("s1", system_prompt="")
-        await session.end_turn("one")
+        await session.end_turn("one", user="")
         await client.heard()
-        await session.end_turn("two")
+        await session.end_turn("two", user="")
         await client.heard()
 
     assert diary.names.count("turn_finished") == 2
