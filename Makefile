@@ -33,11 +33,15 @@ $(ENOUGH): pyproject.toml
 	@$(UV_PIP) --editable . 2>/dev/null || $(PIP) install --no-compile --editable .
 	@touch $(ENOUGH)
 
+$(VENV)/.xtdb: $(ENOUGH)
+	@$(PIP) install --editable '.[xtdb]'
+	@touch $(VENV)/.xtdb
+
 $(STAMP): $(ENOUGH)
 	@$(UV_PIP) --group dev 2>/dev/null || { $(PIP) install --upgrade 'pip>=25.1' && $(PIP) install --group dev; }
 	@touch $(STAMP)
 
-demo: $(ENOUGH)  ## watch an agent fix a small project; STORE=xtdb or STORE=URL selects a store
+demo: $(ENOUGH) $(if $(findstring xtdb,$(STORE)),$(VENV)/.xtdb)  ## watch an agent fix a small project; STORE=xtdb or STORE=URL selects a store
 	@$(BIN)/ctxmgr demo $(if $(filter xtdb,$(STORE)),--xtdb,$(if $(STORE),--store '$(STORE)'))
 
 test: $(STAMP)  ## run every test; starts and stops its own servers

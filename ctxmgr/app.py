@@ -1,6 +1,6 @@
 """Composition root: builds stores and clients from settings and arguments. Opens them.
 
-    sqlite:///relative.db   sqlite:////absolute.db   sqlite://:memory:
+    agent.db or any path    sqlite:///relative.db   sqlite:////absolute.db   sqlite://:memory:
     xtdb+http://host:port   xtdb+https://host
 
 Importing this module is cheap. Drivers and settings are imported by the call that needs them, so
@@ -26,8 +26,8 @@ from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
-from ctxmgr.core.store.urls import redact_url
-from ctxmgr.errors import Incorrect
+from ctxmgr.core.store.urls import redact_url, store_url
+from ctxmgr.errors import Incorrect, NotFound, requires_extra
 
 if TYPE_CHECKING:
     from ctxmgr.audit.log import AuditLog, AuditStatus, Reviewers
@@ -65,16 +65,16 @@ URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 async def open_store(
-    url: str | None = None,
+    url: str | Path | None = None,
     *,
     kinds: Mapping[str, Kind] = KINDS,
     token: str | None = None,
     ca_file: Path | None = None,
     timeout_s: float | None = None,
 ) -> Store:
-    """Open the store of a URL, such as ``sqlite:///agent.db`` or ``xtdb+http://127.0.0.1:3000``.
+    """Open the store of a path or URL, such as ``agent.db`` or ``xtdb+http://127.0.0.1:3000``.
 
-    Without a URL, the store of the settings is opened. ``kinds`` declares the fields that ``find``
+    Without one, the store of the settings is opened. ``kinds`` declares the fields that ``find``
     can query; the rules of ctxmgr's own kinds always apply. ``token`` and ``ca_file`` are for XTDB
     servers, as is ``timeout_s``, which bounds every call, retries included. The caller closes the
     store, best with ``async with await open_store(…) as store``. An invalid URL is ``Incorrect``.
@@ -90,7 +90,7 @@ async def open_store(
 
 @asynccontextmanager
 async def connect(
-    url: str | None = None,
+    url: str | Path | None = None,
     *,
     mounts: Iterable[Mapping[str, Any]] = (),
     sandbox: "Sandbox | None" = None,
@@ -108,7 +108,7 @@ async def connect(
     store: Store | None = None,
     timeout_s: float | None = None,
 ) -> AsyncIterator["Client"]:
-    """Open a client for one agent, on the store of a URL or on an open ``store``.
+    """Open a client for one agent, on the store of a path or URL, or on an open ``store``.
 
     - ``sandbox`` runs the agent's commands, and defines its mounts.
     - ``mounts`` translate the agent's paths to the host's, for a harness that runs its own tools:
@@ -468,13 +468,17 @@ def _listener_feed(store: Store, listeners: "tuple[Listener, ...]") -> "Listener
 async def _open_loaded(
     loaded: "LoadedSettings", kinds: Mapping[str, Kind], *, create: bool = True
 ) -> Store:
-    from ctxmgr.settings import data_dir
+    from ctxmgr.settings import DATABASE_FILE, data_dir
 
     loaded.require_trusted("store", "token", "ca_file")
     if create and loaded.origins["store"] == "default":
         # Only our own folder: a mistyped path elsewhere must not create folders.
         data_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = loaded.settings
+    if not create and loaded.origins["store"] == "default":
+        file = data_dir() / DATABASE_FILE
+        if not file.exists():
+            raise NotFound(f"no store at {file} yet; `ctxmgr run` creates it")
     token = settings.token.get_secret_value() if settings.token else None
     return await _open(
         settings.store,
@@ -497,7 +501,7 @@ def _with_own_kinds(kinds: Mapping[str, Kind]) -> dict[str, Kind]:
 
 
 async def _open(
-    url: str,
+    url: str | Path,
     *,
     kinds: Mapping[str, Kind],
     token: str | None,
@@ -506,11 +510,14 @@ async def _open(
     create: bool = True,
 ) -> Store:
     kinds = _with_own_kinds(kinds)
+    relative = isinstance(url, Path) and not url.is_absolute()
+    url = store_url(f"./{url}" if relative else str(url))
     if _scheme(url) == "sqlite":
         from ctxmgr.stores.sqlite.store import SqliteStore
 
         return await SqliteStore.open(url, kinds=kinds, create=create)
-    from ctxmgr.stores.xtdb.store import XtdbStore
+    with requires_extra("xtdb", "edn_format"):
+        from ctxmgr.stores.xtdb.store import XtdbStore
 
     return await XtdbStore.open(url, kinds=kinds, token=token, ca_file=ca_file, timeout_s=timeout_s)
 
@@ -522,11 +529,13 @@ def _scheme(url: str) -> str:
         # The cause may quote a password.
         raise Incorrect(f"invalid URL {redact_url(url)!r:.200}; {_known()}") from None
     if "://" not in url or not scheme:
-        raise Incorrect(f"{redact_url(url)!r:.200} is not a store URL; {_known()}")
+        raise Incorrect(f"{redact_url(url)!r:.200} is neither a path nor a store URL; {_known()}")
     if scheme not in URL_EXAMPLES:
         raise Incorrect(f"unknown kind of store {scheme!r:.80}; {_known()}")
     return scheme
 
 
 def _known() -> str:
-    return "use one of: " + ", ".join(url for urls in URL_EXAMPLES.values() for url in urls)
+    return "use a path, or one of: " + ", ".join(
+        url for urls in URL_EXAMPLES.values() for url in urls
+    )

@@ -20,8 +20,12 @@ CtxmgrError
     └── ChainBroken      the audit log was altered or cut; nothing more is appended to it
 """
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import ClassVar, Final
+
+DISTRIBUTION: Final = "ctxmgr-agent"
+"""The name to install: ``ctxmgr`` on PyPI is another project."""
 
 
 class CtxmgrError(Exception):
@@ -49,16 +53,24 @@ class NotContent(Incorrect):
 
 
 class ExtraMissing(Incorrect, ImportError):
-    """A feature needs a package that is not installed; the message names the extra."""
+    """A feature needs packages that are not installed, or other versions of them."""
 
     code = "extra_missing"
 
-    def __init__(self, package: str, *, extra: str) -> None:
-        super().__init__(
-            f"{package} is not installed, or its version is not supported: "
-            f"pip install 'ctxmgr[{extra}]'"
-        )
+    def __init__(self, *, extra: str) -> None:
+        super().__init__(f"this needs the \"{extra}\" extra: pip install '{DISTRIBUTION}[{extra}]'")
         self.extra = extra
+
+
+@contextmanager
+def requires_extra(extra: str, *packages: str) -> Iterator[None]:
+    """Guard imports of an extra's packages; ``ExtraMissing`` if one of them is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in packages:
+            raise
+        raise ExtraMissing(extra=extra) from error
 
 
 class NewerFormat(Incorrect):

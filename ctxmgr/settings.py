@@ -34,6 +34,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from ctxmgr.core.store.urls import store_url
 from ctxmgr.errors import Denied, Incorrect, NotFound
 from ctxmgr.trust import is_trusted, trust
 
@@ -113,8 +114,10 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,  # the input may be a key
     )
 
-    store: Annotated[str, _NoNul] = Field(default_factory=default_store_url)
-    """The URL of the store."""
+    store: Annotated[str, _NoNul, AfterValidator(store_url)] = Field(
+        default_factory=default_store_url
+    )
+    """The URL of the store; a path becomes the URL of an SQLite file."""
     token: SecretStr | None = None
     """Sent to an XTDB server as ``Authorization: Bearer …``."""
     ca_file: Annotated[Path, _NoNul] | None = None

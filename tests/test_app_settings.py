@@ -1,5 +1,6 @@
 """Where settings come from, and what opening a store may touch."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctxmgr import Incorrect, open_store
+from ctxmgr import Incorrect, connect, open_store
 from ctxmgr.app import App, refuse_windows
 from ctxmgr.settings import default_store_url, load_settings
 
@@ -162,12 +163,31 @@ async def test_folders_are_created_when_a_store_is_opened(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "nothing", "postgres://host/db", "sqlite", "://x", "http://[x"]
+    "url", ["", "postgres://host/db", "sqlite:x", "host:3000", "://x", "http://[x"]
 )
 async def test_the_error_for_an_unknown_url_lists_the_known_stores(url: str) -> None:
     """Users read the message before the documentation."""
-    with pytest.raises(Incorrect, match=r"use one of: sqlite:///.*xtdb\+http://"):
+    with pytest.raises(Incorrect, match=r"use a path, or one of: sqlite:///.*xtdb\+http://"):
         await open_store(url)
+
+
+@pytest.mark.parametrize("given", ["agent.db", "./agent.db", "100%?.db", Path("agent.db")])
+def test_a_store_may_be_a_plain_path(
+    home: Path, monkeypatch: pytest.MonkeyPatch, given: str | Path
+) -> None:
+    """People name a file, as they do to every other program."""
+
+    async def files() -> set[object]:
+        async with await open_store(given) as store:
+            found = {(await store.status()).details["file"]}
+        monkeypatch.setenv("CTXMGR_STORE", str(given))
+        for url in (given, None):
+            async with connect(url) as client:
+                found.add((await client.store.status()).details["file"])
+        return found
+
+    assert asyncio.run(files()) == {str(Path(given).absolute())}
+    assert Path(given).is_file()
 
 
 def test_windows_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),
     # composition
     "trust": _rooms("errors"),
-    "settings": _rooms("trust errors"),
+    "settings": _rooms("trust core.store errors"),
     "app": _rooms(
         "settings audit memory knowledge experience search stores stores.sqlite stores.xtdb"
         " messages core.client core.context core.economy core.events core.files core.history"
@@ -293,6 +293,7 @@ CALLED_FROM_OUTSIDE: Final = {
     "delete_thread": "LangGraph",
     "format_commands": "click",
     "get_next_version": "LangGraph",
+    "make_context": "click",
     "get_tuple": "LangGraph",
     "on_any_event": "watchdog",
     "on_event": "watchdog",

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from ctxmgr.errors import DISTRIBUTION
 from tests.components import ROOT
 from tests.xtdb.servers import require_xtdb
 
@@ -63,7 +64,7 @@ def test_the_wheel_contains_nothing_else(wheel: Path) -> None:
     unexpected = [
         name
         for name in _names(wheel)
-        if not name.startswith(("ctxmgr/", "ctxmgr-"))
+        if not name.startswith(("ctxmgr/", "ctxmgr_agent-"))
         or name.endswith((".pyc", ".jar", ".class", ".db", ".log"))
     ]
 
@@ -91,14 +92,20 @@ def test_the_installed_wheel_runs_the_demo(installed: Path, tmp_path: Path) -> N
 @pytest.mark.xtdb
 @pytest.mark.timeout(900)
 def test_the_installed_wheel_starts_a_server_and_stores_in_it(
-    installed: Path, tmp_path: Path
+    installed: Path, wheel: Path, tmp_path: Path
 ) -> None:
     """From an empty environment to a document in XTDB, with no process left running."""
     require_xtdb()
+    missing = _fail(installed, tmp_path, "ctxmgr", "store", "status", "--store", "xtdb+http://h")
+    assert missing["code"] == "extra_missing"
+    requirement = f"{DISTRIBUTION}[xtdb] @ {wheel.as_uri()}"
+    subprocess.run([installed / "pip", "install", "--quiet", requirement], check=True)
     server = _run(installed, tmp_path, "ctxmgr", "xtdb", "up", "--config", "memory", "--port", "0")
     try:
         stored = _run(installed, tmp_path, "python", "-c", _PUT_AND_GET, server["url"])
-        fetched = _run(installed, tmp_path, "ctxmgr", "get", "note", "--store", server["url"])
+        fetched = _run(
+            installed, tmp_path, "ctxmgr", "store", "get", "note", "--store", server["url"]
+        )
     finally:
         stopped = _run(installed, tmp_path, "ctxmgr", "xtdb", "down")
 
@@ -125,11 +132,21 @@ def _names(wheel: Path) -> set[str]:
 
 
 def _run(programs: Path, home: Path, program: str, *arguments: str) -> Any:
+    result = _start(programs, home, program, *arguments)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def _fail(programs: Path, home: Path, program: str, *arguments: str) -> Any:
+    return json.loads(_start(programs, home, program, *arguments).stderr)["error"]
+
+
+def _start(
+    programs: Path, home: Path, program: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
     folders = {f"XDG_{kind}_HOME": str(home / kind) for kind in ("DATA", "STATE", "CONFIG")}
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [programs / program, *arguments, *(["--json"] if program == "ctxmgr" else [])]
-    result = subprocess.run(
+    return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=home, env={**clean, **folders}
     )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)

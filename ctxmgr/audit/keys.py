@@ -1,6 +1,6 @@
 """Ed25519 keys that sign checkpoints. Reads and writes key files.
 
-Needs the package ``cryptography``, which the extra ``ctxmgr[audit]`` installs.
+Needs the package ``cryptography``, which the extra ``ctxmgr-agent[audit]`` installs.
 """
 
 import os
@@ -98,4 +98,4 @@ def _requires_cryptography() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "cryptography":
             raise
-        raise ExtraMissing("cryptography", extra="audit") from error
+        raise ExtraMissing(extra="audit") from error

@@ -34,7 +34,7 @@ try:
     from anthropic.lib.tools import BetaAsyncAbstractMemoryTool, ToolError
     from anthropic.types import beta
 except ImportError as error:
-    raise ExtraMissing("anthropic", extra="anthropic") from error
+    raise ExtraMissing(extra="anthropic") from error
 
 ROOT: Final = "/memories"
 

@@ -29,7 +29,7 @@ from ctxmgr.messages.answers import ToolCallIds, read_call
 try:
     from agents import SessionSettings, TResponseInputItem
 except ImportError as error:
-    raise ExtraMissing("openai-agents", extra="openai-agents") from error
+    raise ExtraMissing(extra="openai-agents") from error
 
 Item: TypeAlias = dict[str, Any]
 

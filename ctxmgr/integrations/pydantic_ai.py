@@ -24,7 +24,7 @@ try:
     from pydantic_ai import messages as ai
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 except ImportError as error:
-    raise ExtraMissing("pydantic-ai", extra="pydantic-ai") from error
+    raise ExtraMissing(extra="pydantic-ai") from error
 
 API: Final = "pydantic-ai"
 MARK: Final = "ctxmgr"

@@ -35,7 +35,7 @@ from ctxmgr.harness.loop_events import (
 try:
     from opentelemetry import metrics, trace
 except ImportError as error:
-    raise ExtraMissing("opentelemetry-api", extra="opentelemetry") from error
+    raise ExtraMissing(extra="opentelemetry") from error
 
 NAME: Final = "ctxmgr"
 TOKEN_STEPS: Final = [4**n for n in range(14)]

@@ -4,6 +4,7 @@ Files are not read: their content today is not what the recorded calls saw. Ids 
 made from session and turn (003-A20), so that a recording can be imported more than once.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,13 +37,18 @@ class _Part:
 
 
 async def import_recording(
-    client: Client, recording: Recording, *, session_id: str
+    client: Client,
+    recording: Recording,
+    *,
+    session_id: str,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> ImportedRecording:
     """Store a recording as a paused session; ``Incorrect`` if the session exists."""
     prompt = storable(recording.system_prompt) or NO_SYSTEM_PROMPT
     session = await client.start(session_id, system_prompt=prompt)
     tool_calls = 0
-    for turn in recording.turns:
+    for number, turn in enumerate(recording.turns, start=1):
+        progress(number, len(recording.turns))
         tool_calls += await _import_turn(session, turn, api=recording.format)
     await client.pause(session_id)
     return ImportedRecording(

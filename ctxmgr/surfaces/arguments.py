@@ -108,16 +108,25 @@ def _check_names(
 ) -> dict[str, Parameter]:
     """Return the parameters by name; ``Incorrect`` if one is unknown or missing."""
     parameters = {parameter.public_name: parameter for parameter in operation.remote_parameters}
+    former = {
+        parameter.param.former: parameter
+        for parameter in operation.remote_parameters
+        if parameter.param.former
+    }
     for name in names:
+        if name in former:
+            continue
         if name not in parameters:
             known = ", ".join(parameters) or "none"
             raise Incorrect(f"{operation.name}: unknown parameter {name!r:.80} (one of: {known})")
     missing = [
-        name for name, parameter in parameters.items() if parameter.required and name not in present
+        name
+        for name, parameter in parameters.items()
+        if parameter.required and name not in present and parameter.param.former not in present
     ]
     if missing:
         raise Incorrect(f"{operation.name}: missing {', '.join(missing)}")
-    return parameters
+    return {**former, **parameters}
 
 
 def _decode_json(parameter: Parameter, value: Any) -> Any:

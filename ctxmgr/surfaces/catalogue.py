@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final
 
 from ctxmgr.errors import Incorrect
-from ctxmgr.surfaces.operation import Operation, Param, requires_extra
+from ctxmgr.surfaces.operation import Operation, Param
 from ctxmgr.surfaces.operations.access_tokens import token
 from ctxmgr.surfaces.operations.bench import bench
 from ctxmgr.surfaces.operations.completion import completion
@@ -92,8 +92,7 @@ async def serve(
     put a proxy with TLS in front of it. SIGTERM and Ctrl-C end the event streams, finish requests
     in progress and close the store.
     """
-    with requires_extra("serve", "starlette", "uvicorn"):
-        from ctxmgr.surfaces.http.server import ListenAddress, serve_until_cancelled
+    from ctxmgr.surfaces.http.server import ListenAddress, serve_until_cancelled
 
     if rate < 1:
         raise Incorrect(f"--rate must be at least 1, not {rate}")
@@ -126,7 +125,7 @@ async def mcp(
     With --session the tools are activate, deactivate, pin, unpin, recall, show and as_of. Without
     it, tools that read the sessions that `ctxmgr run` or `ctxmgr hook` ran in this directory, or
     with --all every session. Uses standard input and output, until the input ends. Requires the
-    extra ctxmgr[mcp].
+    "mcp" extra.
     """
     from ctxmgr.surfaces.mcp.serve import serve_mcp
 
@@ -189,7 +188,13 @@ OPERATIONS: Final = (
     ),
     Operation(run=pin, name="pin", writes=True, example="ctxmgr pin s1 /workspace/notes.md"),
     Operation(run=unpin, name="unpin", writes=True, example="ctxmgr unpin s1 /workspace/notes.md"),
-    Operation(run=recall, name="recall", writes=False, example="ctxmgr recall s1 'port 8080'"),
+    Operation(
+        run=recall,
+        name="recall",
+        writes=False,
+        example="ctxmgr recall s1 'port 8080'",
+        text=lambda view: view.text,
+    ),
     Operation(run=fork, name="fork", writes=True, example="ctxmgr fork s1 --turn 3 s2"),
     Operation(run=export_bundle, name="export", writes=False, example="ctxmgr export s1 s1.bundle"),
     Operation(run=import_bundle, name="import", writes=True, example="ctxmgr import s1.bundle"),
@@ -301,7 +306,7 @@ OPERATIONS: Final = (
         writes=False,
         example="ctxmgr completion bash >> ~/.bash_completion",
         uses_store=False,
-        streams=True,
+        text=lambda script: script.script,
     ),
     Operation(
         run=audit_init,

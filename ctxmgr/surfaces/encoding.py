@@ -4,12 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import orjson
 
 from ctxmgr.core.objects.hashes import is_hash
+from ctxmgr.core.store.contract import Instant
 
 BELOW: Final = frozenset({"content", "diff"})
 """Fields printed below the table of the other fields, unchanged."""
@@ -28,14 +30,31 @@ def json_bytes(result: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to plain JSON types."""
+    """Convert a value to plain JSON types; the instants of results to ISO 8601."""
     if is_dataclass(value):
-        return {name: plain(item) for name, item in fields_of(value).items()}
+        kind: type[Any] = type(value)
+        instants = instant_fields(kind)
+        return {
+            name: iso(item) if name in instants and item is not None else plain(item)
+            for name, item in fields_of(value).items()
+        }
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value
+
+
+@cache
+def instant_fields(kind: type[Any]) -> frozenset[str]:
+    """Return the fields of a dataclass that are instants: UTC milliseconds, in JSON ISO 8601."""
+    assert is_dataclass(kind)
+    return frozenset(item.name for item in fields(kind) if is_instant(item.type))
+
+
+def is_instant(annotation: Any) -> bool:
+    """Return whether a type is that of an instant, or of an optional one."""
+    return annotation == Instant or Instant in get_args(annotation)
 
 
 def short_id(object_id: str) -> str:

@@ -27,7 +27,7 @@ TERMINATED: Final = 143
 class ErrorAnswer:
     exit_code: int
     fault: str
-    """A summary of what went wrong, printed before the message."""
+    """A summary of what went wrong, for programs and for the reference."""
     next: str
     """What to do about it, unless the message says it; empty if there is nothing general to say."""
 
@@ -37,21 +37,17 @@ INTERNAL: Final = ErrorAnswer(70, "a bug in ctxmgr", "run it again with -v and r
 ANSWERS: Final = MappingProxyType(
     {
         "error": INTERNAL,
-        "incorrect": ErrorAnswer(2, "invalid request", "`--help` shows an example"),
+        "incorrect": ErrorAnswer(2, "invalid request", ""),
         "not_content": ErrorAnswer(2, "invalid request", "name a file or a tool call"),
         "extra_missing": ErrorAnswer(2, "a package is missing", ""),
         "newer_format": ErrorAnswer(2, "this ctxmgr is too old", ""),
         "window_exceeded": ErrorAnswer(2, "the prompt does not fit the window", ""),
         "purged": ErrorAnswer(3, "removed for good", "`ctxmgr store purges` lists purges"),
-        "not_found": ErrorAnswer(3, "not found", "check the id and the requested times"),
+        "not_found": ErrorAnswer(3, "not found", ""),
         "conflict": ErrorAnswer(4, "another writer was first", ""),
-        "denied": ErrorAnswer(5, "not allowed", "check the credentials and the file permissions"),
-        "unavailable": ErrorAnswer(
-            6, "unavailable", "nothing was written; check that it is running and retry"
-        ),
-        "model_unavailable": ErrorAnswer(
-            6, "the model is unavailable", "check its URL and that it is running, and retry"
-        ),
+        "denied": ErrorAnswer(5, "not allowed", ""),
+        "unavailable": ErrorAnswer(6, "unavailable", "nothing was written; retry later"),
+        "model_unavailable": ErrorAnswer(6, "the model is unavailable", "retry later"),
         "answer_lost": ErrorAnswer(
             6, "the model's answer was lost", "none of it was stored; retry"
         ),
@@ -90,7 +86,7 @@ def remedy(error: BaseException, other: Mapping[str, str] = MappingProxyType({})
 
 
 _SAYS_WHAT_TO_DO: Final = re.compile(
-    r"""(?x) ` (?:ctxmgr|sessions|objects|--) | \(one\ of: | \bpip\ install\b
+    r"""(?x) ` (?:ctxmgr|sessions|objects|--) | \(one\ of: | \(nearest: | \bpip\ install\b
       | \bmust\ (?:be|have|begin)\b
       | [:;,]\ (?: (?:or|and|then|but|it)\ )?
         (?: ask|begin|bind|call|check|choose|close|copy|correct|create|delete|export|give|install
@@ -101,8 +97,9 @@ _SAYS_WHAT_TO_DO: Final = re.compile(
 
 
 def line(error: BaseException) -> str:
-    """Describe an error in one line, with one remedy."""
+    """Describe an error in one line: what is wrong, and what to do about it."""
     message = str(error) if isinstance(error, CtxmgrError) else f"{type(error).__name__}: {error}"
+    known = isinstance(error, CtxmgrError) and error.code != "error"
+    what = "" if known else f"{INTERNAL.fault}: "
     todo = remedy(error)
-    end = f" ({todo})" if todo else ""
-    return f"ctxmgr: {answer(error).fault}: {' '.join(message.split())}{end}"
+    return f"ctxmgr: {what}{' '.join(message.split())}{f'; {todo}' if todo else ''}"

@@ -12,15 +12,12 @@ values.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
-
-from ctxmgr.errors import ExtraMissing
 
 STREAMED: Final = MappingProxyType({"streamed": True})
 """Metadata of a result field that was already printed while the operation ran; JSON has it."""
@@ -52,6 +49,8 @@ class Operation:
     """The exit code of every failure, for callers that give the usual codes another meaning."""
     interrupted: Callable[[Any], bool] = lambda _: False
     """Whether the result is of an operation that was interrupted and ended cleanly."""
+    text: Callable[[Any], str] | None = None
+    """The result as people and agents read it, printed unchanged; by default, a table or JSON."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -81,6 +80,10 @@ class Param:
     metavar: str | None = None
     instant: bool = False
     """An instant: UTC milliseconds, or ISO 8601."""
+    former: str | None = None
+    """An earlier name, which HTTP and MCP still accept."""
+    or_session: bool = False
+    """Names an object or a whole session; on a server of one session it may be left out."""
     local: bool = False
     """Only on the command line: it grants access to this machine, which no caller elsewhere may."""
 
@@ -135,15 +138,3 @@ def _type(annotation: Any) -> tuple[ParameterType, bool]:
     assert annotation in (str, int, float, bool, Path), annotation
     kind: ParameterType = annotation
     return kind, False
-
-
-@contextmanager
-def requires_extra(extra: str, *packages: str) -> Iterator[None]:
-    """Guard imports of an extra's packages; ``ExtraMissing`` if one of them is not installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in packages:
-            raise
-        raise ExtraMissing(package, extra=extra) from error

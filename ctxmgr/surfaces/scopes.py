@@ -57,11 +57,11 @@ async def _by_session(_store: Store, arguments: Arguments, session_id: str) -> A
 async def _by_name(store: Store, arguments: Arguments, session_id: str) -> Arguments:
     """Limit to the session itself, or to one of its objects by id, id prefix or path."""
     check_session(arguments.get("session"), session_id)
-    if arguments["name"] in (session_id, session_object_id(session_id)):
+    if arguments["object_id"] in (session_id, session_object_id(session_id)):
         without = {name: value for name, value in arguments.items() if name != "session"}
-        return {**without, "name": session_object_id(session_id)}
-    object_id = await _reached(store, arguments["name"], session_id)
-    return {**arguments, "name": object_id, "session": session_id}
+        return {**without, "object_id": session_object_id(session_id)}
+    object_id = await _reached(store, arguments["object_id"], session_id)
+    return {**arguments, "object_id": object_id, "session": session_id}
 
 
 async def _by_id(store: Store, arguments: Arguments, session_id: str) -> Arguments:

@@ -6,6 +6,7 @@ import tomllib
 
 import pytest
 
+from ctxmgr.errors import DISTRIBUTION
 from tests.components import ROOT
 
 INTEGRATIONS = {
@@ -28,7 +29,7 @@ def test_a_missing_package_is_named_with_its_extra(name: str) -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
 
     assert "ExtraMissing" in run.stderr
-    assert f"pip install 'ctxmgr[{extra}]'" in run.stderr
+    assert f"pip install 'ctxmgr-agent[{extra}]'" in run.stderr
 
 
 def test_every_named_extra_exists() -> None:
@@ -36,6 +37,32 @@ def test_every_named_extra_exists() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
     assert set(project["optional-dependencies"]) >= {extra for _, extra in INTEGRATIONS.values()}
+
+
+def test_the_extra_all_installs_every_other() -> None:
+    """Somebody who wants everything names one extra."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+
+    named = extras.pop("all")[0].removeprefix(f"{DISTRIBUTION}[").removesuffix("]").split(",")
+
+    assert named == sorted(extras)
+
+
+@pytest.mark.parametrize("command", [("store", "status"), ("demo",)])
+def test_xtdb_without_its_extra_names_it(command: tuple[str, ...]) -> None:
+    """Its packages are for XTDB alone; a store in SQLite never imports them."""
+    code = (
+        "import sys; sys.modules['edn_format'] = None; "
+        "from ctxmgr.surfaces.terminal.cli import COMMANDS; "
+        f"COMMANDS.main([*{command!r}, '--store', 'xtdb+http://127.0.0.1:9'])"
+    )
+
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
+
+    assert run.returncode == 2
+    assert run.stderr.strip().endswith("pip install 'ctxmgr-agent[xtdb]'")
 
 
 def test_importing_ctxmgr_imports_no_framework() -> None:

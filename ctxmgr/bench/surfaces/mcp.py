@@ -56,7 +56,7 @@ async def mcp_figures(*, quick: bool, say: Say) -> list[Figure]:
         from mcp import Client as McpClient  # noqa: PLC0415 (an extra, which may be missing)
         from mcp import StdioServerParameters  # noqa: PLC0415
     except ModuleNotFoundError:
-        return [reported("MCP tools", None, against=_AGAINST, note="needs ctxmgr[mcp]")]
+        return [reported("MCP tools", None, against=_AGAINST, note='needs the "mcp" extra')]
     calls, figures = QUICK_CALLS if quick else CALLS, []
     with TemporaryDirectory(prefix="ctxmgr-bench-", dir=Path.cwd()) as folder:
         url = f"sqlite:///{folder}/bench.db"

@@ -49,6 +49,10 @@ _WORD: Final = re.compile(r"\w+")
 class Recalled:
     """One object of a search result."""
 
+    object_id: str
+    kind: str
+    name: str
+    """The path of a file as the agent sees it; the tool of a call."""
     heading: str
     """The object's line in the pool, without the newline."""
     text: str = field(repr=False)
@@ -135,18 +139,34 @@ def describe(
     query: str, versions: Iterable[Version], *, masker: Masker, display_path: Callable[[File], str]
 ) -> str:
     """Return the text for the agent about the versions that ``recalled`` returned."""
+    results = search_results(versions, masker=masker, display_path=display_path)
+    return recall_text(query, results, shown=masker.shown(query))
+
+
+def search_results(
+    versions: Iterable[Version], *, masker: Masker, display_path: Callable[[File], str]
+) -> list[Recalled]:
+    """Return the objects that ``recalled`` returned, with secrets masked."""
     results = []
     for version in versions:
         stored = from_document(version.document)
         if isinstance(stored, File):
-            line = file_line(stored, display_path=display_path(stored), state=stored.state())
+            name = display_path(stored)
+            line = file_line(stored, display_path=name, state=stored.state())
         else:
             assert isinstance(stored, ToolCall)
-            line = toolcall_line(stored)
-        text = masker.shown(stored.content or "")
-        # A file's name can be a secret, and so can what was searched for.
-        results.append(Recalled(heading=masker.shown(line.rstrip("\n")), text=text))
-    return recall_text(query, results, shown=masker.shown(query))
+            name, line = stored.tool, toolcall_line(stored)
+        results.append(
+            Recalled(
+                object_id=version.object_id,
+                kind=str(version.document[KIND]),
+                # A file's name can be a secret, and so can what was searched for.
+                name=masker.shown(name),
+                heading=masker.shown(line.rstrip("\n")),
+                text=masker.shown(stored.content or ""),
+            )
+        )
+    return results
 
 
 async def update_index(store: Store, index: SearchIndex) -> int:

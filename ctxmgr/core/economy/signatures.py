@@ -1,6 +1,6 @@
 """Find the lines of a source file that hold signatures. Imports the installed grammars.
 
-With the extra ``ctxmgr[signatures]``, common languages are parsed by tree-sitter, with one wheel
+With the extra ``signatures``, common languages are parsed by tree-sitter, with one wheel
 per language. Other languages, and all languages without the extra, are read by indentation: a line
 of the outer two levels that is followed by a deeper line begins a definition.
 """

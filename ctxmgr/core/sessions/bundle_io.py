@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Itera
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from ctxmgr.core.events.lifecycle import LIFECYCLE
 from ctxmgr.core.objects.codec import check_toolcall_id
@@ -70,15 +70,21 @@ HISTORY_PAGE: Final = 500
 large for memory."""
 
 
-async def export_session(store: Store, session_id: str) -> tuple[bytes, str]:
+Progress: TypeAlias = Callable[[int, int], None]
+"""Is told how many of how many are done."""
+
+
+async def export_session(
+    store: Store, session_id: str, *, progress: Progress = lambda _done, _total: None
+) -> tuple[bytes, str]:
     """Return a session's bundle and its root hash; ``NotFound`` if there is none."""
     packing = BundleWriter()
-    done: set[str] = set()
+    object_ids: dict[str, None] = {}
     for ancestor in await lineage(store, session_id):
-        for object_id in await _object_ids(store, ancestor.session_id):
-            if object_id not in done:
-                done.add(object_id)
-                await _pack(store, packing, object_id)
+        object_ids |= dict.fromkeys(await _object_ids(store, ancestor.session_id))
+    for number, object_id in enumerate(object_ids, start=1):
+        await _pack(store, packing, object_id)
+        progress(number, len(object_ids))
     data, root = packing.to_bytes(session_id)
     return await asyncio.to_thread(_packed, data), root
 
@@ -119,7 +125,9 @@ def _check_bundle(data: bytes, check_record: CheckRecord) -> CheckedBundle:
     return CheckedBundle(bundle=bundle, contents=contents, sessions=sessions)
 
 
-async def import_checked(store: Store, checked: CheckedBundle) -> str:
+async def import_checked(
+    store: Store, checked: CheckedBundle, *, progress: Progress = lambda _done, _total: None
+) -> str:
     """Store what a bundle holds, and return the session's id.
 
     Nothing else that the store holds changes: a session, a tool call or a file version that is
@@ -138,7 +146,11 @@ async def import_checked(store: Store, checked: CheckedBundle) -> str:
         for session_id in sessions
         if session_id == bundle.session_id or not there[session_object_id(session_id)]
     ]
+    total = sum(len(hashes) for hashes in contents.hashes.values())
+    stored = 0
     for transaction in bundle.transactions_again():
+        stored += len(transaction.writes)
+        progress(min(stored, total), total)
         puts = [
             _put(write, now=now, slot=slots.get(write.document[ID]))
             for write in transaction.writes

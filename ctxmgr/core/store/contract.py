@@ -23,12 +23,12 @@ alone says which came first. Sequences may have gaps.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Annotated, Any, Final, Protocol, Self, TypeAlias
 
 from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.store.documents import Document
 
-Instant: TypeAlias = int
+Instant: TypeAlias = Annotated[int, "UTC milliseconds"]
 """UTC milliseconds since 1970."""
 
 INSTANT_MAX: Final = 253_402_300_799_999

@@ -1,4 +1,6 @@
-"""URLs as they are shown: without the credentials that they may contain. Pure.
+"""Store URLs: from a plain path, and as they are shown, without credentials. Pure.
+
+    agent.db                              ->  sqlite:///agent.db
 
     xtdb+http://user:password@host:3000   ->  xtdb+http://…@host:3000
     https://host/v1?key=secret            ->  https://host/v1?…
@@ -9,6 +11,7 @@ from a credential is hidden.
 
 import re
 from typing import Final
+from urllib.parse import quote, unquote
 
 HIDDEN: Final = "…"
 
@@ -18,6 +21,25 @@ _PASSWORD_IN_PATH: Final = re.compile(r"[^/@\s]{0,512}:[^/\s]{0,512}@")
 _NO_PORT: Final = re.compile(r":(?!\d{0,5}(?:,|$))[^,\]\[]*(?=,|$)")
 """A colon after a host's name that no port follows: what follows may be a password."""
 _URLS: Final = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,63}://[^\s'\"<>`]{1,4096}")
+
+
+_MEMORY: Final = ":memory:"
+_NO_PATH: Final = re.compile(r"[^/]*:|[^@]*:[^@]*@")
+"""How an address or a mistyped URL begins, which may contain a password: with a colon."""
+
+
+def store_url(url_or_path: str) -> str:
+    """Return the URL of a store; a path becomes the URL of an SQLite file."""
+    if url_or_path == _MEMORY:
+        return f"sqlite://{_MEMORY}"
+    if not url_or_path or _NO_PATH.match(url_or_path):
+        return url_or_path
+    return f"sqlite:///{quote(url_or_path)}"
+
+
+def shown_store(url: str) -> str:
+    """Return how a store is named to a person: an SQLite file by its path."""
+    return unquote(redact_url(url).removeprefix("sqlite:///"))
 
 
 def redact_url(url: str) -> str:

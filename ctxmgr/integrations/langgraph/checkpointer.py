@@ -31,7 +31,7 @@ try:
     from langgraph.checkpoint import base
     from langgraph.checkpoint.serde.base import SerializerProtocol
 except ImportError as error:
-    raise ExtraMissing("langgraph", extra="langgraph") from error
+    raise ExtraMissing(extra="langgraph") from error
 
 PAGE: Final = 200
 """Documents that are read or deleted at once."""

@@ -24,7 +24,7 @@ from ctxmgr.integrations.langgraph.sync import PlainStore
 try:
     from langgraph.store import base
 except ImportError as error:
-    raise ExtraMissing("langgraph", extra="langgraph") from error
+    raise ExtraMissing(extra="langgraph") from error
 
 Namespace: TypeAlias = tuple[str, ...]
 

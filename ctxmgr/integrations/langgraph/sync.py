@@ -17,7 +17,7 @@ try:
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.store.base import BaseStore, Op, Result
 except ImportError as error:
-    raise ExtraMissing("langgraph", extra="langgraph") from error
+    raise ExtraMissing(extra="langgraph") from error
 
 SECONDS_MAX: Final = 60.0
 """For one synchronous call; only a store that cannot be reached takes longer."""

@@ -29,7 +29,7 @@ from urllib.parse import quote, unquote
 
 import apsw
 
-from ctxmgr.core.store.urls import redact_url
+from ctxmgr.core.store.urls import redact_url, shown_store
 from ctxmgr.errors import (
     Corrupt,
     CtxmgrError,
@@ -95,6 +95,7 @@ CACHE_KIB: Final = 32_768
 FILE_BYTES_MIN: Final = 512
 """SQLite's smallest file. It treats a smaller one as an empty database and overwrites it."""
 
+_HEADER: Final = b"SQLite format 3\0"
 _SCHEME: Final = "sqlite://"
 _MEMORY: Final = ":memory:"
 _memory_names = itertools.count(1)
@@ -143,13 +144,14 @@ def resolve_access(address: SqliteAddress, *, create: bool) -> SqliteAddress:
     if path is None:
         return address
     if not create and not path.exists():
-        raise NotFound(f"{address.url}: there is no store yet; check the path")
+        shown = shown_store(address.url)
+        raise NotFound(f"no store at {shown}; create one with `ctxmgr demo --store {shown}`")
     if path.is_dir():
-        raise Incorrect(f"{path}: is a folder, not a file")
+        raise Incorrect(f"{path} is a directory, not a ctxmgr store")
     if not path.parent.is_dir():
-        raise Incorrect(f"{path}: the folder does not exist; create it first")
-    if path.exists() and 0 < path.stat().st_size < FILE_BYTES_MIN:
-        raise Incorrect(f"{path}: not a SQLite file; it was not changed")
+        raise Incorrect(f"there is no directory {path.parent}; create it first")
+    if path.exists() and not _may_be_database(path):
+        raise Incorrect(f"{path} is not a ctxmgr store")
     if os.access(path.parent, os.W_OK):
         return address
     if not path.exists():
@@ -158,6 +160,21 @@ def resolve_access(address: SqliteAddress, *, create: bool) -> SqliteAddress:
     if wal.exists() and wal.stat().st_size:
         raise Denied(f"{address.url}: has a write-ahead log, and the folder is not writable")
     return replace(address, filename=f"file:{quote(str(path))}?immutable=1")
+
+
+def _may_be_database(path: Path) -> bool:
+    """Return whether a file is empty or begins as SQLite's files do.
+
+    One whose first page was overwritten with zeros counts as a damaged database.
+    """
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_HEADER))
+    except OSError:
+        return True  # the driver reports why it cannot be opened
+    return not start or (
+        path.stat().st_size >= FILE_BYTES_MIN and (start == _HEADER or not any(start))
+    )
 
 
 def _file_address(path: Path) -> SqliteAddress:
@@ -311,7 +328,7 @@ def _check_header(connection: apsw.Connection, address: SqliteAddress) -> int:
     if application != APPLICATION_ID:
         if is_empty and application == 0 and version == 0:
             return 0
-        raise Incorrect(f"{address.url}: a SQLite file of another program; it was not changed")
+        raise Incorrect(f"{shown_store(address.url)} is not a ctxmgr store, but of another program")
     if version > len(migrations()):
         raise NewerFormat(address.url, version, len(migrations()))
     return version

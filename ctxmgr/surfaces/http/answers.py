@@ -87,6 +87,7 @@ _NEXT: Final = MappingProxyType(
     {
         "incorrect": "/openapi.json describes every request",
         "denied": "use a token that allows it",
+        "error": "see the server's log",
     }
 )
 """Remedies that differ from the command line's."""

@@ -10,7 +10,7 @@ The result is the JSON that ``ctxmgr NAME --json`` prints.
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -137,7 +137,7 @@ def build(
         routes=[
             *(Route(path, endpoint) for path, endpoint in {**paths, **refused}.items()),
             Route(EVENTS_PATH, EventsEndpoint(hub, keys)),
-            Route(OPENAPI_PATH, _OpenApiEndpoint(openapi_document(usable))),
+            Route(OPENAPI_PATH, _OpenApiEndpoint(usable)),
             Mount("/", _InspectorFiles(directory=INSPECTOR, html=True)),
         ],
         middleware=[Middleware(RequestGuard, rules=rules)],
@@ -192,10 +192,14 @@ class _ReadOnlyEndpoint(Endpoint):
 class _OpenApiEndpoint(Endpoint):
     """The description of the API."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        self._body = json.dumps(document, indent=2, ensure_ascii=False).encode()
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._operations = tuple(operations)
+        self._body: bytes | None = None
 
     async def answer(self, request: Request) -> Response:  # noqa: ARG002 (it is always the same)
+        if self._body is None:  # describing all results loads what computes them
+            document = openapi_document(self._operations)
+            self._body = json.dumps(document, indent=2, ensure_ascii=False).encode()
         return Response(self._body, media_type=JSON)
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of the HTTP API, derived from the catalogue. No I/O."""
+"""The OpenAPI 3.1 description of the HTTP API, derived from the catalogue."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -7,6 +7,7 @@ from ctxmgr import __version__
 from ctxmgr.surfaces.arguments import body_schema, schema
 from ctxmgr.surfaces.error_answers import ANSWERS
 from ctxmgr.surfaces.http.answers import codes_by_status
+from ctxmgr.surfaces.http.result_schemas import result_schema
 from ctxmgr.surfaces.operation import Operation
 
 EVENTS_PATH: Final = "/events"
@@ -21,6 +22,8 @@ def path_of(operation: Operation) -> str:
 
 def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
     """Describe the API that offers these operations."""
+    components: dict[str, Any] = {}
+    paths = {path_of(operation): _path(operation, components) for operation in operations}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -31,19 +34,20 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
         },
         "security": [{}, {"token": []}],
         "paths": {
-            **{path_of(operation): _path(operation) for operation in operations},
+            **paths,
             EVENTS_PATH: {"get": _EVENTS},
         },
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Error": _ERROR_SCHEMA},
+            "schemas": {**dict(sorted(components.items())), "Error": _ERROR_SCHEMA},
         },
     }
 
 
-def _path(operation: Operation) -> dict[str, Any]:
+def _path(operation: Operation, components: dict[str, Any]) -> dict[str, Any]:
+    described = _summary(operation, result_schema(operation, components))
     post = {
-        **_summary(operation),
+        **described,
         "operationId": operation.name,
         "requestBody": {
             "required": True,
@@ -53,7 +57,7 @@ def _path(operation: Operation) -> dict[str, Any]:
     if operation.writes:
         return {"post": post}
     get = {
-        **_summary(operation),
+        **described,
         "operationId": f"{operation.name}-by-query",
         "parameters": [
             {
@@ -69,17 +73,17 @@ def _path(operation: Operation) -> dict[str, Any]:
     return {"post": post, "get": get}
 
 
-def _summary(operation: Operation) -> dict[str, Any]:
+def _summary(operation: Operation, result: dict[str, Any]) -> dict[str, Any]:
     summary, _, rest = operation.help.partition("\n")
     return {
         "summary": summary,
         "description": f"{rest.strip()}\n\nAs a command: `{operation.example}`".strip(),
-        "responses": {"200": _ok("The result.", "application/json"), **_errors()},
+        "responses": {"200": _ok("The result.", "application/json", result), **_errors()},
     }
 
 
-def _ok(what: str, kind: str) -> dict[str, Any]:
-    return {"description": what, "content": {kind: {"schema": {}}}}
+def _ok(what: str, kind: str, result: dict[str, Any]) -> dict[str, Any]:
+    return {"description": what, "content": {kind: {"schema": result}}}
 
 
 def _errors() -> dict[str, Any]:
@@ -136,5 +140,5 @@ _EVENTS: Final = {
             "schema": {"type": "boolean", "default": True},
         },
     ],
-    "responses": {"200": _ok("The events.", "text/event-stream"), **_errors()},
+    "responses": {"200": _ok("The events.", "text/event-stream", {"type": "string"}), **_errors()},
 }

@@ -5,6 +5,7 @@ the store. The inspector is opened only with a terminal and a display: without a
 would start a text browser in the terminal that the server writes to.
 """
 
+import errno
 import logging
 import os
 import socket
@@ -150,6 +151,10 @@ def _listening(address: ListenAddress) -> Iterator[socket.socket]:
         except PermissionError as error:
             raise Denied(f"this user may not listen on port {address.port}") from error
         except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise Unavailable(
+                    f"port {address.port} is in use; use --port 0 for a free one"
+                ) from error
             where = f"{address.host}:{address.port}"
             raise Unavailable(f"cannot listen on {where}: {error.strerror or error}") from error
         listener.listen(BACKLOG_MAX)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctxmgr.errors import Incorrect
-from ctxmgr.surfaces.operation import Operation, requires_extra
+from ctxmgr.errors import Incorrect, requires_extra
+from ctxmgr.surfaces.operation import Operation
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -24,7 +24,7 @@ async def serve_mcp(
 
     The server reaches one session, the sessions of the working directory, or everything to read.
     """
-    with requires_extra("mcp", "mcp", "mcp_types", "uvicorn"):
+    with requires_extra("mcp", "mcp", "mcp_types"):
         from ctxmgr.surfaces.mcp.resources import Resources
         from ctxmgr.surfaces.mcp.server import build_server
         from ctxmgr.surfaces.mcp.tools import McpScope, choose_tools

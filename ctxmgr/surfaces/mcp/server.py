@@ -125,7 +125,9 @@ class _Handlers:
         session_id = scope.session_of(arguments)
         if session_id is not None:
             arguments = await confine(store, name, arguments, session_id=session_id)
-        result = masked(await tool.operation.run(self.app, **arguments), self.masker)
+        returned = await tool.operation.run(self.app, **arguments)
+        text = tool.operation.text
+        result = masked(returned if text is None else text(returned), self.masker)
         return await as_agent_sees(store, result, session_id)
 
     def _body(self, error: Exception) -> dict[str, str]:

@@ -73,7 +73,6 @@ SESSIONS: Final = "sessions"
 """The operation that lists sessions; on a project's server, those of the project."""
 
 _SESSION: Final = "session"
-_NAME: Final = "name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +131,12 @@ class Tool:
         if not self._fills:
             return schema
         properties: dict[str, Any] = schema["properties"]
-        if _NAME in properties:
-            properties[_NAME] = {**properties[_NAME], "description": _NAME_WHEN_BOUND}
-        required = [name for name in schema.pop("required", []) if name not in (_SESSION, _NAME)]
+        optional = _or_session(self.operation)
+        for name in optional:
+            properties[name] = {**properties[name], "description": _NAME_WHEN_BOUND}
+        required = [
+            name for name in schema.pop("required", []) if name != _SESSION and name not in optional
+        ]
         if self.scope.session_id is not None:
             properties.pop(_SESSION, None)
         else:
@@ -144,13 +146,18 @@ class Tool:
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Read the agent's arguments; ``Incorrect`` if they are invalid."""
         present = {name: value for name, value in given.items() if value is not None}
+        former = {
+            parameter.param.former: parameter.public_name
+            for parameter in self.operation.remote_parameters
+        }
+        present = {former.get(name) or name: value for name, value in present.items()}
         return from_json(self.operation, {**self._filled(present), **present})
 
     @property
     def _fills(self) -> bool:
         """Whether arguments that name the session may be left out."""
         bound = self.scope.session_id is not None or self.scope.project is not None
-        return bound and (_takes(self.operation, _SESSION) or _takes(self.operation, _NAME))
+        return bound and (_takes(self.operation, _SESSION) or bool(_or_session(self.operation)))
 
     def _filled(self, given: Mapping[str, Any]) -> dict[str, Any]:
         if not self._fills:
@@ -161,12 +168,21 @@ class Tool:
         if session_id is None and _SESSION not in given:
             raise Incorrect(f"{self.operation.name}: missing {_SESSION}")
         named = given[_SESSION] if session_id is None else session_id
-        names = {parameter.name for parameter in self.operation.parameters}
-        return dict.fromkeys(names & {_SESSION, _NAME}, named)
+        takes = {_SESSION} if _takes(self.operation, _SESSION) else set()
+        return dict.fromkeys(takes | _or_session(self.operation), named)
 
 
 def _takes(operation: Operation, name: str) -> bool:
     return any(parameter.public_name == name for parameter in operation.remote_parameters)
+
+
+def _or_session(operation: Operation) -> frozenset[str]:
+    """Return the parameters that may name the session itself."""
+    return frozenset(
+        parameter.public_name
+        for parameter in operation.remote_parameters
+        if parameter.param.or_session
+    )
 
 
 _NAME_WHEN_BOUND: Final = (

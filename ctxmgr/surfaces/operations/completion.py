@@ -1,5 +1,6 @@
-"""``ctxmgr completion``: the completion script of a shell. Writes to standard output."""
+"""``ctxmgr completion``: the completion script of a shell. No I/O."""
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from ctxmgr.surfaces.operation import Param
@@ -13,9 +14,15 @@ VARIABLE: Final = "_CTXMGR_COMPLETE"
 """The environment variable with which the script requests completions."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionScript:
+    shell: str
+    script: str = field(repr=False)
+
+
 async def completion(
-    app: "App", shell: Annotated[Literal["bash", "zsh", "fish"], Param("Which shell.")]
-) -> None:
+    _app: "App", shell: Annotated[Literal["bash", "zsh", "fish"], Param("Which shell.")]
+) -> CompletionScript:
     """Print the completion script for a shell.
 
     bash reads it from ~/.bash_completion, fish from ~/.config/fish/completions/ctxmgr.fish, and zsh
@@ -26,4 +33,5 @@ async def completion(
 
     kind = get_completion_class(shell)
     assert kind is not None, "click completes for all three"
-    app.write(kind(Command(PROGRAM), {}, PROGRAM, VARIABLE).source())
+    source = kind(Command(PROGRAM), {}, PROGRAM, VARIABLE).source()
+    return CompletionScript(shell=shell, script=source)

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
-    from ctxmgr.surfaces.operations.doctor_checks import Finding
+    from ctxmgr.surfaces.views.diagnosis import Diagnosis
 
 
-async def doctor(app: "App") -> "list[Finding]":
+async def doctor(app: "App") -> "Diagnosis":
     """Check what is installed and works, and list the settings."""
     from ctxmgr.surfaces.operations.doctor_checks import examine
 

@@ -7,7 +7,6 @@ tried, with a time limit.
 import platform
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +17,7 @@ from ctxmgr.errors import CtxmgrError
 from ctxmgr.sandboxes.bubblewrap import Bubblewrap
 from ctxmgr.sandboxes.processes import kill, run_program
 from ctxmgr.settings import URLS, cache_dir, data_dir, settings_files, state_dir
+from ctxmgr.surfaces.views.diagnosis import Diagnosis, Finding
 
 if TYPE_CHECKING:
     from ctxmgr.settings import LoadedSettings
@@ -38,21 +38,18 @@ INOTIFY: Final = {
 LIMITS: Final = Path("/proc/sys/fs/inotify")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    what: str
-    found: str | None
-    """None: not found, or not working."""
-    note: str = ""
-
-
-async def examine(loaded: "LoadedSettings") -> list[Finding]:
+async def examine(loaded: "LoadedSettings") -> Diagnosis:
     """Check programs, folders and settings."""
-    return [
+    sqlite, bubblewrap, docker = await _sqlite(), await _bubblewrap(), await _docker()
+    works = {"bubblewrap": bubblewrap.found, "Docker": docker.found, "SQLite": sqlite.found}
+    missing = [] if sqlite.found else ["SQLite does not work"]
+    if not bubblewrap.found and not docker.found:
+        missing.append("no sandbox: install bubblewrap or Docker")
+    findings = (
         *_programs(),
-        await _sqlite(),
-        await _bubblewrap(),
-        await _docker(),
+        sqlite,
+        bubblewrap,
+        docker,
         *(
             Finding(what=f"inotify {name}", found=_limit(LIMITS / name), note=note)
             for name, note in INOTIFY.items()
@@ -60,7 +57,12 @@ async def examine(loaded: "LoadedSettings") -> list[Finding]:
         _filesystem(),
         *_folders(),
         *_settings(loaded),
-    ]
+    )
+    return Diagnosis(
+        ready=not missing,
+        summary="; ".join(missing) or ", ".join(name for name, found in works.items() if found),
+        findings=findings,
+    )
 
 
 def _programs() -> list[Finding]:

@@ -24,6 +24,8 @@ ObjectName = Annotated[
     Param(
         "A session or an object; within a session also an id prefix, or a path.",
         metavar="ID",
+        former="name",
+        or_session=True,
     ),
 ]
 SessionScope = Annotated[
@@ -33,7 +35,7 @@ SessionScope = Annotated[
 
 async def show(
     app: "App",
-    name: ObjectName,
+    object_id: ObjectName,
     *,
     session: SessionScope = None,
     version: Annotated[
@@ -55,18 +57,18 @@ async def show(
     store = await app.store()
     requested = AsOf(valid_time=valid_time, sequence=sequence, system_time=system_time)
     as_of = LATEST if requested == LATEST else requested  # stores have a fast path for LATEST
-    within, object_id = await _within(store, session, name)
-    stored = await _session(store, name, as_of) if within is None else None
+    within, name = await _within(store, session, object_id)
+    stored = await _session(store, object_id, as_of) if within is None else None
     if stored is not None and version is None:
         return await overview(store, stored, as_of=as_of, prices=app.prices)
     if stored is not None:
-        object_id = session_object_id(stored.session_id)
-    return await view_object(store, object_id, as_of=as_of, version=version, session=within)
+        name = session_object_id(stored.session_id)
+    return await view_object(store, name, as_of=as_of, version=version, session=within)
 
 
 async def diff(
     app: "App",
-    name: ObjectName,
+    object_id: ObjectName,
     *,
     from_: Annotated[
         int | None, Param("The older version; default: the one before --to.", metavar="VERSION")
@@ -92,8 +94,8 @@ async def diff(
     from ctxmgr.surfaces.views.objects import compare_turns, compare_versions
 
     store = await app.store()
-    within, object_id = await _within(store, session, name)
-    stored = await _session(store, name, LATEST) if within is None else None
+    within, name = await _within(store, session, object_id)
+    stored = await _session(store, object_id, LATEST) if within is None else None
     by_turns = from_turn is not None or to_turn is not None
     by_version = from_ is not None or to is not None
     if by_turns and (by_version or stored is None):
@@ -103,13 +105,13 @@ async def diff(
     newer = -1 if to is None else to
     older = newer - 1 if from_ is None else from_
     if stored is not None:
-        object_id = session_object_id(stored.session_id)
-    return await compare_versions(store, object_id, numbers=(older, newer))
+        name = session_object_id(stored.session_id)
+    return await compare_versions(store, name, numbers=(older, newer))
 
 
 async def as_of(
     app: "App",
-    name: ObjectName,
+    object_id: ObjectName,
     valid_time: Annotated[
         int,
         Param(
@@ -134,12 +136,12 @@ async def as_of(
 
     store = await app.store()
     known = valid_time if system_time is None else system_time
-    within, object_id = await _within(store, session, name)
+    within, name = await _within(store, session, object_id)
     point = AsOf(valid_time=valid_time, system_time=known)
-    stored = await _session(store, name, point) if within is None else None
+    stored = await _session(store, object_id, point) if within is None else None
     if stored is not None:
         return await session_as_of(store, stored, valid=valid_time, known=known)
-    return await object_as_of(store, object_id, valid=valid_time, known=known)
+    return await object_as_of(store, name, valid=valid_time, known=known)
 
 
 async def _within(store: "Store", session: str | None, name: str) -> "tuple[Session | None, str]":

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.store import count_progress
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -40,8 +41,9 @@ async def import_recorded(
     if name is None:
         raise Incorrect(f"{path} does not name its session: give --session")
     async with connect(store=await app.store(), tracking=False) as client:
-        app.say(f"storing {len(recording.turns)} turns")
-        return await import_recording(client, recording, session_id=name)
+        return await import_recording(
+            client, recording, session_id=name, progress=count_progress(app, "storing turns")
+        )
 
 
 async def cache(

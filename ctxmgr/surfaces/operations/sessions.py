@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
-from ctxmgr.surfaces.operations.store import Cursor, Limit
+from ctxmgr.surfaces.operations.store import Cursor, Limit, count_progress
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -390,7 +390,8 @@ async def export_bundle(
     store = await app.store()
     stored = await require_session(store, session)
     app.say("collecting the versions")
-    return await export_to(store, stored.session_id, path)
+    progress = count_progress(app, "exporting objects")
+    return await export_to(store, stored.session_id, path, progress=progress)
 
 
 async def import_bundle(
@@ -403,5 +404,5 @@ async def import_bundle(
     """
     from ctxmgr.surfaces.views.bundles import import_from
 
-    app.say("checking and storing the versions")
-    return await import_from(path, app.store)
+    app.say("checking the bundle")
+    return await import_from(path, app.store, progress=count_progress(app, "storing versions"))

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from ctxmgr.stores.sqlite.maintenance import Backup, Progress, Vacuumed, Verification
     from ctxmgr.stores.sqlite.store import SqliteStore
     from ctxmgr.surfaces.views.retention import PurgeReport, PurgeRow, StoreSize
+    from ctxmgr.surfaces.views.transactions import TransactionPage
 
 
-PROGRESS_STEP: Final = 64
-"""Versions or pages between two updates of the progress line."""
+PROGRESS_STEPS: Final = 100
+"""Updates of the progress line, at most."""
 
 ObjectId = Annotated[str, Param("The object's id.", metavar="ID")]
 ValidTime = Annotated[
@@ -116,15 +117,18 @@ async def feed(
     after: Annotated[int | None, Param("Only those after this sequence, oldest first.")] = None,
     documents: Annotated[bool, Param("Also read the documents.")] = False,
     limit: Limit = 20,
-) -> "Sequence[Transaction]":
+) -> "TransactionPage":
     """List transactions: the last ones, or those after a sequence."""
+    from ctxmgr.surfaces.views.transactions import TransactionPage
+
     store = await app.store()
     if after is not None:
-        return await store.feed(after=after, limit=limit, documents=documents)
+        following = await store.feed(after=after, limit=limit, documents=documents)
+        return TransactionPage(transactions=following)
     last = await _last(store, limit)
-    if not documents or not last:
-        return last
-    return await store.feed(after=last[0].sequence - 1, limit=limit)
+    if documents and last:
+        last = await store.feed(after=last[0].sequence - 1, limit=limit)
+    return TransactionPage(transactions=last)
 
 
 async def verify(app: "App") -> "Verification":
@@ -133,7 +137,7 @@ async def verify(app: "App") -> "Verification":
     The exit code is 1 if anything is wrong.
     """
     store = await _require_sqlite(app, "verify")
-    return await store.verify(progress=_progress(app, "checking"))
+    return await store.verify(progress=count_progress(app, "checking"))
 
 
 async def backup(
@@ -141,7 +145,7 @@ async def backup(
 ) -> "Backup":
     """Copy the store to another file while it is in use."""
     store = await _require_sqlite(app, "backup")
-    return await store.backup(path, progress=_progress(app, "copying"))
+    return await store.backup(path, progress=count_progress(app, "copying"))
 
 
 async def purge(
@@ -260,9 +264,15 @@ _READ: Final[Mapping[FieldType, Callable[[str], str | int | bool]]] = {
 }
 
 
-def _progress(app: "App", what: str) -> "Progress":
+def count_progress(app: "App", what: str) -> "Progress":
+    """Show how much is done to the person who waits."""
+
+    shown = 0
+
     def count(done: int, total: int) -> None:
-        if done % PROGRESS_STEP == 0 or done == total:
+        nonlocal shown
+        if done - shown >= total / PROGRESS_STEPS or done == total:
+            shown = done
             app.say(f"{what}: {done} of {total}")
 
     return count

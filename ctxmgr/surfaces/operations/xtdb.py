@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
+from ctxmgr.errors import requires_extra
 from ctxmgr.surfaces.operation import Param
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ async def temporary_server(*, say: Callable[[str], None]) -> AsyncIterator[str]:
     from ctxmgr.settings import cache_dir
     from ctxmgr.stores.xtdb.server_process import XtdbProcess
 
+    with requires_extra("xtdb", "edn_format"):  # before a server is started for nothing
+        import_module("ctxmgr.stores.xtdb.store")
     with TemporaryDirectory(prefix="ctxmgr-xtdb-") as folder:
         server = XtdbProcess(
             state_dir=Path(folder) / "state",

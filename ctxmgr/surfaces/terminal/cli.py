@@ -62,6 +62,49 @@ class SectionedGroup(click.Group):
                     formatter.write_dl(rows)
 
 
+class RootGroup(SectionedGroup):
+    """The whole command line; with --json its usage errors are JSON, too."""
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> Any:
+        as_json = "--json" in args
+        try:
+            context = super().make_context(info_name, args, *more, **extra)
+        except click.UsageError as error:
+            raise _JsonUsageError.of(error) if as_json else error  # noqa: B904
+        context.meta[_AS_JSON] = as_json
+        return context
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            raise _JsonUsageError.of(error) if ctx.meta[_AS_JSON] else error  # noqa: B904
+
+
+_AS_JSON: Final = "ctxmgr.json"
+
+
+class _JsonUsageError(click.ClickException):
+    exit_code = 2
+
+    @classmethod
+    def of(cls, error: click.UsageError) -> click.ClickException:
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            return error
+        return cls(error.format_message())
+
+    def show(self, file: Any = None) -> None:
+        from json import dumps
+
+        body = {
+            "code": "incorrect",
+            "fault": "invalid request",
+            "message": self.message,
+            "next": "",
+        }
+        click.echo(dumps({"error": body}, indent=2, ensure_ascii=False), file=file, err=True)
+
+
 def _summary(command: click.Command) -> str:
     return (command.help or "").partition("\n")[0].removesuffix(".")
 
@@ -73,7 +116,7 @@ def build(
     sections: Mapping[str, tuple[str, ...]] = _NONE,
 ) -> click.Group:
     """Build the command tree; ``groups`` are the help texts of the groups."""
-    root = SectionedGroup(
+    root = RootGroup(
         sections=sections,
         name="ctxmgr",
         help="Decide, turn by turn, what an agent's model sees, and keep every version.",

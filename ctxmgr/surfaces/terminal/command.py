@@ -101,6 +101,8 @@ def run(
         return operation.failure or answer(error).exit_code
     if result is not None and as_json:
         click.echo(json_bytes(result))
+    elif result is not None and operation.text is not None:
+        click.echo(escape_controls(operation.text(result)), nl=False)
     elif result is not None:
         show(result)
     if operation.interrupted(result):
@@ -121,7 +123,8 @@ async def _run(
         task.cancel()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
-    with nullcontext(lambda _: None) if operation.streams else progress() as say:
+    silent = operation.streams or as_json
+    with nullcontext(lambda _: None) if silent else progress() as say:
         app = App(
             load_settings(store=store),
             say=say,

@@ -5,8 +5,8 @@ standard error    the sizes of a prompt, so that standard output is the prompt a
 
 A timeline has a bar for every prompt, and the reason where its prefix broke:
 
-    turn  prompt                          tokens  cached
-       7  ▓▒▒██████████████████░░░░        4,211     63%  ✗ changed  active_content  call-6
+    turn  prompt                tokens  cached  rewritten
+       7  ▓▒▒████████████░░░     4,211     63%      1,558  ✗ changed active_content call-6
 
 Every section has its own character besides its colour, so a bar can be read without colours.
 Layouts fit 80 columns.
@@ -28,6 +28,7 @@ from ctxmgr.surfaces.terminal.console import print_escaped
 from ctxmgr.surfaces.terminal.tables import render
 from ctxmgr.surfaces.terminal.tables import show as show_table
 from ctxmgr.surfaces.views.as_of import SessionAsOf
+from ctxmgr.surfaces.views.diagnosis import Diagnosis
 from ctxmgr.surfaces.views.differences import CHANGED, GONE, MOVED, NEW, SAME
 from ctxmgr.surfaces.views.log import Log, LogEntry, SetChanges
 from ctxmgr.surfaces.views.objects import ObjectPage, ObjectView
@@ -46,7 +47,7 @@ SIGNS: Final = {
 }
 """The character and colour of each section in a bar."""
 
-BAR_CELLS: Final = 24
+BAR_CELLS: Final = 20
 """Length of the longest bar: with it a row and its reason fit 80 columns."""
 
 RUN_MAX: Final = 3
@@ -77,6 +78,8 @@ def show(result: Any) -> None:
             print_escaped(log_layout(result))
         case Timeline():
             print_escaped(timeline_layout(result))
+        case Diagnosis():
+            print_escaped(diagnosis_layout(result))
         case TurnView():
             print_escaped(turn_layout(result))
         case ObjectPage() | SessionOverview() | SessionAsOf():
@@ -151,23 +154,43 @@ def _object_fields(view: ObjectView) -> dict[str, Any]:
     return {**present, "fields": counted}
 
 
+def diagnosis_layout(diagnosis: Diagnosis) -> RenderableType:
+    """Lay out a diagnosis: the answer first, then one line for each finding."""
+    width = max(len(finding.what) for finding in diagnosis.findings)
+    answer = ("yes", "green") if diagnosis.ready else ("no", "red")
+    lines = [Text.assemble("ready: ", answer, f" ({diagnosis.summary})"), Text()]
+    for finding in diagnosis.findings:
+        found = (finding.found, "") if finding.found else ("–", "dim")
+        note = (f"  {finding.note}" if finding.note else "", "dim")
+        lines.append(Text.assemble((f"{finding.what:<{width}}  ", "bold"), found, note))
+    # A path that is broken cannot be copied; the terminal wraps long lines.
+    return Group(*(_unwrapped(line) for line in lines))
+
+
+def _unwrapped(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ignore"
+    return text
+
+
 def timeline_layout(timeline: Timeline) -> RenderableType:
     """Lay out a timeline."""
     if not timeline.entries:
         return Text("no turns yet", style="dim")
     longest = max(entry.prompt_tokens for entry in timeline.entries)
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("turn", justify="right", style="bold cyan")
+    table.add_column("turn", justify="right", style="bold cyan", no_wrap=True)
     table.add_column("prompt", no_wrap=True)
-    table.add_column("tokens", justify="right")
-    table.add_column("cached", justify="right")
-    table.add_column("", overflow="fold")
+    table.add_column("tokens", justify="right", no_wrap=True)
+    table.add_column("cached", justify="right", no_wrap=True)
+    table.add_column("rewritten", justify="right", style="dim", no_wrap=True)
+    table.add_column("", overflow="ellipsis")  # the only one that gives way
     for entry in timeline.entries:
         table.add_row(
             str(entry.turn),
             _bar(entry, timeline.sections, longest=longest),
             f"{entry.prompt_tokens:,}",
             _share(entry.cached_tokens, entry.prompt_tokens),
+            "" if entry.change in UNBROKEN else f"{entry.rewritten_tokens:,}",
             _reason(entry),
         )
     return Group(*_opening(timeline), table, Text(), _closing(timeline))
@@ -225,9 +248,11 @@ def _share(part: int, whole: int) -> str:
 def _reason(entry: TimelineEntry) -> Text:
     if entry.change in UNBROKEN:
         return Text("first" if entry.change == "first" else "", style="dim")
-    where = f"  {entry.section}" + (f"  {short_id(entry.object_id)}" if entry.object_id else "")
-    rewritten = f"  {entry.rewritten_tokens:,} rewritten"
-    return Text.assemble(("✗ ", "bold red"), (entry.change, "red"), where, (rewritten, "dim"))
+    where = f" {entry.section}" + (f" {short_id(entry.object_id)}" if entry.object_id else "")
+    reason = Text.assemble(("✗ ", "bold red"), (entry.change, "red"), where)
+    # On a narrow terminal its end is cut, which is the object's id.
+    reason.no_wrap, reason.overflow = True, "ellipsis"
+    return reason
 
 
 def turn_layout(view: TurnView) -> RenderableType:

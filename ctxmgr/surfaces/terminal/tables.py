@@ -26,12 +26,8 @@ CELL_LENGTH_MAX: Final = 120
 
 _INSTANTS: Final = frozenset(
     {
-        "valid_time",
-        "system_time",
-        "valid_from",
-        "valid_to",
-        "asked_valid_time",
-        "asked_system_time",
+        *("valid_time", "system_time", "valid_from", "valid_to"),
+        *("asked_valid_time", "asked_system_time", "started", "last_activity"),
     }
 )
 _MINUTES: Final = frozenset({"started", "last_activity"})
@@ -128,19 +124,17 @@ def _list_table(values: Sequence[Any]) -> RenderableType:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
     names.sort(key=lambda name: isinstance(rows[0][name], Mapping))  # documents last
     for name in names:
-        table.add_column(
-            name.replace("_", " "), overflow="fold", no_wrap=name in _INSTANTS | _MINUTES
-        )
+        table.add_column(name.replace("_", " "), overflow="fold", no_wrap=name in _INSTANTS)
     for row in rows:
         table.add_row(*(_cell(name, row[name], length=CELL_LENGTH_MAX) for name in names))
     return table
 
 
 def _cell(name: str, value: Any, *, length: int | None) -> Text:
-    if name in _INSTANTS and isinstance(value, int):
-        return Text(iso(value))
     if name in _MINUTES and isinstance(value, int):
         return Text(iso(value)[: len("YYYY-MM-DDTHH:MM")] + "Z")
+    if name in _INSTANTS and isinstance(value, int):
+        return Text(iso(value))
     if value is None or isinstance(value, bool):
         return Text(_MARKS[value])
     if isinstance(value, float):

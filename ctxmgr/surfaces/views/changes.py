@@ -35,7 +35,7 @@ from ctxmgr.core.store.documents import KIND
 from ctxmgr.errors import Incorrect, NotContent, Unavailable
 from ctxmgr.harness.run import KIND as RUN
 from ctxmgr.surfaces.views.last_turn import NOWHERE, turn_count
-from ctxmgr.surfaces.views.lookup import require_sets, resolve_member
+from ctxmgr.surfaces.views.lookup import no_member, require_sets, resolve_member
 
 Change = Literal["activate", "deactivate", "pin", "unpin"]
 
@@ -91,7 +91,7 @@ async def _require_content(store: Store, session: Session, object_id: str) -> No
         kind = object_id.partition(":")[0]
         if kind in NOT_CONTENT:
             raise NotContent(object_id, kind)
-        return  # the sets say what is wrong
+        raise await no_member(store, session, object_id)
     version = await store.get(object_id)
     if version is not None and version.document[KIND] not in CONTENT_KINDS:
         raise NotContent(object_id, str(version.document[KIND]))

@@ -8,6 +8,8 @@
 Id prefixes are not resolved outside a session, since stores cannot search by prefix.
 """
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import Final
 
@@ -23,7 +25,7 @@ from ctxmgr.core.objects.hashes import is_hash
 from ctxmgr.core.objects.session_record import SETS
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.sessions.storage import StoredSets, stored_sets, whole_session
-from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, HistoryEntry, Store, Version
+from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, HistoryEntry, Query, Store, Version
 from ctxmgr.core.store.documents import check_object_id
 from ctxmgr.core.store.queries import batched
 from ctxmgr.errors import NotFound
@@ -31,6 +33,9 @@ from ctxmgr.surfaces.views.last_turn import last_record, mounts_of
 
 PATH_SEARCH_FILES_MAX: Final = 10_000
 """Files read to find one by its path where no mount determines its id: those seen last."""
+
+NEAREST_MAX: Final = 3
+"""Names that an error suggests."""
 
 VIEW_BATCH: Final = 200
 """Objects read at once while one is searched for."""
@@ -51,7 +56,7 @@ async def require_sets(store: Store, name: str, *, as_of: AsOf = LATEST) -> Stor
     """Return the session's sets with the token that guards their next version."""
     sets = await _get_sets(store, name, as_of=as_of)
     if sets is None:
-        raise _no_session(name, as_of)
+        raise await _no_session(store, name, as_of)
     return sets
 
 
@@ -64,7 +69,7 @@ async def require_session_id(store: Store, name: str) -> str:
     for object_id in ids:
         if object_id in versions:
             return object_id.removeprefix(f"{SESSION}:")
-    raise _no_session(name, LATEST)
+    raise await _no_session(store, name, LATEST)
 
 
 def read_session(version: Version) -> Session:
@@ -90,9 +95,8 @@ async def resolve_member(store: Store, session: Session, text: str) -> str:
     )
     try:
         return await lookup.resolve(session, text)
-    except NotFound as error:
-        hint = f"`ctxmgr objects {session.session_id}` lists its objects"
-        raise NotFound(f"{error}; {hint}") from None
+    except NotFound:
+        raise await no_member(store, session, text) from None
 
 
 async def version_number(
@@ -122,9 +126,34 @@ async def version_at(store: Store, entry: HistoryEntry) -> Version:
     return version
 
 
-def _no_session(name: str, as_of: AsOf) -> NotFound:
+async def no_member(store: Store, session: Session, text: str) -> NotFound:
+    """Return the error for a name that no object of a session has; it lists the nearest names."""
+    ids = list(session.session_index)[-VIEW_BATCH:]
+    mounts = mounts_of(await last_record(store, session.session_id))
+    names = [object_id for object_id in ids if not is_hash(object_id)]
+    for version in (await store.get_many([name for name in ids if is_hash(name)])).values():
+        stored = from_document(version.document)
+        if isinstance(stored, File):
+            names.append(display_path(stored, mounts))
+    return NotFound(f"session {session.session_id} has seen no {text}{_nearest(text, names)}")
+
+
+async def no_object(store: Store, name: str, as_of: AsOf) -> NotFound:
+    """Return the error for a name of nothing; it lists the sessions with the nearest names."""
+    return await _no_session(store, name, as_of, what="session or object")
+
+
+async def _no_session(store: Store, name: str, as_of: AsOf, *, what: str = "session") -> NotFound:
     when = "" if as_of == LATEST else " at that point"
-    return NotFound(f"no session {name}{when}; `ctxmgr sessions` lists them")
+    found = (await store.find(Query(SESSION), limit=PAGE_MAX)).versions
+    names = [version.object_id.removeprefix(f"{SESSION}:") for version in found]
+    return NotFound(f"no {what} {name}{when}{_nearest(name, names)}")
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    """List the names that are most like a mistyped one."""
+    nearest = get_close_matches(name, names, n=NEAREST_MAX, cutoff=0.0)
+    return f" (nearest: {', '.join(nearest)})" if nearest else ""
 
 
 async def _get_sets(store: Store, name: str, *, as_of: AsOf) -> StoredSets | None:

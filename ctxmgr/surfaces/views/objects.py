@@ -15,7 +15,7 @@ from ctxmgr.core.store.contract import AsOf, HistoryEntry, Instant, Store, Versi
 from ctxmgr.core.store.documents import ID, KIND
 from ctxmgr.core.store.queries import check_limit, decode_position, encode_cursor
 from ctxmgr.core.tracking.indexing import state_of
-from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.views.differences import (
     ComparedVersion,
     Difference,
@@ -24,7 +24,14 @@ from ctxmgr.surfaces.views.differences import (
     compare_prompts,
 )
 from ctxmgr.surfaces.views.last_turn import last_record, mounts_of, turn_count
-from ctxmgr.surfaces.views.lookup import VIEW_BATCH, require_session, version_at, version_number
+from ctxmgr.surfaces.views.lookup import (
+    VIEW_BATCH,
+    no_member,
+    no_object,
+    require_session,
+    version_at,
+    version_number,
+)
 from ctxmgr.surfaces.views.sessions import ObjectLine, ids_by_level, object_line
 
 
@@ -124,10 +131,9 @@ async def view_object(
     else:
         stored = await store.get(object_id, as_of=as_of)
     if stored is None:
-        raise NotFound(
-            f"{object_id} does not exist; `ctxmgr sessions` and `ctxmgr objects` list ids, "
-            "and an id prefix needs --session"
-        )
+        if session is not None:
+            raise await no_member(store, session, object_id)
+        raise await no_object(store, object_id, as_of)
     document = dict(stored.document)
     content = document.pop("content", None)
     return ObjectView(

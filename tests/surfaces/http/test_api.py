@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from ctxmgr import errors, open_store
+from ctxmgr.surfaces.arguments import read_instant
 from ctxmgr.surfaces.catalogue import OPERATIONS
 from ctxmgr.surfaces.error_answers import ANSWERS
 from ctxmgr.surfaces.http.answers import STATUSES, code_of, codes_by_status, status_of
@@ -117,8 +118,8 @@ def test_a_session_can_be_changed_and_read_as_of_the_past(worked: Worked, server
     now = server.get("/get", object_id=f"session:{worked.sid}").json()
     assert worked.notes in then["document"]["active_set"]
     assert worked.notes not in now["document"]["active_set"]
-    when = now["valid_time"] - 1
-    past = server.get("/as-of", name=worked.sid, valid_time=when).json()
+    when = read_instant(now["valid_time"]) - 1
+    past = server.get("/as-of", object_id=worked.sid, valid_time=when).json()
     assert past["active"] == len(then["document"]["active_set"])
 
 

@@ -1,10 +1,8 @@
 """The server as a process: shutdown, missing packages, and arbitrary requests."""
 
-import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -108,21 +106,6 @@ def test_wrong_flags_are_the_callers_fault(
 def test_a_token_has_a_limited_lifetime(ctxmgr: Callable[..., Result], days: str) -> None:
     """Tokens that never expire are forgotten."""
     assert ctxmgr("token", "--days", days).exit_code == 2
-
-
-def test_without_the_extra_it_says_what_to_install(home: Path) -> None:
-    """Users who do not serve need not install a server."""
-    script = (
-        "import sys; sys.modules['uvicorn'] = None\n"
-        "from ctxmgr.surfaces.terminal.cli import COMMANDS; COMMANDS.main(['serve'])"
-    )
-
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, check=False, env=dict(os.environ)
-    )
-
-    assert done.returncode == 2
-    assert b"pip install 'ctxmgr[serve]'" in done.stderr
 
 
 def test_no_request_causes_a_server_error(server: Server, local: Worked) -> None:

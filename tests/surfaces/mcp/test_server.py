@@ -230,7 +230,7 @@ async def test_what_is_wrong_is_told_with_what_to_do(worked: Worked) -> None:
 
     assert (missing["code"], missing["message"]) == ("incorrect", "log: missing session")
     assert (unknown["code"], unknown["next"]) == ("not_found", "")
-    assert "`ctxmgr sessions` lists them" in unknown["message"]
+    assert "(nearest: " in unknown["message"]
 
 
 @on_sqlite
@@ -336,7 +336,7 @@ def test_a_server_ends_with_its_input_and_prints_nothing(worked: Worked) -> None
         assert (process.returncode, printed) == (0, b"")
 
 
-@pytest.mark.parametrize("package", ["mcp", "uvicorn"])
+@pytest.mark.parametrize("package", ["mcp", "mcp_types"])
 def test_without_the_package_the_extra_is_named(package: str) -> None:
     """The server is an optional extra; the error says how to install it, as for serve."""
     script = (
@@ -350,4 +350,4 @@ def test_without_the_package_the_extra_is_named(package: str) -> None:
 
     assert done.returncode == 2
     assert json.loads(done.stderr)["error"]["code"] == "extra_missing"
-    assert b"pip install 'ctxmgr[mcp]'" in done.stderr
+    assert b"pip install 'ctxmgr-agent[mcp]'" in done.stderr

@@ -88,9 +88,9 @@ def test_a_projects_tool_needs_one_of_its_sessions() -> None:
 
     assert show.schema["required"] == ["session"]
     assert log.schema["required"] == ["session"]
-    assert show.arguments({"session": "mine"}) == {"name": "mine", "session": "mine"}
+    assert show.arguments({"session": "mine"}) == {"object_id": "mine", "session": "mine"}
     with pytest.raises(Incorrect, match="show: missing session"):
-        show.arguments({"name": "mine"})
+        show.arguments({"object_id": "mine"})
     for name in ("mine", "session:mine"):
         assert show.scope.session_of({"session": name}) == "mine"
     for name in ("other", "session:other", "mine ", "MINE"):
@@ -105,7 +105,8 @@ def test_a_bound_tool_takes_no_session() -> None:
     assert pin.schema["required"] == ["object_id"]
     assert "session" not in {**pin.schema["properties"], **show.schema["properties"]}
     assert "required" not in show.schema
-    assert show.arguments({"name": None}) == {"name": "s1", "session": "s1"}
+    assert show.arguments({"object_id": None}) == {"object_id": "s1", "session": "s1"}
+    assert show.arguments({"name": "x"}) == {"object_id": "x", "session": "s1"}, "its former name"
     with pytest.raises(Incorrect, match="bound to session s1"):
         pin.arguments({"object_id": "x", "session": "s2"})
 

@@ -183,15 +183,15 @@ def test_other_kinds_are_refused_alike_whether_or_not_they_exist(
     ("arguments", "exit_code", "message"),
     [
         (("pin", "{sid}", "chat:{sid}"), 2, "fixed place in the prompt"),
-        (("activate", "{sid}", "no-such-object"), 3, "not in the index"),
-        (("activate", "{sid}", "/workspace/no-such-file"), 3, "ctxmgr objects"),
-        (("unpin", "no-such-session", "x"), 3, "ctxmgr sessions"),
-        (("log", "no-such-session"), 3, "ctxmgr sessions"),
+        (("activate", "{sid}", "no-such-object"), 3, "(nearest: "),
+        (("activate", "{sid}", "/workspace/no-such-file"), 3, "(nearest: /workspace/"),
+        (("unpin", "no-such-session", "x"), 3, "no session no-such-session (nearest: "),
+        (("log", "no-such-session"), 3, "no session no-such-session (nearest: "),
         (("log", "{sid}", "--before", "0"), 2, "before must be at least 1"),
         (("objects", "{sid}", "--cursor", "nonsense"), 2, "cursor"),
         (("objects", "{sid}", "--limit", "0"), 2, "limit"),
         (("context", "{sid}", "--turn", "9"), 3, "has no turn 9"),
-        (("show", "no-such-thing"), 3, "ctxmgr sessions"),
+        (("show", "no-such-thing"), 3, "no session or object no-such-thing (nearest: "),
         (("import", "no-such-file"), 3, "no-such-file"),
         (("import", "."), 2, "directory"),
         (("import", "{notes}"), 2, "not a bundle: pass a file that `ctxmgr export` has written"),
@@ -319,7 +319,7 @@ def test_an_altered_bundle_is_not_imported(ctxmgr: Run, worked: Worked, home: Pa
     result = ctxmgr("import", str(bundle), "--store", there)
 
     assert result.exit_code == 8, result.stderr
-    assert "the bundle is damaged" in result.stderr
+    assert "nothing was imported; export it again" in result.stderr
     assert "stored data" not in result.stderr
     assert str(bundle) in result.stderr
     assert not list(home.glob("there.db*")), "a bad file creates no store"

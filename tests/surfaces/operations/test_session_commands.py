@@ -23,7 +23,7 @@ def test_sessions_are_listed_with_their_turns_and_objects(ctxmgr: Run, worked: W
 
     assert (line["turns"], line["state"]) == (3, "paused")
     assert (line["active"], line["metadata"], line["indexed"], line["pinned"]) == (3, 1, 0, 1)
-    assert line["last_activity"] > 0
+    assert line["last_activity"].endswith("Z")
 
 
 def test_a_list_of_sessions_continues_on_the_next_page(ctxmgr: Run, worked: Worked) -> None:

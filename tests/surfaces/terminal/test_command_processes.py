@@ -25,7 +25,7 @@ def test_the_exit_code_identifies_the_error(worked: Worked) -> None:
     done = _run("show", "no-such-session", "--store", worked.url)
 
     assert (done.returncode, done.stdout) == (3, b"")
-    assert done.stderr.startswith(b"ctxmgr: not found: no-such-session")
+    assert done.stderr.startswith(b"ctxmgr: no session or object no-such-session")
 
 
 def test_output_has_colours_only_on_a_terminal(worked: Worked) -> None:

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,11 +33,12 @@ def test_every_error_has_an_exit_code() -> None:
 @pytest.mark.parametrize(
     ("url", "exit_code", "message"),
     [
-        ("mongodb://host", 2, "unknown kind of store 'mongodb'; use one of: sqlite:///"),
-        ("store.db", 2, "is not a store URL; use one of: sqlite:///"),
+        ("mongodb://host", 2, "unknown kind of store 'mongodb'; use a path, or one of: sqlite:///"),
+        ("host:3000", 2, "is neither a path nor a store URL; use a path, or one of: sqlite:///"),
+        ("store.db", 3, "no store at store.db; create one with `ctxmgr demo --store store.db`"),
         ("xtdb+http://[::1", 2, "invalid URL"),
         ("xtdb+http://:3000", 2, "host"),
-        ("sqlite:///no/such/folder/store.db", 3, "there is no store yet"),
+        ("sqlite:///no/such/folder/store.db", 3, "no store at no/such/folder/store.db; create one"),
         ("xtdb+http://127.0.0.1:9", 6, "127.0.0.1:9"),
     ],
 )
@@ -56,9 +59,10 @@ def test_a_store_that_cannot_be_opened_is_one_clear_line(
         (errors.Incorrect("no model given: use --model"), ""),
         (errors.Incorrect("the limit must be 1 to 20, not 0"), ""),
         (errors.Incorrect("unknown tool 'x' (one of: a, b)"), ""),
-        (errors.Incorrect("the task is empty"), "`--help` shows an example"),
+        (errors.Incorrect("the task is empty"), ""),
         (errors.NotFound("no session x; `ctxmgr sessions` lists them"), ""),
-        (errors.NotFound("x was never written"), "check the id and the requested times"),
+        (errors.NotFound("x was never written"), ""),
+        (errors.Unavailable("the server did not answer"), "nothing was written; retry later"),
         (errors.Denied("x sets store: read it, then run `ctxmgr trust`"), ""),
         (errors.Unavailable("x was never read: run `ctxmgr activate` with --mount"), ""),
         (RuntimeError("inside; check it"), "run it again with -v and report the output"),
@@ -67,7 +71,7 @@ def test_a_store_that_cannot_be_opened_is_one_clear_line(
 def test_an_error_has_one_remedy(error: Exception, todo: str) -> None:
     """The general one is for messages that have none of their own."""
     assert remedy(error) == todo
-    assert line(error).endswith(f"({todo})" if todo else str(error))
+    assert line(error).endswith(f"; {todo}" if todo else str(error))
 
 
 PLANTED = "hunter2-planted"
@@ -169,10 +173,68 @@ def test_a_file_that_is_not_a_database_is_not_changed(ctxmgr: Run, home: Path) -
     letter = home / "letter.txt"
     letter.write_text("Dear Ada,\n" * 1000, encoding="utf-8")
 
-    result = ctxmgr("status", "--store", f"sqlite:///{letter}")
+    result = ctxmgr("store", "status", "--store", str(letter))
 
-    assert result.exit_code in (2, 8), result.stderr
+    assert (result.exit_code, result.stderr) == (2, f"ctxmgr: {letter} is not a ctxmgr store\n")
     assert letter.read_text(encoding="utf-8").startswith("Dear Ada")
+
+
+def test_another_programs_database_is_not_a_store(ctxmgr: Run) -> None:
+    """It is neither damaged nor changed."""
+    with sqlite3.connect("other.db") as other:
+        other.execute("CREATE TABLE notes (text)")
+
+    result = ctxmgr("store", "status", "--store", "other.db")
+
+    assert result.exit_code == 2
+    assert "other.db is not a ctxmgr store" in result.stderr
+
+
+def test_a_directory_is_not_a_store(ctxmgr: Run) -> None:
+    """The message says what it is."""
+    result = ctxmgr("store", "status", "--store", "..")
+
+    assert result.exit_code == 2
+    assert result.stderr.endswith("is a directory, not a ctxmgr store\n")
+
+
+def test_the_default_store_that_does_not_exist_yet_says_who_creates_it(ctxmgr: Run) -> None:
+    """A new user has asked for no id and no path."""
+    result = ctxmgr("sessions")
+
+    assert result.exit_code == 3
+    assert result.stderr.startswith("ctxmgr: no store at ")
+    assert result.stderr.endswith("yet; `ctxmgr run` creates it\n")
+
+
+def test_a_port_in_use_names_the_way_out(ctxmgr: Run) -> None:
+    """The server is what could not start; nothing that runs needs checking."""
+    assert ctxmgr("store", "vacuum").exit_code == 0
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = ctxmgr("serve", "--port", str(port))
+
+    assert result.exit_code == 6
+    assert result.stderr == f"ctxmgr: port {port} is in use; use --port 0 for a free one\n"
+
+
+def test_a_mistyped_name_lists_the_nearest(ctxmgr: Run) -> None:
+    """Whoever mistypes sees at once what it should have been."""
+    assert ctxmgr("demo", "--store", "demo.db").exit_code == 0
+    session = json.loads(ctxmgr("sessions", "--store", "demo.db", "--json").stdout)["sessions"][0]
+    name = session["session_id"]
+
+    unknown = ctxmgr("log", "dmo", "--store", "demo.db")
+    shown = ctxmgr("show", "tallly.conf", "--session", name, "--store", "demo.db")
+    pinned = ctxmgr("pin", name, "tally.cnf", "--store", "demo.db")
+
+    assert unknown.stderr == f"ctxmgr: no session dmo (nearest: {name})\n"
+    for result in (shown, pinned):
+        assert result.exit_code == 3
+        assert f"session {name} has seen no tall" in result.stderr
+        assert "(nearest: " in result.stderr
+        assert "tally.conf" in result.stderr
+        assert "--session" not in result.stderr
 
 
 def test_a_damaged_file_is_corrupt(ctxmgr: Run, home: Path) -> None:
@@ -243,6 +305,24 @@ def test_an_invalid_request_is_the_callers_fault(
 
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_a_usage_error_is_json_with_json(ctxmgr: Run) -> None:
+    """A program that asked for JSON gets JSON, whatever is wrong."""
+    for words in (
+        ("turn", "s1", "abc", "--json"),
+        ("--json", "turn", "s1", "abc"),
+        ("sessions", "--json", "--limt", "3"),
+        ("no-such-command", "--json"),
+        ("--json", "show"),
+    ):
+        result = ctxmgr(*words)
+
+        assert result.exit_code == 2, words
+        error = json.loads(result.stderr)["error"]
+        assert error["code"] == "incorrect"
+        assert set(error) == {"code", "fault", "message", "next"}
+        assert result.stdout == ""
 
 
 def test_an_error_as_json_has_its_code(ctxmgr: Run) -> None:

@@ -100,7 +100,7 @@ async def audit_init(
 
     The folder is that of the setting `audit`, or `audit` in ctxmgr's data folder. From then on
     `ctxmgr run` and `ctxmgr hook` record in it. Keep the public key that is printed elsewhere.
-    Needs the extra ctxmgr[audit].
+    Needs the extra ctxmgr-agent[audit].
     """
     return _overview(await app.create_audit_log(key_file=key))
 

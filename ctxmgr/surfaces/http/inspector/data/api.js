@@ -77,6 +77,17 @@ function waitFor(change) {
   document.documentElement.toggleAttribute("data-busy", waiting > 0);
 }
 
+const INSTANTS = new Set([
+  "valid_time", "system_time", "valid_from", "valid_to", "asked_valid_time", "asked_system_time",
+  "started", "last_activity", "answered", "time", "start", "end",
+]);
+const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+/** Read the instants of a result, which are ISO 8601, as milliseconds. */
+function withInstants(name, value) {
+  return typeof value === "string" && INSTANTS.has(name) && ISO.test(value) ? Date.parse(value) : value;
+}
+
 async function request(path, options) {
   waitFor(1);
   try {
@@ -90,7 +101,7 @@ async function answered(path, options) {
   for (;;) {
     const headers = { ...options.headers, ...authorization() };
     const response = await reached(path, { ...options, headers, cache: "no-store" });
-    if (response.ok) return await response.json();
+    if (response.ok) return JSON.parse(await response.text(), withInstants);
     const refused = await refusal(response);
     if (response.status !== 401) throw refused;
     const token = await askForToken(refused.message);

@@ -1,0 +1,147 @@
+"""Every result has a schema that real answers match; a TypeScript client is generated from it."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.http.api import offered_operations
+from ctxmgr.surfaces.http.openapi import openapi_document, path_of
+from tests.components import ROOT
+from tests.surfaces.http.servers import Server, serving
+from tests.surfaces.worked_sessions import Worked, work_three_turns
+
+TYPESCRIPT = Path(__file__).parent / "typescript"
+
+
+@pytest.fixture
+async def local(home: Path) -> Worked:
+    return await work_three_turns(f"sqlite:///{home}/sessions.db", home / "project")
+
+
+@pytest.fixture
+def server(local: Worked) -> Iterator[Server]:
+    with serving(local.url) as running:
+        yield running
+
+
+def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None:
+    """A generated client trusts the description: no field is missing, none is undescribed."""
+    document = server.get("/openapi.json").json()
+    session = {"session": local.sid}
+    member = {**session, "object_id": local.notes}
+    now = server.get("/status").json()["system_time"]
+    asked: list[tuple[str, dict[str, Any]]] = [
+        *(("/sessions", {"limit": limit}) for limit in (1, 20)),
+        *(("/show", {"object_id": name}) for name in (local.sid, local.notes, f"{local.sid}-1")),
+        *((path, session) for path in ("/objects", "/log", "/timeline", "/turn", "/cache")),
+        ("/turn", {**session, "turn": 1, "full": True}),
+        *(("/context", {**session, "form": form}) for form in ("text", "anthropic", "openai")),
+        ("/context", {**session, "turn": 1, "tokens": "gpt-4o"}),
+        *(("/diff", {"object_id": name}) for name in (local.sid, local.notes)),
+        *(("/as-of", {"object_id": n, "valid_time": now}) for n in (local.sid, local.notes)),
+        *((path, member) for path in ("/deactivate", "/activate", "/pin", "/unpin")),
+        ("/recall", {**session, "query": "port"}),
+        ("/calls", session),
+        ("/usage", session),
+        ("/unfold", {**session, "block": 1}),
+        ("/compare", {**session, "other": local.sid}),
+        ("/fork", {**session, "new_session": "copy"}),
+        ("/status", {}),
+        ("/get", {"object_id": local.notes}),
+        ("/history", {"object_id": local.notes, "documents": True}),
+        ("/history", {"object_id": local.notes}),
+        ("/find", {"kind": "toolcall"}),
+        ("/feed", {"documents": True}),
+        ("/feed", {}),
+    ]
+
+    for path, given in asked:
+        answer = server.post(path, **given)
+        assert answer.status_code == 200, (path, answer.text)
+        described = document["paths"][path]["post"]["responses"]["200"]["content"]
+        schema = described["application/json"]["schema"]
+        strict = _strict({**schema, "components": document["components"]})
+        problems = [
+            error.message for error in Draft202012Validator(strict).iter_errors(answer.json())
+        ]
+        assert problems == [], (path, given)
+    assert {path for path, _ in asked} == set(document["paths"]) - {"/events"}
+
+
+def test_every_result_has_a_schema() -> None:
+    """`{}` would describe anything."""
+    document = openapi_document(offered_operations(OPERATIONS))
+
+    for operation in offered_operations(OPERATIONS):
+        for method in document["paths"][path_of(operation)].values():
+            schema = method["responses"]["200"]["content"]["application/json"]["schema"]
+            references = schema.get("anyOf", [schema])
+            assert all(set(part) == {"$ref"} for part in references), operation.name
+
+
+@pytest.mark.timeout(600)
+def test_a_generated_typescript_client_compiles_and_works(
+    local: Worked, server: Server, tmp_path: Path
+) -> None:
+    """The steps of docs/http.md; `client.ts` has mistakes, too, that the types have to refuse."""
+    folder = _with_packages(tmp_path)
+    (folder / "openapi.json").write_bytes(server.get("/openapi.json").content)
+
+    _node(folder, "openapi-typescript", "openapi.json", "--output", "ctxmgr.d.ts")
+    _node(folder, "tsc", "--project", ".")
+    printed = subprocess.run(
+        ["node", "client.js", server.url, local.sid],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+
+    result = json.loads(printed)
+    assert result["sessions"] == [local.sid]
+    assert result["turns"] == 3
+    assert result["level"] == "metadata"
+    assert result["code"] == "not_found"
+
+
+def _with_packages(folder: Path) -> Path:
+    """Copy the project there, with its packages, which npm installs once for all runs."""
+    cached = ROOT / ".venv" / "typescript"
+    lock = (TYPESCRIPT / "package-lock.json").read_bytes()
+    stamp = cached / "node_modules" / ".installed"
+    if not stamp.exists() or stamp.read_bytes() != lock:
+        cached.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(TYPESCRIPT / name, cached / name)
+        install = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        subprocess.run(install, cwd=cached, check=True, capture_output=True, timeout=500)
+        stamp.write_bytes(lock)
+    target = folder / "typescript"
+    shutil.copytree(TYPESCRIPT, target)
+    (target / "node_modules").symlink_to(cached / "node_modules")
+    return target
+
+
+def _node(folder: Path, program: str, *words: str) -> None:
+    command = ["node_modules/.bin/" + program, *words]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+
+
+def _strict(schema: Any) -> Any:
+    """Forbid fields that a schema does not describe."""
+    if isinstance(schema, list):
+        return [_strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    strict = {name: _strict(value) for name, value in schema.items()}
+    if "properties" in schema and "additionalProperties" not in schema:
+        strict["additionalProperties"] = False
+    return strict
