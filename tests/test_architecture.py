@@ -125,7 +125,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     # surfaces
     "surfaces.operation": _rooms("errors"),
     "surfaces.arguments": _rooms("surfaces.operation errors"),
-    "surfaces.encoding": _rooms("core.objects errors"),
+    "surfaces.encoding": _rooms("core.objects core.store errors"),
     "surfaces.error_answers": _rooms("errors"),
     "surfaces.access_tokens": _rooms("errors"),
     "surfaces.uvicorn_server": _rooms(""),
