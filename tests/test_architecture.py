@@ -134,6 +134,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.events core.files core.history core.model core.objects core.prices core.sessions"
         " core.store core.tracking errors"
     ),
+    "surfaces.views.store": _rooms("surfaces.views core.sessions core.store errors"),
     "surfaces.scopes": _rooms(
         "surfaces.views core.events core.objects core.sessions core.store errors"
     ),
@@ -141,7 +142,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "surfaces.scopes app settings trust stores.sqlite core.files core.store errors"
     ),
     "surfaces.operations": _rooms(
-        "surfaces.operation surfaces.views surfaces.scopes surfaces.encoding surfaces.access_tokens"
+        "surfaces.operation surfaces.views surfaces.views.store surfaces.scopes surfaces.encoding"
+        " surfaces.access_tokens"
         " surfaces.local_state"
         " __init__ app settings trust bench harness harness.demo integrations models recordings"
         " sandboxes"
@@ -169,7 +171,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "surfaces.terminal": _rooms(
         "surfaces.catalogue surfaces.operation surfaces.arguments surfaces.encoding"
-        " surfaces.error_answers surfaces.views __init__ app settings harness.demo core.history"
+        " surfaces.error_answers surfaces.views surfaces.views.store __init__ app settings"
+        " harness.demo core.history"
         " core.store errors"
     ),
 }

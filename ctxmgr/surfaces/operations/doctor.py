@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
-    from ctxmgr.surfaces.views.diagnosis import Diagnosis
+    from ctxmgr.surfaces.views.store.diagnosis import Diagnosis
 
 
 async def doctor(app: "App") -> "Diagnosis":

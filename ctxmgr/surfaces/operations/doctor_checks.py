@@ -17,7 +17,7 @@ from ctxmgr.errors import CtxmgrError
 from ctxmgr.sandboxes.bubblewrap import Bubblewrap
 from ctxmgr.sandboxes.processes import kill, run_program
 from ctxmgr.settings import URLS, cache_dir, data_dir, settings_files, state_dir
-from ctxmgr.surfaces.views.diagnosis import Diagnosis, Finding
+from ctxmgr.surfaces.views.store.diagnosis import Diagnosis, Finding
 
 if TYPE_CHECKING:
     from ctxmgr.settings import LoadedSettings

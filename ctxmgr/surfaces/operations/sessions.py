@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ctxmgr.surfaces.views.log import Log
     from ctxmgr.surfaces.views.objects import ObjectPage
     from ctxmgr.surfaces.views.prompts import PromptView, TurnView
-    from ctxmgr.surfaces.views.retention import ChangedSessions
     from ctxmgr.surfaces.views.sessions import SessionPage
+    from ctxmgr.surfaces.views.store.retention import ChangedSessions
     from ctxmgr.surfaces.views.timeline import Timeline
     from ctxmgr.surfaces.views.unfolded import UnfoldedBlock
     from ctxmgr.surfaces.views.usage import SessionComparison, SessionUsage
@@ -72,7 +72,7 @@ async def delete(
     Nothing is removed from the store; `ctxmgr purge` does that.
     """
     from ctxmgr.core.sessions.retention import delete_session
-    from ctxmgr.surfaces.views.retention import ChangedSessions, idle_sessions, instant_before
+    from ctxmgr.surfaces.views.store.retention import ChangedSessions, idle_sessions, instant_before
 
     store = await app.store()
     names = list(dict.fromkeys(sessions))
@@ -88,7 +88,7 @@ async def delete(
 async def restore(app: "App", sessions: SessionNames = ()) -> "ChangedSessions":
     """Restore deleted sessions."""
     from ctxmgr.core.sessions.retention import restore_session
-    from ctxmgr.surfaces.views.retention import ChangedSessions
+    from ctxmgr.surfaces.views.store.retention import ChangedSessions
 
     if not sessions:
         raise Incorrect("name a session; `ctxmgr sessions --deleted` lists them")

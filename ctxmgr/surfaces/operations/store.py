@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     )
     from ctxmgr.stores.sqlite.maintenance import Backup, Progress, Vacuumed, Verification
     from ctxmgr.stores.sqlite.store import SqliteStore
-    from ctxmgr.surfaces.views.retention import PurgeReport, PurgeRow, StoreSize
-    from ctxmgr.surfaces.views.transactions import TransactionPage
+    from ctxmgr.surfaces.views.store.retention import PurgeReport, PurgeRow, StoreSize
+    from ctxmgr.surfaces.views.store.transactions import TransactionPage
 
 
 PROGRESS_STEPS: Final = 100
@@ -119,7 +119,7 @@ async def feed(
     limit: Limit = 20,
 ) -> "TransactionPage":
     """List transactions: the last ones, or those after a sequence."""
-    from ctxmgr.surfaces.views.transactions import TransactionPage
+    from ctxmgr.surfaces.views.store.transactions import TransactionPage
 
     store = await app.store()
     if after is not None:
@@ -178,7 +178,7 @@ async def purge(
     from ctxmgr.core.sessions.retention import plan_purge
     from ctxmgr.core.sessions.retention import purge as carry_out
     from ctxmgr.surfaces.local_state import index_file
-    from ctxmgr.surfaces.views.retention import (
+    from ctxmgr.surfaces.views.store.retention import (
         PurgeReport,
         instant_before,
         named_object,
@@ -210,7 +210,7 @@ async def purge(
 
 async def purges(app: "App") -> "list[PurgeRow]":
     """List what was removed from the store for good."""
-    from ctxmgr.surfaces.views.retention import list_purges
+    from ctxmgr.surfaces.views.store.retention import list_purges
 
     return await list_purges(await app.store())
 
@@ -220,7 +220,7 @@ async def size(app: "App") -> "StoreSize":
 
     Sizes are those of all versions as JSON. The file is smaller: versions share what is equal.
     """
-    from ctxmgr.surfaces.views.retention import store_size
+    from ctxmgr.surfaces.views.store.retention import store_size
 
     return await store_size(await app.store(), say=app.say)
 

@@ -28,12 +28,12 @@ from ctxmgr.surfaces.terminal.console import print_escaped
 from ctxmgr.surfaces.terminal.tables import render
 from ctxmgr.surfaces.terminal.tables import show as show_table
 from ctxmgr.surfaces.views.as_of import SessionAsOf
-from ctxmgr.surfaces.views.diagnosis import Diagnosis
 from ctxmgr.surfaces.views.differences import CHANGED, GONE, MOVED, NEW, SAME
 from ctxmgr.surfaces.views.log import Log, LogEntry, SetChanges
 from ctxmgr.surfaces.views.objects import ObjectPage, ObjectView
 from ctxmgr.surfaces.views.prompts import PromptView, TurnBlock, TurnView
 from ctxmgr.surfaces.views.sessions import SessionOverview
+from ctxmgr.surfaces.views.store.diagnosis import Diagnosis
 from ctxmgr.surfaces.views.timeline import Timeline, TimelineEntry
 
 SIGNS: Final = {
