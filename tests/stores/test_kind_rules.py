@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ctxmgr
@@ -80,6 +80,16 @@ transactions = st.lists(steps, min_size=1, max_size=2, unique_by=lambda step: st
 histories = st.lists(transactions, min_size=1, max_size=8)
 
 
+A_NOTE_AND_TWO_CALLS = [
+    [Step("b", "note", "one", None)],
+    [Step("b", "note", None, None)],
+    [Step("b", "toolcall", "two", None)],
+    [Step("b", "toolcall", None, None)],
+    [Step("b", "toolcall", "one", None)],
+]
+"""All have one id, and each is deleted before the next: the second call is refused."""
+
+
 async def _check(store: Store, history: list[list[Step]]) -> None:
     mark, model = uuid.uuid4().hex, Model()
     for transaction in history:
@@ -99,6 +109,7 @@ async def _check(store: Store, history: list[list[Step]]) -> None:
 
 
 @given(histories)
+@example(A_NOTE_AND_TWO_CALLS)
 def test_sqlite_keeps_single_versions_whatever_is_written(history: list[list[Step]]) -> None:
     """003-R029, 003-R071: no order of writes, deletions and valid times makes a second version."""
 
@@ -112,6 +123,7 @@ def test_sqlite_keeps_single_versions_whatever_is_written(history: list[list[Ste
 @pytest.mark.xtdb
 @settings(max_examples=ON_XTDB)
 @given(histories)
+@example(A_NOTE_AND_TWO_CALLS)
 def test_xtdb_keeps_single_versions_whatever_is_written(
     xtdb_url: str, history: list[list[Step]]
 ) -> None:

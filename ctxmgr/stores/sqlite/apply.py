@@ -229,7 +229,7 @@ class Applier:
         head = nid and self._execute(self._sql["head"], (nid,)).get
         if not head:
             return
-        wid = head[2] or self._execute(self._sql["any_put"], (nid,)).get
+        wid = head[2] or self._execute(self._sql["last_put"], (nid,)).get
         if wid is None:  # it was only ever deleted
             return
         stored_kind = self._fields.kind_of(head[3]) if head[2] else self._kind_of(wid, object_id)

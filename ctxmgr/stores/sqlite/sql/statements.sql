@@ -64,9 +64,9 @@ SELECT vt, wid, gone FROM entry
 WHERE nid = ? AND vt <= ? AND wid < ?
 ORDER BY vt DESC, wid DESC LIMIT 1;
 
--- name: any_put
--- Some put of an object, whenever it is or was valid.
-SELECT wid FROM entry WHERE nid = ? AND gone = 0 LIMIT 1;
+-- name: last_put
+-- The last put of an object, whenever it is or was valid.
+SELECT wid FROM entry WHERE nid = ? AND gone = 0 ORDER BY wid DESC LIMIT 1;
 
 -- name: next_start
 -- Where the next version after a valid time starts.
