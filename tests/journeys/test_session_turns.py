@@ -224,6 +224,23 @@ async def test_a_context_has_a_form_for_each_api(store_url: str, sid: str) -> No
     ]
 
 
+async def test_the_client_keeps_the_index_and_the_sets(
+    store_url: str, sid: str, project: Path
+) -> None:
+    """What a call finds is in the pool, and what is read is active as well (003-R148)."""
+    async with ctxmgr.connect(store_url, mounts=mount(project), tracking=False) as client:
+        session = await client.start(sid, system_prompt="")
+        await session.record(sid, tool="ls", args={"path": "/workspace/src"}, output="main.py\n")
+        file = await session.read("/workspace/notes.md")
+
+        stored = await client.stored_sets(sid)
+
+    known = [sid, file.object_id]
+    (found,) = set(stored.session_index) - set(known)
+    assert set(stored.metadata_pool) == {found, *known}
+    assert list(stored.active_set) == known
+
+
 async def test_two_clients_change_one_session(store_url: str, sid: str) -> None:
     """Neither loses the other's changes (003-A21, 003-R124, 003-R148)."""
     async with ctxmgr.connect(store_url) as one, ctxmgr.connect(store_url) as two:
