@@ -32,7 +32,7 @@ def json_bytes(result: Any) -> bytes:
 def plain(value: Any) -> Any:
     """Convert a value to plain JSON types; the instants of results to ISO 8601."""
     if is_dataclass(value):
-        kind: type[Any] = type(value)
+        kind: Any = type(value)
         instants = instant_fields(kind)
         return {
             name: iso(item) if name in instants and item is not None else plain(item)
