@@ -117,6 +117,7 @@ def _install(target: Path, *, python_version: str) -> None:
             *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
             *("--target", str(target), "--only-binary=:all:", "--python-version", python_version),
             *project["dependencies"],
+            *project["optional-dependencies"]["xtdb"],
         ],
         check=False,
         capture_output=True,
