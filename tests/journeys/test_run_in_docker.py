@@ -50,7 +50,7 @@ async def test_a_model_works_in_a_container(image: None, shell: Shell) -> None:
     assert (ended.exit_code, ended.result["outcome"]) == (0, "done"), ended.err
     assert (shell.project / "answer").read_text(encoding="utf-8") == "123\n"
     assert "/workspace\nsandbox\n" in shell.server.requests[1].text.replace("\\n", "\n")
-    assert "ACTIVE_CONTENT" in shell.server.requests[1].text
+    assert "tool_result" in shell.server.requests[1].text
     assert _containers(shell.project) == []
 
 
