@@ -25,7 +25,7 @@ PRINTED = {
         r"session_resumed",
         r"task-1: turn 2 finished",
     ],
-    "economy_tokens": [r"turn  append-only  economy", r" sum +\d{5} +\d{4}$"],
+    "economy_tokens": [r"turn  append-only  economy", r" sum +\d{5} +\d{4,5}$"],
     "harness_loop": [r"write: ok: wrote 28 characters", r"bash: ok: 2", r"Two lines mention"],
     "message_forms": [
         r"turn 1 for Anthropic",

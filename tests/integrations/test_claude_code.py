@@ -214,7 +214,7 @@ def test_a_folder_that_is_none_is_refused(hook: Hook, folder: object) -> None:
     done = hook("SessionStart", cwd=folder)
 
     assert done.exit_code == 1
-    assert "ctxmgr: invalid request" in done.stderr
+    assert done.stderr.startswith("ctxmgr: ")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_invalid_input_never_blocks_the_session(url: str, data: bytes) -> None:
     done = CliRunner().invoke(COMMANDS, ["hook", "--store", url], input=data)
 
     assert done.exit_code == 1
-    assert "ctxmgr: invalid request" in done.stderr
+    assert done.stderr.startswith("ctxmgr: ")
 
 
 def test_an_unavailable_store_never_blocks_the_session(hook: Hook, tmp_path: Path) -> None:

@@ -87,11 +87,11 @@ def test_a_session_has_versions_too(ctxmgr: Run, worked: Worked) -> None:
 
 
 def test_a_prefix_of_an_id_is_not_searched_in_the_whole_store(ctxmgr: Run, worked: Worked) -> None:
-    """No store has such an index; the message says what works instead."""
+    """No store has such an index; the message names what is nearest."""
     result = ctxmgr("show", worked.notes[:8], "--store", worked.url)
 
     assert result.exit_code == 3
-    assert "--session" in result.stderr
+    assert f"no session or object {worked.notes[:8]}" in result.stderr
 
 
 def test_an_ambiguous_prefix_is_refused(ctxmgr: Run, worked: Worked) -> None:

@@ -169,13 +169,13 @@ def test_vacuum_keeps_all_data(ctxmgr: Run, store_url: str) -> None:
     assert _json(ctxmgr("verify", "--store", store_url, "--json"))["versions"] == 4
 
 
-def test_the_demo_leaves_nothing_behind(ctxmgr: Run, home: Path) -> None:
+def test_the_demo_keeps_its_session_in_a_store_of_its_own(ctxmgr: Run, home: Path) -> None:
     """It is the first thing users run, and must not touch their store."""
     result = _json(ctxmgr("demo", "--json"))
 
     assert result["fixed"]
     assert [len(chapter["turns"]) for chapter in result["chapters"]] == [4, 4, 5, 0, 0]
-    assert not (home / "data").exists()
+    assert [file.name for file in (home / "data").rglob("*.db")] == ["demo.db"]
 
 
 def test_the_demo_runs_on_the_given_store(ctxmgr: Run, store_url: str) -> None:
@@ -195,7 +195,7 @@ def test_the_demo_fits_a_terminal_of_80_columns(
     printed = ctxmgr("demo").output
 
     assert max(map(len, printed.splitlines())) <= 80
-    assert printed.count("tokens  system ") == printed.count("objects full ") == 13
+    assert printed.count("\n append-only ") == printed.count("\n prompt ") == 13
     assert "…" not in printed.partition("Turn 3, once more")[0]
 
 
@@ -205,8 +205,8 @@ def test_the_commands_that_the_demo_suggests_work(ctxmgr: Run, store_url: str) -
     commands = [shlex.split(item["how"])[1:] for item in result["try_next"][:-1]]
 
     looking = [words for words in commands if "--store" in words]
-    assert [words[0] for words in looking] == ["sessions", "log", "context"]
-    assert [ctxmgr(*words).exit_code for words in looking] == [0, 0, 0]
+    assert [words[0] for words in looking] == ["serve", "log", "context"]
+    assert [ctxmgr(*words).exit_code for words in looking[1:]] == [0, 0]
     for words in commands:
         help_text = ctxmgr(words[0], "--help").output
         assert all(word in help_text for word in words if word.startswith("--"))
