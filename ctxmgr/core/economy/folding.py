@@ -171,6 +171,8 @@ def shown(content: str, view: TextView | None, *, handle: str, title: str = "") 
     """
     if view is None:
         return content
+    if view.spans and view.spans[-1].end > len(content):
+        return content  # purged since: the view is of the text that was there
     pieces: list[str] = []
     position = 0
     for span in view.spans:
