@@ -24,7 +24,14 @@ def test_a_long_line_is_cut_around_the_word() -> None:
 
 def test_recalled_text_is_marked_and_names_ids() -> None:
     """The agent must recognise it as a quotation, and know which ids to activate."""
-    text = recall_text("port", [Recalled(heading="id=call-1 type=toolcall", text="a\nport = 1\n")])
+    found = Recalled(
+        object_id="call-1",
+        kind="toolcall",
+        name="bash",
+        heading="id=call-1 type=toolcall",
+        text="a\nport = 1\n",
+    )
+    text = recall_text("port", [found])
 
     assert text.splitlines() == [
         f"{MARK} 1 object holds: port",
