@@ -228,6 +228,7 @@ def test_the_timeline_prints_a_bar_for_every_prompt(
 ) -> None:
     """Sections have symbols as well as colours, and breaks have reasons."""
     monkeypatch.setenv("NO_COLOR" if colour == "0" else "FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")  # at 80, ids give way first
 
     result = ctxmgr("timeline", worked.sid, "--store", worked.url).stdout
 
