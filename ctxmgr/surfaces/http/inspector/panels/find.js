@@ -31,7 +31,7 @@ export class FindPanel {
     this.query = query;
     this.result.replaceChildren(skeleton(8));
     try {
-      const text = await get("/recall", { session: this.session.ref, query, limit: OBJECTS_MAX }, this.session.ending);
+      const { text } = await get("/recall", { session: this.session.ref, query, limit: OBJECTS_MAX }, this.session.ending);
       if (query === this.query) this.result.replaceChildren(codeView(text));
     } catch (error) {
       this.query = null;
