@@ -161,7 +161,9 @@ async def _newest_first(
 ) -> SessionPage:
     """Return one page of sessions, which are given without their sets, by object id."""
     after = None if cursor is None else decode_position(_REQUEST, cursor, int, str)
-    names = [object_id.removeprefix(f"{SESSION}:") for object_id in sessions]
+    prefix = session_object_id("")
+    # A document that claims to be a session under another object id is none.
+    names = [each.removeprefix(prefix) for each in sessions if each.startswith(prefix)]
     gone = await store.get_many(map(deletion_id, names))
     names = [name for name in names if (deletion_id(name) in gone) is deleted]
     related_ids = [*map(chat_id, names), *map(_lifecycle_id, names), *map(_fork_id, names)]

@@ -99,7 +99,8 @@ async def test_a_version_that_was_the_base_of_others_is_replaced(path: Path) -> 
                 *turns,
                 {"user": f"turn {n} " + "x" * 200, "secret": SECRET if n == 29 else ""},
             ]
-            commits.append(await store.commit([Put(document("chat", turns=turns, n=n))]))
+            put = Put(document("chat", turns=turns, n=n), valid_from=n)
+            commits.append(await store.commit([put]))
         last = commits.pop()
 
         await store.rewrite(
