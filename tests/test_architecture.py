@@ -75,7 +75,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "recordings": _rooms("messages core.client core.model core.objects core.store errors"),
     "audit": _rooms("errors core.objects core.events"),
     # layers to come
-    "experience": _CORE_FOR_LAYERS | _rooms("search"),
+    "experience.records": _rooms("core.events errors"),
+    "experience.log": _rooms("experience.records core.events core.store stores errors"),
+    "experience": _CORE_FOR_LAYERS | _rooms("experience.log experience.records search stores"),
     "search": _CORE_FOR_LAYERS,
     "knowledge": _CORE_FOR_LAYERS | _rooms("experience search"),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),
@@ -190,7 +192,9 @@ SMALL_ROOMS: Final = frozenset(
 )
 """Single modules that the map leaves out."""
 
-PURE_ROOMS: Final = frozenset({"core.objects", "core.context", "core.discovery", "core.secrets"})
+PURE_ROOMS: Final = frozenset(
+    {"core.objects", "core.context", "core.discovery", "core.secrets", "experience.records"}
+)
 """Rooms in which every module is pure."""
 PURE_MODULES: Final = frozenset(
     {

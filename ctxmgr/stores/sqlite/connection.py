@@ -287,7 +287,8 @@ def open_migrated(address: SqliteAddress) -> apsw.Connection:
     return connection
 
 
-def _enable_wal(connection: apsw.Connection) -> None:
+def enable_wal(connection: apsw.Connection) -> None:
+    """Switch the file to write-ahead logging; waits for other processes."""
     # SQLite ignores its busy timeout here.
     deadline = time.monotonic() + BUSY_WAIT_MS / 1_000
     while True:
@@ -308,7 +309,7 @@ def _migrate(connection: apsw.Connection, address: SqliteAddress) -> None:
     if version == len(migrations()):
         return
     if address.path is not None:
-        _enable_wal(connection)
+        enable_wal(connection)
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         # Read again under the write lock: another process may have migrated meanwhile.
