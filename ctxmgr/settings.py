@@ -254,7 +254,7 @@ def _validated(layers: list[tuple[str, Mapping[str, Any]]]) -> Settings:
 def _content(path: Path) -> bytes | None:
     """Return a file's bytes; None if there is no such file.
 
-    An agent may have put anything there: what is no regular file is not waited for.
+    An agent may have put anything there: anything but a regular file is not waited for.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

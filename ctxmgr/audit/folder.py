@@ -143,18 +143,19 @@ class AuditFolder:
 
     def head(self) -> Head:
         """Read the head; ``ChainBroken`` if it is missing or not readable."""
+        altered = ChainBroken(
+            f"{self.root / HEAD} was removed or altered: `ctxmgr audit verify` checks the records"
+        )
         try:
             content = self.read(HEAD)
             values = orjson.loads(content)
             values.pop("hash")
             head = Head(**values)
-            if _padded(head) == content:
-                return head
-        except (orjson.JSONDecodeError, TypeError, AttributeError, KeyError, NotFound):
-            pass
-        raise ChainBroken(
-            f"{self.root / HEAD} was removed or altered: `ctxmgr audit verify` checks the records"
-        )
+        except (orjson.JSONDecodeError, TypeError, AttributeError, KeyError, NotFound) as error:
+            raise altered from error
+        if _padded(head) != content:
+            raise altered
+        return head
 
     def write_head(self, head: Head) -> None:
         """Replace the head, in one write. It need not be on disk: records after it are found."""
@@ -275,7 +276,7 @@ def cut_to(descriptor: int, size: int) -> None:
 
 
 def values_of(line: bytes) -> dict[str, Any] | None:
-    """Read one line of JSON; None if it is no object."""
+    """Read one line of JSON; None if it is not an object."""
     try:
         values = orjson.loads(line)
     except orjson.JSONDecodeError:

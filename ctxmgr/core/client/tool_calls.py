@@ -110,7 +110,7 @@ class TouchedPath:
     path: str
     access: FileAccess
     object_id: str | None = None
-    """None if it is no valid path."""
+    """None if the path is not valid."""
     fault: str | None = None
 
 

@@ -58,7 +58,11 @@ def decode(data: bytes) -> DecodedText | None:
     try:
         return DecodedText(text=data.decode(), encoding=UTF_8)
     except UnicodeDecodeError:
-        pass  # the usual case is tried first, and the others below
+        return _decode_other(data)
+
+
+def _decode_other(data: bytes) -> DecodedText | None:
+    """Decode bytes that are not UTF-8."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _decoded(data, encoding)

@@ -77,7 +77,7 @@ def _project(app: "App", event: dict[str, Any]) -> Path:
     try:
         text = os.fsencode(folder).decode()
     except UnicodeError as error:
-        raise Incorrect(f"the project's folder {str(folder)!r:.200} is no UTF-8 text") from error
+        raise Incorrect(f"the project's folder {str(folder)!r:.200} is not valid UTF-8") from error
     if not folder.is_absolute() or "\0" in text:
         raise Incorrect(f"the project's folder must be an absolute path, not {str(folder)!r:.200}")
     return remember_folder(app, session, folder=folder)

@@ -8,6 +8,7 @@
 Id prefixes are not resolved outside a session, since stores cannot search by prefix.
 """
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -36,6 +37,9 @@ PATH_SEARCH_FILES_MAX: Final = 10_000
 
 NEAREST_MAX: Final = 3
 """Names that an error suggests."""
+
+_SESSION_NAME: Final = re.compile(r"[0-9a-f]{4,63}|#[0-9]+|.*/.*")
+"""A name that is resolved only inside a session: a prefix of a hash, a handle, or a path."""
 
 VIEW_BATCH: Final = 200
 """Objects read at once while one is searched for."""
@@ -139,7 +143,15 @@ async def no_member(store: Store, session: Session, text: str) -> NotFound:
 
 
 async def no_object(store: Store, name: str, as_of: AsOf) -> NotFound:
-    """Return the error for a name of nothing; it lists the sessions with the nearest names."""
+    """Return the error for a name of nothing.
+
+    It lists the sessions with the nearest names, or says where names of that form are known.
+    """
+    if _SESSION_NAME.fullmatch(name):
+        return NotFound(
+            f"no session or object {name}: name its session with `--session`, since prefixes of "
+            "ids, handles and paths are known only there"
+        )
     return await _no_session(store, name, as_of, what="session or object")
 
 

@@ -87,11 +87,13 @@ def test_a_session_has_versions_too(ctxmgr: Run, worked: Worked) -> None:
 
 
 def test_a_prefix_of_an_id_is_not_searched_in_the_whole_store(ctxmgr: Run, worked: Worked) -> None:
-    """No store has such an index; the message names what is nearest."""
-    result = ctxmgr("show", worked.notes[:8], "--store", worked.url)
+    """No store has such an index; the message says what works instead."""
+    for name in (worked.notes[:8], "#1", "/workspace/notes.md"):
+        result = ctxmgr("show", name, "--store", worked.url)
 
-    assert result.exit_code == 3
-    assert f"no session or object {worked.notes[:8]}" in result.stderr
+        assert result.exit_code == 3
+        assert f"no session or object {name}: name its session with `--session`" in result.stderr
+        assert "nearest" not in result.stderr
 
 
 def test_an_ambiguous_prefix_is_refused(ctxmgr: Run, worked: Worked) -> None:
