@@ -276,13 +276,14 @@ async def _purged(
     store: Store, object_id: str, hashes: set[str], stored: Mapping[int, Document]
 ) -> dict[tuple[str, str], PromptVersion]:
     """Return what is left of versions that were purged, under the hashes that they had."""
-    rows = purges_of(await store.get(purged_id(object_id)))
-    return {
-        (object_id, row["object_hash"]): replace(
-            PromptVersion.from_document(stored[row["sequence"]]),
-            object_hash=row["object_hash"],
-            purge=row["purge"],
-        )
-        for row in rows
-        if row["object_hash"] in hashes and row["sequence"] in stored
-    }
+    by_hash = {document.get("object_hash"): document for document in stored.values()}
+    found: dict[tuple[str, str], PromptVersion] = {}
+    for row in purges_of(await store.get(purged_id(object_id))):
+        left = by_hash.get(row["left"]) if "left" in row else stored.get(row["sequence"])
+        if row["object_hash"] in hashes and left is not None:
+            found[object_id, row["object_hash"]] = replace(
+                PromptVersion.from_document(left),
+                object_hash=row["object_hash"],
+                purge=row["purge"],
+            )
+    return found

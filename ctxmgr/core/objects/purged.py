@@ -31,5 +31,9 @@ def purged_id(object_id: str) -> str:
 
 
 def purges_of(record: Version | None) -> list[Document]:
-    """Return the purged versions of an object: sequence, hashes and the number of the purge."""
+    """Return the purged versions of an object: sequence, hashes and the number of the purge.
+
+    ``left`` is the object hash of what was left of it, which XTDB stores with a new sequence; older
+    records lack it.
+    """
     return [] if record is None else list(record.document["versions"])

@@ -6,8 +6,8 @@
     purged:{object}       which versions of an object were purged, with the hashes they had
 
 A purge replaces the text of versions by ``[purged]``, physically. What is left is a valid document
-with the same id and the same times, so everything that reads objects keeps working; prompts that
-showed the old text can no longer be proven, and the records say why.
+with the same id and the same valid time, so everything that reads objects keeps working; prompts
+that showed the old text can no longer be proven, and the records say why.
 
     a session             must be deleted, and no other session may continue it
     its files and calls   those that no other session has seen; the others are kept
@@ -16,10 +16,10 @@ showed the old text can no longer be proven, and the records say why.
 The records are committed before the text is removed: after a crash the purge is repeated.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import from_document, to_document
@@ -71,9 +71,6 @@ RECORDS_PER_COMMIT: Final = 500
 RUN: Final = "run"
 """The kind of the document with a run's task."""
 
-Rewrite: TypeAlias = Callable[[Mapping[tuple[str, int], Document]], Awaitable[object]]
-"""Replaces the documents of versions, by object and sequence, and leaves no trace of the old."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgePlan:
@@ -83,7 +80,8 @@ class PurgePlan:
     documents: Mapping[tuple[str, int], Document] = field(repr=False)
     """Object and sequence → what replaces the document."""
     hashes: Mapping[str, tuple[Document, ...]] = field(repr=False)
-    """File or tool call → of each version: its sequence and the hashes it has."""
+    """File or tool call → of each version: its sequence, the hashes it has, and the object hash
+    that will be left."""
     text_bytes: int
     """Of the documents that are replaced; versions may share what they store."""
     kept: tuple[str, ...] = field(repr=False)
@@ -156,7 +154,7 @@ async def plan_purge(
     )
 
 
-async def purge(store: Store, plan: PurgePlan, *, rewrite: Rewrite) -> int:
+async def purge(store: Store, plan: PurgePlan) -> int:
     """Carry out a plan, and return the number of the purge."""
     numbers = [int(version.document["n"]) async for version in _all(store, Query(PURGE))]
     number = max(numbers, default=0) + 1
@@ -186,7 +184,7 @@ async def purge(store: Store, plan: PurgePlan, *, rewrite: Rewrite) -> int:
         )
     for batch in batched(operations, RECORDS_PER_COMMIT):
         await store.commit(batch)
-    await rewrite(plan.documents)
+    await store.rewrite(plan.documents)
     return number
 
 
@@ -254,6 +252,7 @@ class _Planning:
             self.hashes.setdefault(object_id, []).append(
                 {
                     "sequence": entry.sequence,
+                    "left": purged["object_hash"],
                     **{name: entry.document[name] for name in names if name in entry.document},
                 }
             )

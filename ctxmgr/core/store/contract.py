@@ -267,6 +267,17 @@ class StoreStatus:
     details: Mapping[str, str | int | bool | None]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """What a rewrite did."""
+
+    versions: int
+    """Versions whose documents were replaced."""
+    bytes_before: int | None
+    """Size of the store's file; None if the store has none of its own."""
+    bytes_after: int | None
+
+
 class Store(Protocol):
     """A bitemporal database of documents.
 
@@ -383,6 +394,20 @@ class Store(Protocol):
         It holds every put and delete, with the document as it was put. A page may be shorter than
         ``limit`` if documents are large; only an empty page is the end. Documents of a page may
         share values and must not be modified.
+        """
+        ...
+
+    async def rewrite(self, documents: Mapping[tuple[str, int], Document]) -> Rewritten:
+        """Replace the documents of versions, by object and sequence, and remove the old ones.
+
+        Each gets another document of its kind under the same id. The history of an object keeps its
+        entries: the same valid times in the same order, corrections included. A store may give all
+        versions of a rewritten object new sequences, system times and tokens, and leave its earlier
+        writes out of the feed; a rewrite itself is not in the feed.
+
+        ``NotFound`` if there is no such version, and nothing is changed then. It may need the store
+        for itself: ``Unavailable`` if that is in use elsewhere, and ``Conflict`` if one of the
+        objects was written meanwhile.
         """
         ...
 

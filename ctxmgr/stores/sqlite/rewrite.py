@@ -17,6 +17,7 @@ from typing import Any, Final
 import apsw
 import orjson
 
+from ctxmgr.core.store.contract import Rewritten
 from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import NotFound, Unavailable
 from ctxmgr.stores.sqlite.body_format import (
@@ -34,17 +35,6 @@ from ctxmgr.stores.sqlite.connection import SqliteAddress, connect, statements
 from ctxmgr.stores.sqlite.fields import Fields, load, sort_key, text_order
 from ctxmgr.stores.sqlite.reader import text_key
 from ctxmgr.stores.sqlite.timeline import wid_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rewritten:
-    """What replacing documents for good has changed."""
-
-    versions: int
-    bytes_before: int
-    """Of the file."""
-    bytes_after: int
-
 
 DELETE_ROWS: Final = 500
 """Rows of one DELETE; SQLite binds at most 32,766 values."""

@@ -28,6 +28,7 @@ from ctxmgr.core.store.contract import (
     Kind,
     Operation,
     Query,
+    Rewritten,
     StoreStatus,
     Transaction,
     Version,
@@ -62,7 +63,7 @@ from ctxmgr.stores.sqlite.connection import (
 )
 from ctxmgr.stores.sqlite.declare_fields import OpenedFile, open_file
 from ctxmgr.stores.sqlite.reader import Reader, StoreContext
-from ctxmgr.stores.sqlite.rewrite import Rewritten, rewrite
+from ctxmgr.stores.sqlite.rewrite import rewrite
 from ctxmgr.stores.sqlite.submission import Job, encode_change, operations_digest
 from ctxmgr.stores.sqlite.writer import Writer
 

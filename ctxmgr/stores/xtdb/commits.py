@@ -18,7 +18,7 @@ from typing import Any, Final
 from ctxmgr.core.store.contract import Commit, Instant, Match
 from ctxmgr.core.store.documents import KIND
 from ctxmgr.core.store.transactions import other_kind, second_version
-from ctxmgr.errors import Conflict, CtxmgrError, Incorrect, OutcomeUnknown
+from ctxmgr.errors import Conflict, CtxmgrError, Incorrect, OutcomeUnknown, Unavailable
 from ctxmgr.stores.edn.values import Keyword, dumps
 from ctxmgr.stores.xtdb.as_of import ReadPoint, ReadPoints
 from ctxmgr.stores.xtdb.layout import TOKEN, guard_id
@@ -35,6 +35,7 @@ from ctxmgr.stores.xtdb.replies import (
 from ctxmgr.stores.xtdb.transactions import (
     CALL,
     DIGEST,
+    FIRST,
     ONCE_KIND,
     FreePut,
     Submission,
@@ -87,6 +88,26 @@ class Commits:
         if isinstance(outcome, CtxmgrError):
             raise outcome
         return outcome
+
+    async def land_guarded(self, body: bytes) -> bool:
+        """Send a transaction whose matches allow it once, and return whether it was committed.
+
+        If a reply is lost, it is sent again, and False may mean that the first one was committed.
+        """
+        for pause_s in (*RESUBMIT_PAUSES_S, None):
+            seen = self._points.seen
+            try:
+                sequence, _ = await self._http.submit(body)
+            except ReplyLost as error:
+                if pause_s is None:
+                    raise Unavailable(str(error)) from error
+                await asyncio.sleep(pause_s)
+            else:
+                self._points.landed(sequence, seen=seen)
+                committed = await self._committed(sequence)
+                self._points.saw(sequence)
+                return committed
+        raise AssertionError("the loop returns or raises")
 
     async def _outcome(self, submission: Submission, landed: _Landed) -> Commit | CtxmgrError:
         """Return the outcome, which may be an error; a raised error leaves it unknown."""
@@ -149,7 +170,7 @@ class Commits:
             return Incorrect(f"the key {submission.key!r} was already used for other operations")
         entry = await self._record("entity-tx", submission.key, sequence)
         with readable(self._http.node):
-            first, time = entry[_TX_ID], entry[_TX_TIME].ms
+            first, time = record.get(FIRST) or (entry[_TX_ID], entry[_TX_TIME].ms)
         return _commit(submission, first, time, repeated=call != submission.call)
 
     async def _record(self, path: str, key: str, sequence: int) -> Any:

@@ -5,21 +5,33 @@ listing, without a limit: reading stops when the page is full. A deletion has a 
 zeros. An entry restored after a write with an end has its original transaction.
 
 XTDB's log lists every committed transaction in order and omits aborted ones. Ours contain a record
-of themselves; transactions of other programs are skipped.
+of themselves; transactions of other programs are skipped, as are rewrites and what they evicted.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from ctxmgr.core.store.contract import INSTANT_MAX, AsOf, HistoryEntry, Instant, Transaction, Write
+from ctxmgr.core.store.contract import (
+    INSTANT_MAX,
+    LATEST,
+    PAGE_MAX,
+    AsOf,
+    HistoryEntry,
+    Instant,
+    Transaction,
+    Write,
+)
+from ctxmgr.errors import Corrupt
 from ctxmgr.stores.edn.values import Keyword, Tagged
 from ctxmgr.stores.xtdb.as_of import ReadPoint, ReadPoints, url_id, url_instant
 from ctxmgr.stores.xtdb.commits import is_committed
 from ctxmgr.stores.xtdb.layout import Pieces, Stored, stored_from
+from ctxmgr.stores.xtdb.queries import existing_query
 from ctxmgr.stores.xtdb.reads import STARTS_AT_ONCE, Reads, all_of
 from ctxmgr.stores.xtdb.replies import readable
-from ctxmgr.stores.xtdb.transactions import Logged, LoggedWrite, logged_from
+from ctxmgr.stores.xtdb.transactions import EVICTED, Logged, LoggedWrite, logged_from
 from ctxmgr.stores.xtdb.transport import XtdbTransport
 
 WINDOW: Final = 8
@@ -41,6 +53,10 @@ async def read_feed(
     if after is not None:
         params["after-tx-id"] = str(after)
     logged, _ = await http.listed("tx-log", params, take=logged_from, limit=limit)
+    if any(tx.evicted for tx in logged) and not await http.query(
+        existing_query([EVICTED]), points.waiting()
+    ):
+        raise Corrupt("documents of our transactions were evicted by another program")
     pieces: Pieces = {}
     if documents:
         stored = [[write.stored for write in tx.writes if write.stored] for tx in logged]
@@ -159,14 +175,12 @@ async def read_history(
     if point is None:
         return [], False
 
-    def take(item: Any) -> EntityEntry | None:
-        entry = _entry(item, request.without)
-        return entry if after is None or request.beyond(entry, after) else None
-
     # XTDB omits future entries unless an end is given.
     last = INSTANT_MAX if point.valid_time is None else point.valid_time
     params = {**_params(request, after), **points.params(ReadPoint(last, point.sequence))}
-    entries, full = await http.listed("entity", params, take=take, limit=limit + 1)
+    entries, full = await http.listed(
+        "entity", params, take=partial(_entry_after, request, after), limit=limit + 1
+    )
     stored = [[entry.stored] if entry.stored else [] for entry in entries]
     count, pieces = await reads.fitting(stored)
     page = entries[: min(count, limit)]
@@ -182,6 +196,39 @@ async def read_history(
         for entry in page
     ]
     return history, full or len(page) < len(entries)
+
+
+async def stored_history(
+    http: XtdbTransport, points: ReadPoints, object_id: str
+) -> list[EntityEntry]:
+    """Return every entry of an object, corrections included, without the pieces of documents."""
+    request = HistoryRequest(
+        object_id=object_id,
+        as_of=LATEST,
+        since=None,
+        newest_first=False,
+        corrections=True,
+        documents=True,
+    )
+    entries: list[EntityEntry] = []
+    while True:
+        after = (entries[-1].valid_time, entries[-1].sequence) if entries else None
+        page, full = await http.listed(
+            "entity",
+            {**_params(request, after), **points.params(ReadPoint(INSTANT_MAX, None))},
+            take=partial(_entry_after, request, after),
+            limit=PAGE_MAX,
+        )
+        entries += page
+        if not full:
+            return entries
+
+
+def _entry_after(
+    request: HistoryRequest, after: tuple[Instant, int] | None, item: Any
+) -> EntityEntry | None:
+    entry = _entry(item, request.without)
+    return entry if after is None or request.beyond(entry, after) else None
 
 
 async def read_histories(

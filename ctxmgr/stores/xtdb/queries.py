@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ctxmgr.core.store.contract import FieldType, Kind, Query
 from ctxmgr.stores.edn.values import dumps
-from ctxmgr.stores.xtdb.transactions import BOUNDED
+from ctxmgr.stores.xtdb.transactions import BOUNDED, PLAN
 
 _ROW: Final = "(pull ?e [*]) ?start (pull ?mark [:xt/id])"
 _START: Final = "[(get-start-valid-time ?e) ?start]"
@@ -28,6 +28,8 @@ _GET: Final = f"{{:find [{_ROW}] :in [[?e ...] ?mark] :where [[?e :xt/id] {_STAR
 _EXISTING: Final = "{:find [?e] :in [[?e ...]] :where [[?e :xt/id]]}"
 _PIECES: Final = "{:find [(pull ?e [* {:ctxmgr/parts ...}])] :in [[?e ...]] :where [[?e :xt/id]]}"
 _ENTITIES: Final = "{:find [(pull ?e [*])] :in [[?e ...]] :where [[?e :xt/id]]}"
+
+_PLANS: Final = f"{{:find [?e (pull ?e [:{PLAN}])] :where [[?e :{PLAN}]]}}"
 
 _TESTS: Final = {FieldType.TEXT: "string?", FieldType.INTEGER: "integer?"}
 _AGREEING: Final = "\ud800"
@@ -55,6 +57,11 @@ def existing_query(ids: Iterable[str]) -> bytes:
 def entities_query(ids: Iterable[str]) -> bytes:
     """Query these entities."""
     return _request(_ENTITIES, [list(ids)])
+
+
+def plans_query() -> bytes:
+    """Query the plans of rewrites that were not finished."""
+    return _request(_PLANS, [])
 
 
 def pieces_query(ids: Iterable[str]) -> bytes:

@@ -28,11 +28,12 @@ from ctxmgr.core.store.contract import (
     Kind,
     Operation,
     Query,
+    Rewritten,
     StoreStatus,
     Transaction,
     Version,
 )
-from ctxmgr.core.store.documents import ID, KIND, check_document, check_object_id
+from ctxmgr.core.store.documents import ID, KIND, Document, check_document, check_object_id
 from ctxmgr.core.store.queries import (
     check_batch,
     check_limit,
@@ -72,6 +73,7 @@ from ctxmgr.stores.xtdb.replies import (
     public_errors,
     readable,
 )
+from ctxmgr.stores.xtdb.rewrite import Rewriter
 from ctxmgr.stores.xtdb.transactions import submission_of
 from ctxmgr.stores.xtdb.transport import XtdbTransport, ingester_failure, tls_context
 
@@ -96,6 +98,7 @@ class XtdbStore:
         self._points = ReadPoints(http)
         self._reads = Reads(http, self._points)
         self._commits = Commits(http, self._points, self._reads)
+        self._rewriter = Rewriter(http, self._points, self._reads, self._commits, call=self._call)
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -277,6 +280,15 @@ class XtdbStore:
                 limit=limit,
                 documents=documents,
             )
+
+    async def rewrite(self, documents: Mapping[tuple[str, int], Document]) -> Rewritten:
+        """Replace the documents of versions, by object and sequence, and evict the old ones.
+
+        Every version of these objects gets a new sequence, and they are missing for a moment. An
+        index store keeps values over 224 bytes that were evicted, until it is rebuilt.
+        """
+        await self._rewriter.run(documents)
+        return Rewritten(versions=len(documents), bytes_before=None, bytes_after=None)
 
     async def status(self) -> StoreStatus:
         async with self._call():

@@ -28,7 +28,6 @@ from ctxmgr.core.store.contract import Delete, IdForm, Instant, Kind, Match, Put
 from ctxmgr.core.store.documents import ID, KIND, Document, check_size, check_transaction_size
 from ctxmgr.core.store.transactions import CheckedOperations, is_single_version, written_id
 from ctxmgr.core.store.transactions import digest as digest_0_1
-from ctxmgr.errors import Corrupt
 from ctxmgr.stores.edn.values import Inst, Keyword, dumps
 from ctxmgr.stores.xtdb.layout import (
     FORMAT,
@@ -40,20 +39,30 @@ from ctxmgr.stores.xtdb.layout import (
     instant_edn,
     stored_from,
 )
-from ctxmgr.stores.xtdb.pieces import PIECE_PREFIX, KnownPieces
+from ctxmgr.stores.xtdb.pieces import PARTS, PIECE_PREFIX, KnownPieces
 
 BOUNDED: Final = "ctxmgr/bounded"
 """Exists once anything was written with an end of its valid time."""
 
+EVICTED: Final = "ctxmgr/evicted"
+"""Exists once anything was evicted by a rewrite: the log then has tombstones."""
+
+PLAN: Final = "ctxmgr/plan"
+"""What is left to put of a rewrite; see ``rewrite``."""
+
 DIGEST: Final = Keyword("ctxmgr/digest")
 CALL: Final = Keyword("ctxmgr/call")
 ONCE_KIND: Final = Keyword("ctxmgr/kind")
+FIRST: Final = Keyword("ctxmgr/first")
+"""In a record that a rewrite has changed: the sequence and time of its transaction."""
 _DELETED: Final = Keyword("ctxmgr/deleted")
 _TX_PREFIX: Final = "ctxmgr/tx/"
 _EPOCH: Final = instant_edn(0)
 _PUT, _DELETE = Keyword("xtdb.api/put"), Keyword("xtdb.api/delete")
 _ID: Final = Keyword(ID)
 _FORMAT: Final = Keyword("ctxmgr/format")
+_PARTS: Final = Keyword(PARTS)
+_TOMBSTONE: Final = Keyword("xtdb.api/evicted?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ class FreePut:
     def record(self) -> str:
         """What is stored of a single version, for as long as the database exists."""
         fields = {_ID: once_id(self.object_id), ONCE_KIND: self.kind, DIGEST: self.digest}
-        return _entity(fields)
+        return record_edn(fields)
 
     def matches(self) -> Iterator[str]:
         """Write the matches that hold if there is no single version yet."""
@@ -134,6 +143,19 @@ class Logged:
     writes: tuple[LoggedWrite, ...]
     pieces: Mapping[str, Mapping[str, Any]]
     """The pieces that this transaction put."""
+    evicted: bool
+    """Whether some of its documents were evicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """Which pieces the documents of a transaction refer to."""
+
+    sequence: int
+    roots: Mapping[str, tuple[str, ...]]
+    """Object → the pieces that it refers to directly."""
+    parts: Mapping[str, tuple[str, ...]]
+    """Piece that the transaction put → the pieces inside it."""
 
 
 def submission_of(
@@ -168,10 +190,10 @@ def submission_of(
             for put in free
             for match in ((stored[put.object_id],) if put.object_id in stored else put.matches())
         ),
-        *(_put_from_epoch(put.record) for put in free if put.digest is not None),
-        *map(_put_from_epoch, new.values()),
-        *map(_put_from_epoch, _markers(checked.writes)),
-        _put_from_epoch(_entity(record)),
+        *(put_from_epoch(put.record) for put in free if put.digest is not None),
+        *map(put_from_epoch, new.values()),
+        *map(put_from_epoch, _markers(checked.writes)),
+        put_from_epoch(record_edn(record)),
         *writes,
         *(_guard_write(write, key) for write in checked.writes),
     ]
@@ -217,7 +239,7 @@ def match_token(object_id: str, token: str, at: str = "") -> str:
 
 def anchor_of(record: Mapping[Any, Any]) -> str:
     """Write the match that holds only in a database with exactly this transaction."""
-    return f"[:xtdb.api/match {dumps(record[_ID])} {_entity(record)} {_EPOCH}]"
+    return f"[:xtdb.api/match {dumps(record[_ID])} {record_edn(record)} {_EPOCH}]"
 
 
 def logged_from(entry: Mapping[Any, Any]) -> Logged | None:
@@ -235,6 +257,25 @@ def logged_from(entry: Mapping[Any, Any]) -> Logged | None:
         pieces={
             document[_ID]: stored_from(dict(document)).fields
             for document in _documents(operations)
+            if _id_begins(document, PIECE_PREFIX)
+        },
+        evicted=any(_TOMBSTONE in document for document in _documents(operations)),
+    )
+
+
+def references_of(entry: Mapping[Any, Any]) -> References:
+    """Read the references in an entry of the log, whoever wrote it."""
+    documents = list(_documents(entry[Keyword("xtdb.api/tx-ops")]))
+    return References(
+        sequence=entry[Keyword("xtdb.api/tx-id")],
+        roots={
+            document[_ID]: tuple(stored_from(dict(document)).roots())
+            for document in documents
+            if isinstance(document.get(_ID), str) and not _id_begins(document, "ctxmgr/")
+        },
+        parts={
+            document[_ID]: tuple(document.get(_PARTS, ()))
+            for document in documents
             if _id_begins(document, PIECE_PREFIX)
         },
     )
@@ -279,7 +320,8 @@ def _match(match: Match) -> str:
     return match_token(match.object_id, match.token, at)
 
 
-def _put_from_epoch(entity: str) -> str:
+def put_from_epoch(entity: str) -> str:
+    """Write the put of a document that is visible at every valid time."""
     return f"[:xtdb.api/put {entity} {_EPOCH}]"
 
 
@@ -301,7 +343,8 @@ def _record(
     }
 
 
-def _entity(fields: Mapping[Any, Any]) -> str:
+def record_edn(fields: Mapping[Any, Any]) -> str:
+    """Write a document with keyword keys as EDN."""
     return f"{{{', '.join(f'{name} {dumps(value)}' for name, value in fields.items())}}}"
 
 
@@ -319,7 +362,7 @@ def _id_begins(document: Mapping[Any, Any], prefix: str) -> bool:
 
 
 def _is_record(document: Mapping[Any, Any]) -> bool:
-    return _id_begins(document, _TX_PREFIX)
+    return _id_begins(document, _TX_PREFIX) and FIRST not in document
 
 
 def _logged_writes(
@@ -329,6 +372,8 @@ def _logged_writes(
     for name, subject, *times in operations:
         instants = (time.ms for time in times if isinstance(time, Inst))
         valid_from, valid_to = (*instants, None, None)[:2]
+        if name is _PUT and _TOMBSTONE in subject:
+            continue
         if name is _PUT and not _id_begins(subject, "ctxmgr/"):
             yield _logged_put(subject, valid_from, valid_to)
         elif name is _DELETE:
@@ -341,7 +386,5 @@ def _logged_writes(
 def _logged_put(
     subject: Mapping[Any, Any], valid_from: Instant | None, valid_to: Instant | None
 ) -> LoggedWrite:
-    if not isinstance(subject.get(_ID), str):
-        raise Corrupt("a document of one of our transactions was evicted by another program")
     stored = stored_from(dict(subject))
     return LoggedWrite(stored.object_id, stored, False, valid_from, valid_to)

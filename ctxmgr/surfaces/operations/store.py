@@ -172,8 +172,8 @@ async def purge(
 
     Ids, hashes and times stay, and a record of the purge. Prompts that showed the text can no
     longer be rebuilt. What other sessions have seen is kept; pinned objects and sessions that
-    others were forked from are refused. The store must not be open elsewhere. Backups, bundles and
-    logs are not changed.
+    others were forked from are refused. An SQLite store must not be open elsewhere. XTDB keeps some
+    values in its index until that is rebuilt. Backups, bundles and logs are not changed.
     """
     from ctxmgr.core.sessions.retention import plan_purge
     from ctxmgr.core.sessions.retention import purge as carry_out
@@ -185,7 +185,7 @@ async def purge(
         sessions_deleted_before,
     )
 
-    store = await _require_sqlite(app, "purge")
+    store = await app.store()
     names = list(dict.fromkeys(sessions))
     if deleted_before is not None:
         found = await sessions_deleted_before(store, instant_before(deleted_before))
@@ -200,12 +200,12 @@ async def purge(
     plan = await plan_purge(store, sessions=names, objects=objects)
     if dry_run or not plan.documents:
         return PurgeReport.of(plan, number=None)
-    app.say("rewriting the file")
+    app.say("removing the text")
     # The index of searches is derived from the store; it is built again when it is needed.
     index = index_file(app.loaded.settings.store)
     for suffix in ("", "-wal", "-shm"):
         index.with_name(index.name + suffix).unlink(missing_ok=True)
-    return PurgeReport.of(plan, number=await carry_out(store, plan, rewrite=store.rewrite))
+    return PurgeReport.of(plan, number=await carry_out(store, plan))
 
 
 async def purges(app: "App") -> "list[PurgeRow]":

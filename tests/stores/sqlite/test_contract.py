@@ -12,10 +12,11 @@ from tests.contracts.store_contract import (
     SharedStoreContract,
     StoreContract,
 )
+from tests.contracts.store_rewrite import RewriteContract
 from tests.contracts.store_two_clients import Reopen
 
 
-class TestSqliteFile(StoreContract, SharedStoreContract, ReopenedStoreContract):
+class TestSqliteFile(StoreContract, SharedStoreContract, ReopenedStoreContract, RewriteContract):
     crowd = 1_500
 
     @pytest.fixture

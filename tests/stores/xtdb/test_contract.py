@@ -12,6 +12,7 @@ from tests.contracts.store_contract import (
     SharedStoreContract,
     StoreContract,
 )
+from tests.contracts.store_rewrite import RewriteContract
 from tests.contracts.store_two_clients import Reopen
 
 PATIENCE_S: Final = 60
@@ -19,7 +20,7 @@ PATIENCE_S: Final = 60
 
 
 @pytest.mark.xtdb
-class TestXtdb(StoreContract, SharedStoreContract, ReopenedStoreContract):
+class TestXtdb(StoreContract, SharedStoreContract, ReopenedStoreContract, RewriteContract):
     @pytest.fixture
     async def store(self, xtdb_url: str, namespace: Namespace) -> AsyncIterator[XtdbStore]:
         async with await XtdbStore.open(

@@ -10,6 +10,7 @@ from click.testing import Result
 
 import ctxmgr as library
 from ctxmgr import Incorrect, text_part, toolcall_part
+from ctxmgr.core.objects.purged import purged_id
 from ctxmgr.errors import Purged
 from tests.surfaces.worked_sessions import Worked, json_of
 
@@ -165,6 +166,60 @@ def test_a_purged_session_leaves_no_byte(
     assert json_of(ctxmgr("purge", "s1", *options))["versions"] == 0
 
 
+def test_one_version_of_a_file_is_purged_on_either_store(
+    ctxmgr: Run, worked: Worked, tmp_path: Path
+) -> None:
+    """Design D9: the id, the hashes and a record stay; the other version is still proven."""
+    options = ("--store", worked.url, "--json")
+    named = ("--session", worked.sid, "--object", "/workspace/notes.md", "--version", "2")
+    asyncio.run(_hold_open(worked.url))
+
+    done = json_of(ctxmgr("purge", *named, *options))
+
+    assert (done["objects"], done["versions"]) == (1, 1)
+    shown = json_of(ctxmgr("show", worked.notes, *options))
+    assert (shown["object_id"], shown["content"]) == (worked.notes, "[purged]")
+    first = json_of(ctxmgr("show", worked.notes, "--version", "1", *options))
+    assert first["content"] == "port = 8080\n"
+    assert asyncio.run(prompt_of(worked.url, worked.sid, 1)) == worked.sent[0]
+    assert asyncio.run(prompt_of(worked.url, worked.sid, 2)) == worked.sent[1]
+    with pytest.raises(Purged, match="turn 3 of session"):
+        asyncio.run(prompt_of(worked.url, worked.sid, 3))
+    timeline = json_of(ctxmgr("timeline", worked.sid, *options))
+    assert [entry["turn"] for entry in timeline["entries"]] == [1, 2, 3]
+    purges = json_of(ctxmgr("store", "purges", *options))
+    assert purges[-1]["purge"] == done["purge"]
+    bundle = tmp_path / "s.bundle"
+    assert ctxmgr("export", worked.sid, str(bundle), *options).exit_code == 0
+    assert b"9090\\n" not in bundle.read_bytes()
+    assert ctxmgr("import", str(bundle), "--store", f"sqlite:///{tmp_path}/o.db").exit_code == 0
+    assert "[purged]" in asyncio.run(resumed(worked.url, worked.sid, "Go on."))
+
+
+async def _hold_open(url: str) -> None:
+    """Another client reads, and closes: its memory must not matter afterwards."""
+    async with library.connect(url, tracking=False) as client:
+        await client.store.status()
+
+
+def test_a_session_is_purged_on_either_store(ctxmgr: Run, worked: Worked) -> None:
+    """Design D9: chat, prompts, records and outputs are gone, and the purge says so."""
+    options = ("--store", worked.url, "--json")
+    ctxmgr("sessions", "delete", worked.sid, *options)
+
+    done = json_of(ctxmgr("purge", worked.sid, *options))
+
+    assert done["sessions"] == [worked.sid]
+    assert done["versions"] > 3
+    feed = json_of(ctxmgr("store", "history", f"chat:{worked.sid}", *options))
+    assert "8080" not in str(feed)
+    shown = json_of(ctxmgr("show", worked.notes, *options))
+    assert shown["content"] == "[purged]"
+    refused = ctxmgr("sessions", "restore", worked.sid, *options)
+    assert "cannot be restored" in refused.stderr
+    assert json_of(ctxmgr("purge", worked.sid, *options))["versions"] == 0
+
+
 async def work_without_secret(url: str, sid: str) -> None:
     async with library.connect(url, tracking=False) as client:
         session = await client.start(sid, system_prompt="")
@@ -240,18 +295,25 @@ def test_one_version_of_a_file_is_removed(
     assert json_of(ctxmgr("store", "verify", *options))["faults"] == []
 
 
-@pytest.mark.xtdb
-def test_purge_needs_a_store_that_can_rewrite_itself(ctxmgr: Run, xtdb_url: str) -> None:
-    """On XTDB it is refused, before anything is recorded."""
-    asyncio.run(work_without_secret(xtdb_url, "purge-refused"))
-    ctxmgr("sessions", "delete", "purge-refused", "--store", xtdb_url)
+def test_a_purge_record_of_an_earlier_version_is_read(ctxmgr: Run, url: str) -> None:
+    """It has no hash of what was left; its version is found by its sequence."""
+    asyncio.run(work(url, "s1"))
+    ctxmgr("purge", "--session", "s1", "--object", "s1-1", "--store", url)
 
-    refused = ctxmgr("purge", "purge-refused", "--store", xtdb_url)
-    records = json_of(ctxmgr("store", "purges", "--store", xtdb_url, "--json"))
+    async def forget_hashes() -> None:
+        async with library.connect(url, tracking=False) as client:
+            record = await client.store.get(purged_id("s1-1"))
+            assert record is not None
+            rows = [
+                {name: value for name, value in row.items() if name != "left"}
+                for row in record.document["versions"]
+            ]
+            await client.store.commit([library.Put({**record.document, "versions": rows})])
 
-    assert refused.exit_code == 2
-    assert "only available for an SQLite store" in refused.stderr
-    assert records == []
+    asyncio.run(forget_hashes())
+
+    with pytest.raises(Purged, match=r"\(purge 1\)"):
+        asyncio.run(prompt_of(url, "s1", 2))
 
 
 def test_the_size_of_a_store_is_shown_by_kind_and_session(ctxmgr: Run, url: str) -> None:

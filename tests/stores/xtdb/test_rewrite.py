@@ -1,0 +1,166 @@
+"""Rewriting versions in XTDB: interrupted, in use elsewhere, and with single versions."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from ctxmgr import Conflict, Incorrect, Unavailable
+from ctxmgr.core.objects.codec import to_document
+from ctxmgr.core.objects.toolcall import ToolCall
+from ctxmgr.core.store.contract import Put
+from ctxmgr.stores.xtdb.commits import Commits
+from ctxmgr.stores.xtdb.rewrite import Rewriter
+from ctxmgr.stores.xtdb.store import XtdbStore
+from tests.contracts.namespace import Namespace, day, put, title_on
+
+pytestmark = pytest.mark.xtdb
+
+WORDS = [f"word {n} " + "x" * 200 for n in range(400)]
+
+
+@pytest.fixture
+def namespace() -> Namespace:
+    return Namespace()
+
+
+@pytest.fixture
+async def store(xtdb_url: str, namespace: Namespace) -> AsyncIterator[XtdbStore]:
+    async with await XtdbStore.open(xtdb_url, kinds=namespace.kinds, timeout_s=60) as store:
+        yield store
+
+
+@pytest.mark.parametrize("lost_at", [2, 3, 4])
+async def test_an_interrupted_rewrite_is_finished_by_the_next(
+    store: XtdbStore, namespace: Namespace, monkeypatch: pytest.MonkeyPatch, lost_at: int
+) -> None:
+    """Whatever transaction a crash prevents, no version is lost for good."""
+    name, sent = namespace.id(), 0
+    commits = [await put(store, namespace.note(title=f"t{n}"), valid_from=day(n)) for n in range(3)]
+    land = Commits.land_guarded
+
+    async def crash(self: Commits, body: bytes) -> bool:
+        nonlocal sent
+        sent += 1
+        if sent == lost_at:
+            raise Unavailable("the process was killed")
+        return await land(self, body)
+
+    monkeypatch.setattr(Commits, "land_guarded", crash)
+    with pytest.raises(Unavailable):
+        await store.rewrite({(name, commits[1].sequence): namespace.note(title="[purged]")})
+    monkeypatch.undo()
+    other = await put(store, namespace.note("other", title="secret"))
+    await store.rewrite(
+        {(namespace.id("other"), other.sequence): namespace.note("other", title="-")}
+    )
+
+    middle = "t1" if lost_at == 2 else "[purged]"  # before the eviction nothing has changed
+    assert await title_on(store, name, 0, 1, 2) == ["t0", middle, "t2"]
+
+
+async def test_an_object_that_is_written_meanwhile_is_not_evicted(
+    store: XtdbStore, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another client's version would be lost with the old ones."""
+    first = await put(store, namespace.note(title="old"))
+    read = Rewriter._read
+
+    async def read_and_write(self: Rewriter, documents: Any) -> Any:
+        rewrites = await read(self, documents)
+        await put(store, namespace.note(title="new"))
+        return rewrites
+
+    monkeypatch.setattr(Rewriter, "_read", read_and_write)
+    with pytest.raises(Conflict):
+        await store.rewrite({(namespace.id(), first.sequence): namespace.note(title="-")})
+
+    entries = (await store.history(namespace.id())).entries
+    assert [entry.document and entry.document["title"] for entry in entries] == ["old", "new"]
+
+
+async def test_a_client_that_remembers_evicted_pieces_sends_them_again(
+    store: XtdbStore, xtdb_url: str, namespace: Namespace
+) -> None:
+    """Otherwise its next version would refer to what is gone."""
+    first = await put(store, namespace.note(words=WORDS), valid_from=day(1))
+    async with await XtdbStore.open(xtdb_url, kinds=namespace.kinds, timeout_s=60) as other:
+        assert (await other.get(namespace.id())) is not None
+
+        await store.rewrite({(namespace.id(), first.sequence): namespace.note(words=[])})
+        await put(other, namespace.note(words=[*WORDS, "more"]))
+
+    read = await store.get(namespace.id())
+    assert read is not None
+    assert read.document["words"] == [*WORDS, "more"]
+
+
+async def test_pieces_that_are_used_while_they_are_evicted_are_put_again(
+    store: XtdbStore, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction between the search for references and the eviction is found afterwards."""
+    first = await put(store, namespace.note("a", words=WORDS))
+    update = Rewriter._update_once
+
+    async def write_and_update(self: Rewriter, *arguments: Any) -> None:
+        await put(store, namespace.note("b", words=WORDS))
+        await update(self, *arguments)
+
+    monkeypatch.setattr(Rewriter, "_update_once", write_and_update)
+    await store.rewrite({(namespace.id("a"), first.sequence): namespace.note("a", words=[])})
+
+    read = await store.get(namespace.id("b"))
+    assert read is not None
+    assert read.document["words"] == WORDS
+
+
+async def test_the_server_returns_nothing_of_what_was_evicted(
+    store: XtdbStore, xtdb_url: str, namespace: Namespace
+) -> None:
+    """Design D9. Neither the log nor any entity has it, and no plan is left."""
+    secret = f"sk-live-{namespace.mark}"
+    fields = {"text": secret * 20_000, "words": [*WORDS, secret]}
+    first = await put(store, namespace.note(title=secret, **fields))
+    commit = await store.commit([Put(namespace.note("x"))], key=namespace.id("key"))
+
+    await store.rewrite({(namespace.id(), first.sequence): namespace.note(title="-")})
+
+    base = xtdb_url.removeprefix("xtdb+").rstrip("/") + "/_xtdb/"
+    async with httpx.AsyncClient(base_url=base, timeout=60) as http:
+        log = (await http.get("tx-log", params={"with-ops?": "true"})).text
+        query = "{:query {:find [?e] :where [[?e :ctxmgr/plan]]}}"
+        headers = {"Content-Type": "application/edn"}
+        plans = await http.post("query", content=query, headers=headers)
+    assert namespace.mark in log
+    assert secret not in log
+    assert plans.text.strip() == "()"
+    again = await store.commit([Put(namespace.note("x"))], key=namespace.id("key"))
+    assert (again.sequence, again.repeated) == (commit.sequence, True)
+
+
+async def test_a_single_version_can_be_put_again_as_it_is_now(
+    store: XtdbStore, namespace: Namespace
+) -> None:
+    """A purged session that is exported and imported again has the masked tool calls."""
+    name = namespace.id("call")
+    call, masked = (
+        to_document(
+            ToolCall(
+                toolcall_id=name,
+                tool="bash",
+                args={},
+                status="ok",
+                chat_ref="chat:s",
+                content=content,
+            )
+        )
+        for content in ("secret", "[purged]")
+    )
+    first = await store.commit([Put(call)])
+
+    await store.rewrite({(name, first.sequence): masked})
+
+    await store.commit([Put(masked)])
+    with pytest.raises(Incorrect, match="has a single version"):
+        await store.commit([Put(call)])
