@@ -95,5 +95,6 @@ _COMPONENTS: Final[dict[str, tuple[Callable[[], bool], str]]] = {
     "mounting": (_may_mount, "run as root"),
     "docker": (_docker_answers, "install and start a Docker engine"),
     "postgres": (lambda: postgres_programs() is not None, "install PostgreSQL's server"),
+    "wordnet": (Path("/usr/share/wordnet/data.noun").is_file, "install wordnet-base"),
     "shared-data": ((SHARED / "data").is_dir, "check out the shared data beside the repository"),
 }

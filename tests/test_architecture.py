@@ -77,7 +77,12 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     # layers to come
     "experience.records": _rooms("core.events errors"),
     "experience.log": _rooms("experience.records core.events core.store stores errors"),
-    "experience": _CORE_FOR_LAYERS | _rooms("experience.log experience.records search stores"),
+    "experience.concepts": _rooms("search stores errors"),
+    "experience.lenses": _rooms("experience.concepts search errors"),
+    "experience": _CORE_FOR_LAYERS
+    | _rooms(
+        "experience.concepts experience.lenses experience.log experience.records search stores"
+    ),
     "search": _CORE_FOR_LAYERS,
     "knowledge": _CORE_FOR_LAYERS | _rooms("experience search"),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),

@@ -1,0 +1,84 @@
+"""Lenses, what the agent may see of them, and token streams."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from ctxmgr.errors import Incorrect
+from ctxmgr.experience.lenses.lens import Lenses, LensPolicy, Moment
+from ctxmgr.experience.lenses.stream import LensStream
+
+
+@dataclass
+class WordLens:
+    """Scores each word of the text as a concept of its own, and remembers what it was asked."""
+
+    name: str = "words"
+    value: float = 0.5
+    seen: list[str] = field(default_factory=list)
+
+    def score(self, observation: Moment) -> Mapping[str, float]:
+        self.seen.append(observation.text)
+        return dict.fromkeys(observation.text.split(), self.value)
+
+
+@dataclass
+class ProbeLens:
+    """Scores one concept by a direction in the hidden state."""
+
+    name: str = "probe"
+
+    def score(self, observation: Moment) -> Mapping[str, float]:
+        state = observation.hidden_state
+        return {} if state is None else {"p/robe::x": min(max(sum(state), 0.0), 1.0)}
+
+
+def test_the_agent_sees_what_the_policy_shows_and_audit_sees_all() -> None:
+    """000-R112, 000-R101: hidden lenses work, and the agent does not learn of them."""
+    policy = LensPolicy(hidden=frozenset({"lie", "org.safety/*"}))
+    lenses = Lenses(lenses=(WordLens(),), policy=policy)
+
+    reading = lenses.read(Moment(text="dog lie org.safety/x::y"))
+
+    assert set(reading.all) == {"dog", "lie", "org.safety/x::y"}
+    assert set(reading.visible) == {"dog"}
+
+
+def test_only_the_highest_visible_scores_are_kept() -> None:
+    """000-R185, 000-R207: ten per timestep unless configured; equal scores go by id."""
+    text = " ".join(f"c{number:02}" for number in range(20))
+
+    reading = Lenses(lenses=(WordLens(),)).read(Moment(text=text))
+    three = Lenses(lenses=(WordLens(),), top_k=3).read(Moment(text=text))
+
+    assert list(reading.visible) == [f"c{number:02}" for number in range(10)]
+    assert list(three.visible) == ["c00", "c01", "c02"]
+
+
+def test_several_lenses_are_read_together() -> None:
+    """000-R029: text and hidden state give one map; of two scores the higher counts."""
+    lenses = Lenses(lenses=(WordLens(), WordLens(value=0.75), ProbeLens()))
+
+    reading = lenses.read(Moment(text="dog", hidden_state=(0.2, 0.1)))
+
+    assert reading.visible == pytest.approx({"dog": 0.75, "p/robe::x": 0.3})
+
+
+@pytest.mark.parametrize("value", [1.5, -0.1, float("nan")])
+def test_a_lens_that_returns_no_score_is_reported(value: float) -> None:
+    """A lens may be anybody's code; its name is in the message."""
+    with pytest.raises(Incorrect, match="the lens words scores dog"):
+        Lenses(lenses=(WordLens(value=value),)).read(Moment(text="dog"))
+
+
+def test_a_stream_asks_when_a_word_ends() -> None:
+    """000-R175: a token is a part of a word, and asking for each would cost too much."""
+    lens = WordLens()
+    stream = LensStream(Lenses(lenses=(lens,)))
+
+    readings = [list(stream.read(token).visible) for token in ("un", "believ", "able", " dog", ".")]
+
+    assert readings == [[], [], [], ["unbelievable"], ["dog.", "unbelievable"]]
+    assert lens.seen == ["unbelievable ", "unbelievable dog."]
+    assert list(stream.end().visible) == ["dog.", "unbelievable"]

@@ -1,0 +1,64 @@
+"""Static vectors, and vectors of different embedders."""
+
+import socket
+import sys
+
+import pytest
+
+from ctxmgr.errors import ExtraMissing, Incorrect
+from ctxmgr.search.embedder import Vectors
+from ctxmgr.search.static_vectors import StaticEmbedder
+
+
+@pytest.fixture(scope="module")
+def embedder() -> StaticEmbedder:
+    return StaticEmbedder.load()
+
+
+def test_loading_needs_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights are inside the wheel; a machine without a network can use them."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("opened a socket")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+    assert StaticEmbedder.load().dimension == 256
+
+
+def test_texts_about_the_same_thing_are_close(embedder: StaticEmbedder) -> None:
+    """Vectors add what shared words cannot give."""
+    texts = embedder.embed(["the puppy barks", "the parliament passed a law"])
+
+    puppy, law = texts.similarities(embedder.embed(["dogs and other pets"]))
+
+    assert puppy > law + 0.2
+
+
+def test_vectors_have_length_one_whatever_the_batch(embedder: StaticEmbedder) -> None:
+    """A text's vector must not depend on its neighbours, or stored vectors could not be reused."""
+    many = embedder.embed(["one text", "", "a much longer text than the others are"])
+    alone = embedder.embed(["one text"])
+
+    assert (many.rows[0] == alone.rows[0]).all()
+    assert [round(float((row**2).sum()), 4) for row in many.rows] == [1, 0, 1]
+
+
+def test_vectors_of_two_embedders_are_not_compared(embedder: StaticEmbedder) -> None:
+    """X-C16: a product of unrelated vectors is a number, and it means nothing."""
+    ours = embedder.embed(["text"])
+    shorter = Vectors(embedder=embedder.name, rows=ours.rows[:, :128])
+    renamed = Vectors(embedder="other/256", rows=ours.rows)
+
+    for other in (shorter, renamed):
+        with pytest.raises(Incorrect, match="embed the texts again"):
+            ours.similarities(other)
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A base installation has no vectors, and says how to get them."""
+    for name in ("safetensors", "safetensors.numpy"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    with pytest.raises(ExtraMissing, match=r"\[vectors\]"):
+        StaticEmbedder.load()
