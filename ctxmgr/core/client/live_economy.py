@@ -29,7 +29,7 @@ from ctxmgr.core.economy.records import EconomyRecord, Masks, masked
 from ctxmgr.core.economy.signatures import signature_rows
 from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, held_turn
-from ctxmgr.core.economy.turn_masks import masked_turn, turn_texts, user_key
+from ctxmgr.core.economy.turn_masks import masked_turn, masked_turn_number, turn_texts, user_key
 from ctxmgr.core.history.reading import read_economy
 from ctxmgr.core.model import read_usage
 from ctxmgr.core.objects.answers import answer_parts
@@ -126,9 +126,11 @@ class LiveEconomy:
         notices: Mapping[int, tuple[Notice, ...]],
     ) -> Iterator[HeldTurn]:
         handles: set[str] = set()
+        with_masks = set(map(masked_turn_number, self._masks))
         for number, turn in enumerate(turns, start=1):
+            is_masked = number in with_masks
             yield held_turn(
-                masked_turn(turn, number=number, masks=self._masks),
+                masked_turn(turn, number=number, masks=self._masks) if is_masked else turn,
                 number=number,
                 calls=self._state.cache.calls(turn.toolcall_ids),
                 outputs=outputs,

@@ -10,12 +10,18 @@ are computed, until a new text has a line in common with one of them.
 """
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Final
+from typing import Final, Protocol
 
-from ctxmgr.core.economy.folding import FoldableText, TextLine, TextSpan, line_text
+from ctxmgr.core.economy.folding import (
+    FoldableText,
+    TextLine,
+    TextSpan,
+    has_long_line,
+    line_text,
+    visible_spans,
+)
 
 LINE_CHARS_MIN: Final = 12
 """A run begins with a line of at least this many characters: shorter ones occur everywhere."""
@@ -24,16 +30,17 @@ OCCURRENCES_MAX: Final = 8
 """Occurrences of one line that are compared, the newest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaterText:
+class LaterText(Protocol):
     """A text whose lines are looked at only when they are needed."""
 
-    content: str = field(repr=False)
-    spans: Callable[[], Iterable[TextLine | TextSpan]]
-    name: Callable[[], str]
+    @property
+    def content(self) -> str: ...
 
-    def lines(self) -> Iterator[str]:
-        return (line_text(self.content, span) for span in self.spans())
+    def spans(self) -> Iterable[TextLine | TextSpan]:
+        """Return where its visible lines are."""
+
+    def name(self) -> str:
+        """Return what refers to it."""
 
 
 class VisibleLines:
@@ -51,7 +58,8 @@ class VisibleLines:
         """Line → the texts that show it, by their order, and its index there."""
         self._later: dict[str, LaterText] = {}
         self._hashes: set[int] | None = None
-        """Of the lines of ``_later``, and perhaps of others; None: not computed yet."""
+        """Of all lines of the texts of ``_later``, hidden ones too, and perhaps of others; without their
+        newlines. None: not computed yet."""
 
     def order(self, key: str) -> int:
         """Return the position of a text among all; a new one comes last."""
@@ -128,16 +136,28 @@ class VisibleLines:
         if not self._later:
             return
         if self._hashes is None:
-            self._hashes = {hash(line) for text in self._later.values() for line in text.lines()}
+            texts = (text.content for text in self._later.values())
+            self._hashes = {hash(line) for content in texts for line in _whole_lines(content)}
         common = {
             line
             for line in lines
-            if hash(line) in self._hashes and len(line.strip()) >= LINE_CHARS_MIN
+            if hash(line[:-1]) in self._hashes and len(line.strip()) >= LINE_CHARS_MIN
         }
         if not common:
             return
+        bare = {line[:-1] for line in common}
         for key, text in list(self._later.items()):
-            if not common.isdisjoint(text.lines()):
+            if bare.isdisjoint(_whole_lines(text.content)):
+                continue
+            spans = list(text.spans())
+            if not common.isdisjoint(line_text(text.content, span) for span in spans):
                 del self._later[key]
-                self.enter(key, text.content, text.spans(), name=text.name())
-        self._hashes.difference_update(map(hash, common))
+                self.enter(key, text.content, spans, name=text.name())
+        self._hashes.difference_update(map(hash, bare))
+
+
+def _whole_lines(content: str) -> list[str]:
+    """Return the lines of a text, hidden ones too, without newlines; long ones are divided."""
+    if has_long_line(content):
+        return [line_text(content, span)[:-1] for span in visible_spans(content, None)]
+    return content.split("\n")

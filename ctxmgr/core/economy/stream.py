@@ -46,7 +46,7 @@ from ctxmgr.core.economy.policy import (
     STUB,
     Economy,
 )
-from ctxmgr.core.economy.repeats import LaterText, VisibleLines
+from ctxmgr.core.economy.repeats import VisibleLines
 from ctxmgr.core.economy.stream_state import StreamState
 from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, TextSlot, messages_of, numbered
 from ctxmgr.core.economy.visible_names import VisibleNames, identifier_set, identifiers
@@ -135,13 +135,22 @@ class SlotText:
 
 @dataclass(frozen=True, slots=True)
 class _RestedText:
-    """A settled text of a stream that was restored."""
+    """A text of a stream that was restored, whose names and lines are not counted yet."""
 
     key: str
     content: str = field(repr=False)
+    view: TextView | None
     turn: HeldTurn = field(repr=False)
     start: int
     """The first message of its turn."""
+
+    def spans(self) -> Iterator[TextSpan]:
+        """Return where its visible lines are."""
+        return visible_spans(self.content, self.view)
+
+    def name(self) -> str:
+        """Return what refers to it."""
+        return self.turn.slot(self.key).label
 
 
 class SlotTexts:
@@ -315,16 +324,17 @@ class SlotTexts:
         awake = []
         for key, content in turn.texts(self.views):
             self._lines.order(key)
-            rested = _RestedText(key, content, turn, start)
+            view = self.views.get(key)
+            rested = _RestedText(key, content, view, turn, start)
             self._uncounted.append(rested)
             if key in self._settled_before:
                 self._resting.append(rested)
             else:
                 awake.append(key)
-            view = self.views.get(key)
             if view is None or view.spans:
-                self._lines.enter_later(key, self._later(key, content, turn))
-            self._refer(content, view, 1)
+                self._lines.enter_later(key, rested)
+            if _refers(view):
+                self._refer(content, view, 1)
         headings = [notice.heading for notice in turn.notices]
         self._rested_prose += [*headings, turn.user, *turn.shown_prose(self.views)]
         self._visible.later(self._count_rested)
@@ -419,19 +429,13 @@ class SlotTexts:
         for label, line in references(content, view):
             self._required[label][line] += times
 
-    def _later(self, key: str, content: str, turn: HeldTurn) -> LaterText:
-        view = self.views.get(key)
-        return LaterText(
-            content, lambda: visible_spans(content, view), lambda: turn.slot(key).label
-        )
-
     def _count_rested(self) -> None:
         """Count the names of the texts that rest."""
         self._visible.enter(identifier_set("\n".join(self._rested_prose)))
         self._rested_prose.clear()
         uncounted, self._uncounted = self._uncounted, []
         for rested in uncounted:
-            view = self.views.get(rested.key)
+            view = rested.view
             held = identifier_set(rested.content)
             self._visible.add_holder(held)
             if view is None and not has_long_line(rested.content):

@@ -55,8 +55,10 @@ def strings(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
                 yield from strings(item, f"{path}/{index}")
 
 
-def _foldable(args: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    return ((path, text) for path, text in strings(args) if len(text) >= CHARS_MIN)
+def _foldable(args: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if all(isinstance(value, str) and len(value) < CHARS_MIN for value in args.values()):
+        return []  # most arguments are a path or a short command
+    return [(path, text) for path, text in strings(args) if len(text) >= CHARS_MIN]
 
 
 def replaced(value: Any, others: Mapping[str, str], path: str = "") -> Any:
@@ -185,7 +187,9 @@ class HeldTurn:
             if notice.content:
                 yield self._notice_key(index), notice.content
         if self.is_digest(views):
-            yield from ((slot.key, slot.content) for slot in self.digest_slots())
+            yield from (
+                (self._digest_key(index), _digest_content(call)) for index, call in self._calls()
+            )
             return
         outputs: list[tuple[str, str]] = []
         for index, call in self._calls():
@@ -201,7 +205,7 @@ class HeldTurn:
 
     def message_count(self) -> int:
         """Return how many messages ``messages_of`` yields for it."""
-        return 2 + sum(1 for _ in self._calls())
+        return 2 + len(self._calls())
 
     def slots(self) -> Iterator[TextSlot]:
         """Yield what may be folded, in the order of the turn."""
@@ -216,16 +220,15 @@ class HeldTurn:
         """Yield one slot per call, with its long arguments and its output."""
         after = self.message_count()
         for index, call in self._calls():
-            texts = [text for _, text in _foldable(call.args)]
             yield TextSlot(
-                key=f"{self._key(index)}{DIGEST}",
+                key=self._digest_key(index),
                 handle=call.handle,
                 title=_digest_title(call),
                 label=_label(call),
                 object_id=call.ref.object_id,
                 kind=OutputKind.OTHER,
                 failed=call.ref.status != "ok",
-                content="\n".join([*texts, call.output or ""]),
+                content=_digest_content(call),
                 message=after,
                 first_prompt=self.number + 1,
                 first_line=0,
@@ -233,7 +236,7 @@ class HeldTurn:
 
     def is_digest(self, views: Mapping[str, TextView]) -> bool:
         """Whether its calls are shown as a digest, before the user's message of the next turn."""
-        return any(f"{self._key(index)}{DIGEST}" in views for index, _ in self._calls())
+        return any(self._digest_key(index) in views for index, _ in self._calls())
 
     def digest(self, views: Mapping[str, TextView]) -> str:
         """Return the digest of its calls; empty if they are shown as calls."""
@@ -241,14 +244,14 @@ class HeldTurn:
 
     def digest_pieces(self, views: Mapping[str, TextView]) -> Iterator[TurnPiece]:
         """Yield its digest call by call, without the newline at the end."""
-        if not self.is_digest(views):
-            return
-        for slot in self.digest_slots():
-            if (view := views.get(slot.key)) is not None:
+        for index, call in self._calls():
+            key = self._digest_key(index)
+            if (view := views.get(key)) is not None:
+                content = _digest_content(call) if view.spans else ""
                 yield TurnPiece(
-                    key=slot.key,
-                    object_id=slot.object_id,
-                    text=digested(slot.content, view, title=slot.title)[:-1],
+                    key=key,
+                    object_id=call.ref.object_id,
+                    text=digested(content, view, title=_digest_title(call))[:-1],
                     kind=PieceKind.FOLDED,
                     hidden_tokens=view.hidden_tokens,
                 )
@@ -351,10 +354,10 @@ class HeldTurn:
         """Return every string in the arguments of its calls."""
         return [text for _, call in self._calls() for _, text in strings(call.args)]
 
-    def _calls(self) -> Iterator[tuple[int, AnswerCall]]:
-        for index, part in enumerate(self.parts):
-            if isinstance(part, AnswerCall):
-                yield index, part
+    def _calls(self) -> list[tuple[int, AnswerCall]]:
+        return [
+            (index, part) for index, part in enumerate(self.parts) if isinstance(part, AnswerCall)
+        ]
 
     def _shown_notice(self, index: int, notice: Notice, views: Mapping[str, TextView]) -> str:
         if not notice.content:
@@ -379,6 +382,9 @@ class HeldTurn:
 
     def _key(self, index: int, path: str = "") -> str:
         return f"{self.number}.{index}{path}"
+
+    def _digest_key(self, index: int) -> str:
+        return f"{self.number}.{index}{DIGEST}"
 
     def _notice_key(self, index: int) -> str:
         return f"{self.number}!{index}"
@@ -494,6 +500,11 @@ def messages_of(turn: ShownTurn) -> Iterator[str]:
 def call_text(call: AnswerCall) -> str:
     """Return a call as JSON, which is about what APIs show a model."""
     return canonical({"tool": call.ref.tool, "args": dict(call.args)}).decode()
+
+
+def _digest_content(call: AnswerCall) -> str:
+    """Return what a digest is made of: the long arguments of a call, and its output."""
+    return "\n".join([*(text for _, text in _foldable(call.args)), call.output or ""])
 
 
 def _digest_title(call: AnswerCall) -> str:
