@@ -306,7 +306,8 @@ class Client:
         """
         from ctxmgr.core.history.as_of import prompt_as_of
 
-        return await prompt_as_of(self.store, session_id, turn=turn)
+        with collector_paused():
+            return await prompt_as_of(self.store, session_id, turn=turn)
 
     async def state_as_of(
         self,

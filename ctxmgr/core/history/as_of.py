@@ -62,7 +62,7 @@ async def prompt_as_of(store: Store, session_id: str, *, turn: int) -> Context:
     A turn from before a fork belongs to the parent session.
     """
     chat = await read_turns_until(store, session_id, turn=turn)
-    if not 1 <= turn <= chat.turn_count:
+    if not 1 <= turn <= len(chat.turns):
         raise NotFound(f"session {session_id} has no turn {turn}")
     read = await read_prompts(store, chat, first=turn, last=turn)
     return await asyncio.to_thread(read.last_context)

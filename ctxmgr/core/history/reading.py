@@ -11,7 +11,7 @@ history of their object: in an imported session the recorded sequences do not ap
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Final
 
 from ctxmgr.core.context.assembly import Context
@@ -21,7 +21,7 @@ from ctxmgr.core.history.rebuild import PromptWalk
 from ctxmgr.core.history.shown_versions import PromptVersion, Versions
 from ctxmgr.core.history.turn_records import ShownReader, ShownVersion, TurnRecord
 from ctxmgr.core.objects.answers import AnswerCall, CallRef, answer_parts
-from ctxmgr.core.objects.chat import Chat, read_turns
+from ctxmgr.core.objects.chat import Chat, Turn, read_turns
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.envelope import chat_id, read_list, system_prompt_id, turn_id
 from ctxmgr.core.objects.purged import purged_id, purges_of
@@ -42,10 +42,26 @@ HISTORY_PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FirstTurns:
+    """The first turns of a chat.
+
+    They are not verified, as a whole chat is: what a prompt shows of them is proven by its record.
+    """
+
+    session_id: str
+    turns: tuple[Turn, ...] = field(repr=False)
+
+    @property
+    def toolcall_refs(self) -> tuple[str, ...]:
+        """The ids of all their tool calls, in order."""
+        return tuple(chain.from_iterable(turn.toolcall_ids for turn in self.turns))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPrompts:
     """Everything that consecutive prompts of a session are built from."""
 
-    chat: Chat = field(repr=False)
+    chat: Chat | FirstTurns = field(repr=False)
     first: int
     """The turn of the first prompt."""
     records: tuple[TurnRecord, ...] = field(repr=False)
@@ -80,25 +96,25 @@ async def read_chat(store: Store, session_id: str) -> Chat:
     return chat
 
 
-async def read_turns_until(store: Store, session_id: str, *, turn: int) -> Chat:
-    """Return a session's chat up to a turn. It is not verified, as a whole chat is: what a prompt
-    shows of it is proven by the prompt's record.
-    """
+async def read_turns_until(store: Store, session_id: str, *, turn: int) -> FirstTurns:
+    """Return the turns of a session's chat up to a turn."""
     version = await store.get(chat_id(session_id))
     if version is None:
         raise NotFound(f"there is no session {session_id}")
     return await asyncio.to_thread(_first_turns, version.document, session_id, max(turn, 0))
 
 
-def _first_turns(document: Document, session_id: str, count: int) -> Chat:
+def _first_turns(document: Document, session_id: str, count: int) -> FirstTurns:
     try:
         values = read_list("turns", document.get("turns"))
-        return Chat(session_id=session_id, turns=read_turns(list(values[:count])))
+        return FirstTurns(session_id=session_id, turns=read_turns(list(values[:count])))
     except Incorrect as error:
         raise Corrupt(f"{chat_id(session_id)}: {error}") from error
 
 
-async def read_prompts(store: Store, chat: Chat, *, first: int, last: int) -> ReadPrompts:
+async def read_prompts(
+    store: Store, chat: Chat | FirstTurns, *, first: int, last: int
+) -> ReadPrompts:
     """Read what the prompts of some turns are built from; before a fork they are the parent's."""
     ancestors = await lineage(store, chat.session_id)
     ids = [turn_id(owner(ancestors, n), number=n) for n in range(1, last + 1)]
@@ -126,10 +142,10 @@ async def read_economy(store: Store, session_id: str, *, turn: int) -> EconomyRe
     if last is None or last.policy is None:
         return None
     # The lists of what was shown are long, and not needed here.
-    chain = await store.get_many(last.needed(), without=_WHAT_WAS_SHOWN)
-    if len(chain) < len(last.needed()):
+    records = await store.get_many(last.needed(), without=_WHAT_WAS_SHOWN)
+    if len(records) < len(last.needed()):
         raise Corrupt(f"{last.object_id}: a record that it continues is missing")
-    policies = [version.document.get("policy") for version in reversed(chain.values())]
+    policies = [version.document.get("policy") for version in reversed(records.values())]
     # The first economy record after a plain one lists everything again.
     unbroken = list(takewhile(lambda policy: policy is not None, policies))
     return EconomyRecord.joined(policy for policy in reversed(unbroken) if policy is not None)
@@ -199,7 +215,7 @@ def _records(versions: Iterable[Version], shown: ShownReader) -> dict[int, _Read
     return read
 
 
-def _needed(records: Sequence[TurnRecord], chat: Chat, first: int) -> _Needed:
+def _needed(records: Sequence[TurnRecord], chat: Chat | FirstTurns, first: int) -> _Needed:
     built = [record for record in records if record.n >= first]
     plain = [record for record in built if record.policy is None]
     sessions = {record.session for record in records}
