@@ -38,6 +38,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     # the core, lower rooms first
     "core.append_only": _rooms(""),
     "core.bounded_cache": _rooms(""),
+    "core.collector": _rooms(""),
     "core.store": _rooms("core.append_only errors"),
     "core.model": _rooms("core.store errors"),
     "core.prices": _rooms("core.model"),
@@ -62,7 +63,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "core.client": _rooms(
         "core.history core.economy core.context core.sessions core.tracking core.events"
         " core.secrets core.discovery core.files core.objects core.store core.model core.sandbox"
-        " core.append_only errors"
+        " core.append_only core.collector errors"
     ),
     # technologies
     "stores.edn": _rooms("core.store errors"),
@@ -127,7 +128,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " integrations.langgraph"
     ),
     "bench.audit": _rooms("bench audit core.events errors"),
-    "integrations": _rooms("__init__ harness messages core.history core.store"),
+    "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
     "integrations.langgraph": _rooms("integrations __init__ core.store"),
     # surfaces
     "surfaces.operation": _rooms("errors"),
@@ -191,7 +192,8 @@ AUDIT_MODULES: Final = frozenset({"errors", "core.objects.hashes"})
 ROOM_FILES_MAX: Final = 16
 
 SMALL_ROOMS: Final = frozenset(
-    {"core.append_only", "core.bounded_cache", "surfaces.access_tokens", "surfaces.arguments"}
+    {"core.append_only", "core.bounded_cache", "core.collector"}
+    | {"surfaces.access_tokens", "surfaces.arguments"}
     | {"surfaces.encoding", "surfaces.error_answers", "surfaces.operation", "surfaces.scopes"}
     | {"surfaces.uvicorn_server"}
 )

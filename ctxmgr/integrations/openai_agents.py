@@ -13,7 +13,9 @@ of a turn's answer:
     assistant message      a text part
     other                  kept, but only the SDK sees it
 
-Every part keeps its item, so that the SDK gets back exactly what it stored.
+Every part keeps its item, so that the SDK gets back exactly what it stored. Until the first write,
+items are read from the chat alone, each time as it is stored then; the first write resumes the
+session, which verifies all of it.
 """
 
 import json
@@ -21,7 +23,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self, TypeAlias, cast
 
-from ctxmgr import Client, ExtraMissing, LiveSession, Match, NotFound, Put
+from ctxmgr import Client, Corrupt, ExtraMissing, LiveSession, Match, Put, Version
+from ctxmgr.core.collector import collector_paused
+from ctxmgr.core.history.reading import is_stored, stored_answers
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.integrations.document_kinds import AGENTS_HISTORY
 from ctxmgr.messages.answers import ToolCallIds, read_call
@@ -40,11 +44,14 @@ class AgentsSession:
     Methods that write raise ``Conflict`` if another client has just written.
     """
 
-    def __init__(self, client: Client, session: LiveSession) -> None:
-        self.session_id = session.session_id
+    def __init__(self, client: Client, session: LiveSession | str) -> None:
+        """Take an open session, or the id of a stored one, which the first write resumes."""
+        live = None if isinstance(session, str) else session
+        self.session_id = session if isinstance(session, str) else session.session_id
         self.session_settings: SessionSettings | None = SessionSettings()
+        self._client = client
         self._store = client.store
-        self._session = session
+        self._live = live
         self._state_id = f"{AGENTS_HISTORY}:{self.session_id}"
         self._known: list[Mapping[str, Any]] = []
         """The parts with an item of the first ``_turns_read`` turns."""
@@ -54,59 +61,75 @@ class AgentsSession:
 
     @classmethod
     async def open(cls, client: Client, session_id: str, *, system_prompt: str = "") -> Self:
-        """Resume the session, or start it if it does not exist."""
-        try:
-            return cls(client, await client.resume(session_id))
-        except NotFound:
-            return cls(client, await client.start(session_id, system_prompt=system_prompt))
+        """Open the stored session, or start it if it does not exist."""
+        if await is_stored(client.store, session_id):
+            return cls(client, session_id)
+        return cls(client, await client.start(session_id, system_prompt=system_prompt))
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the latest items, or all of them, oldest first."""
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
-        parts = [part for _, part in self._visible(await self._state())]
-        latest = parts if limit is None else parts[max(0, len(parts) - max(0, limit)) :]
-        calls = await self._store.get_many(part["output"] for part in latest if "output" in part)
-        outputs = {call_id: version.document["content"] for call_id, version in calls.items()}
-        items: list[TResponseInputItem] = []
-        for part in latest:
-            item: Item = _copied(part["item"])
+        with collector_paused():
+            parts = [part for _, part in await self._visible(await self._state())]
+            latest = parts if limit is None else parts[max(0, len(parts) - max(0, limit)) :]
+            recorded = [part["output"] for part in latest if "output" in part]
+            calls = await self._store.get_many(recorded)
+            items: list[Item] = [part["item"] for part in latest]
+            if self._live is not None:  # the SDK may change what it is given
+                items = json.loads(json.dumps(items))
+        for part, item in zip(latest, items, strict=True):
             if "output" in part:
-                text = outputs[part["output"]]
+                text = _output_of(part, calls)
                 item["output"] = text if part["as_text"] else json.loads(text)
-            items.append(cast("TResponseInputItem", item))
-        return items
+        return cast("list[TResponseInputItem]", items)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store the items as one turn."""
         if not items:
             return
         new: list[Item] = [storable(json.loads(json.dumps(item))) for item in items]
-        turn, taken = self._session.turn, self._session.sets.session_index
+        live = await self._resumed()
+        turn, taken = live.turn, live.sets.session_index
         ids = ToolCallIds(self.session_id, turn=turn, unique=False, taken=taken)
         parts: list[Document] = []
         for item in new:
-            call = self._unanswered_call(item, parts)
-            parts.append(_part_of(item, ids) if call is None else await self._record(item, call))
+            call = self._unanswered_call(live, item, parts)
+            recorded = None if call is None else await _record(live, item, call)
+            parts.append(recorded or _part_of(item, ids))
         texts = (_text_of(item.get("content")) for item in new if item.get("role") == "user")
-        await self._session.end_turn(parts, user="\n".join(text for text in texts if text))
+        await live.end_turn(parts, user="\n".join(text for text in texts if text))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Hide the latest item from now on, and return it."""
         latest, state = await self.get_items(1), await self._state()
         if not latest:
             return None
-        position, _ = self._visible(state)[-1]
+        position, _ = (await self._visible(state))[-1]
         await self._save(state | {"popped": [*state["popped"], position]})
         return latest[0]
 
     async def clear_session(self) -> None:
         """Hide all items. Nothing is erased."""
-        await self._save(await self._state() | {"start": len(self._parts()), "popped": []})
+        parts = await self._parts()
+        await self._save(await self._state() | {"start": len(parts), "popped": []})
 
-    def _parts(self) -> list[Mapping[str, Any]]:
-        """Return the parts with an item; a chat only grows, so only new turns are looked at."""
-        turns = self._session.chat.turns
+    async def _resumed(self) -> LiveSession:
+        """Return the open session; one that was only read is resumed, and verified."""
+        if self._live is None:
+            self._live = await self._client.resume(self.session_id)
+        return self._live
+
+    async def _parts(self) -> list[Mapping[str, Any]]:
+        """Return the parts with an item."""
+        if self._live is not None:
+            return self._known_parts(self._live)
+        answers = await stored_answers(self._store, self.session_id)
+        return [part for parts in answers for part in parts if "item" in part]
+
+    def _known_parts(self, live: LiveSession) -> list[Mapping[str, Any]]:
+        """Return the parts of an open session; a chat only grows, so only new turns are read."""
+        turns = live.chat.turns
         for turn in turns[self._turns_read :]:
             for part in turn.assistant:
                 if "item" in part:
@@ -116,13 +139,13 @@ class AgentsSession:
         self._turns_read = len(turns)
         return self._known
 
-    def _visible(self, state: Document) -> list[tuple[int, Mapping[str, Any]]]:
+    async def _visible(self, state: Document) -> list[tuple[int, Mapping[str, Any]]]:
         """Return the parts that were neither popped nor cleared, with their positions."""
-        popped, numbered = set(state["popped"]), enumerate(self._parts())
+        popped, numbered = set(state["popped"]), enumerate(await self._parts())
         return [(n, part) for n, part in numbered if n >= state["start"] and n not in popped]
 
     def _unanswered_call(
-        self, item: Document, new_parts: list[Document]
+        self, live: LiveSession, item: Document, new_parts: list[Document]
     ) -> Mapping[str, Any] | None:
         """Return the call that an output belongs to, if it is the call's first output."""
         if item.get("type") != "function_call_output":
@@ -130,20 +153,11 @@ class AgentsSession:
         call_id = item.get("call_id")
         if not isinstance(call_id, str):
             return None
-        self._parts()
+        self._known_parts(live)
         new = (part for part in reversed(new_parts) if part.get("call_id") == call_id)
         call = next(new, None) or self._calls.get(call_id)
-        recorded = self._session.sets.session_index
+        recorded = live.sets.session_index
         return None if call is None or call["toolcall_id"] in recorded else call
-
-    async def _record(self, item: Document, call: Mapping[str, Any]) -> Document:
-        """Record an output as its call's content, and return the part that refers to it."""
-        toolcall_id, output = call["toolcall_id"], item.get("output", "")
-        as_text = isinstance(output, str)
-        text = output if as_text else json.dumps(output)
-        await self._session.record(toolcall_id, tool=call["tool"], args=call["args"], output=text)
-        rest = {name: value for name, value in item.items() if name != "output"}
-        return {"type": "item", "item": rest, "output": toolcall_id, "as_text": as_text}
 
     async def _state(self) -> Document:
         """Return which items are hidden, with the token of the version that was read."""
@@ -158,11 +172,22 @@ class AgentsSession:
         await self._store.commit([Match(self._state_id, token), Put({**state, **fields})])
 
 
-def _copied(value: Any) -> Any:
-    """Copy lists and maps at every level; the SDK may change what it is given."""
-    if isinstance(value, dict):
-        return {key: _copied(each) for key, each in value.items()}
-    return [_copied(each) for each in value] if isinstance(value, list) else value
+async def _record(live: LiveSession, item: Document, call: Mapping[str, Any]) -> Document:
+    """Record an output as its call's content, and return the part that refers to it."""
+    toolcall_id, output = call["toolcall_id"], item.get("output", "")
+    as_text = isinstance(output, str)
+    text = output if as_text else json.dumps(output)
+    await live.record(toolcall_id, tool=call["tool"], args=call["args"], output=text)
+    rest = {name: value for name, value in item.items() if name != "output"}
+    return {"type": "item", "item": rest, "output": toolcall_id, "as_text": as_text}
+
+
+def _output_of(part: Mapping[str, Any], calls: Mapping[str, Version]) -> str:
+    version = calls.get(part["output"])
+    text = None if version is None else version.document.get("content")
+    if not isinstance(text, str):
+        raise Corrupt(f"the output of tool call {part['output']!r:.80} is missing")
+    return text
 
 
 def _part_of(item: Item, ids: ToolCallIds) -> Document:

@@ -3,7 +3,8 @@
 import pytest
 from agents import Agent, RunConfig, Runner, Session, SessionSettings, SQLiteSession, function_tool
 
-from ctxmgr import Conflict
+import ctxmgr
+from ctxmgr import Conflict, Corrupt
 from ctxmgr.core.client.client import Client
 from ctxmgr.integrations.openai_agents import AgentsSession
 from tests.integrations.agents_models import ScriptedModel, calls, says
@@ -136,3 +137,44 @@ async def test_a_state_that_another_client_changed_is_a_conflict(
 
     with pytest.raises(Conflict):
         await session._save(stale)
+
+
+async def test_items_are_read_as_they_are_stored_now(client: Client, name: str) -> None:
+    """A program that only reads neither resumes the session nor misses what others add."""
+    writer = await AgentsSession.open(client, name)
+    await writer.add_items([{"role": "user", "content": "one"}])
+
+    async with ctxmgr.connect(store=client.store, tracking=False) as other:
+        reader = await AgentsSession.open(other, name)
+        first = await reader.get_items()
+        first[0]["content"] = "changed by the SDK"
+        await writer.add_items([{"role": "user", "content": "two"}])
+
+        assert [item["content"] for item in await reader.get_items()] == ["one", "two"]
+
+
+async def test_a_session_that_was_only_read_is_continued(client: Client, name: str) -> None:
+    """The first write resumes it, and answers a call that another client stored."""
+    call = {"type": "function_call", "call_id": "c1", "name": "capital", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "Lima"}
+    await (await AgentsSession.open(client, name)).add_items([call])
+
+    async with ctxmgr.connect(store=client.store, tracking=False) as other:
+        again = await AgentsSession.open(other, name)
+        assert await again.get_items() == [call]
+        await again.add_items([output])
+
+        assert await again.get_items() == [call, output]
+
+
+async def test_a_missing_output_is_reported(client: Client, name: str) -> None:
+    """A damaged store is named as such, with the call."""
+    call = {"type": "function_call", "call_id": "c1", "name": "capital", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "Lima"}
+    session = await AgentsSession.open(client, name)
+    await session.add_items([call, output])
+    (part,) = [part for part in await session._parts() if "output" in part]
+    await client.store.commit([ctxmgr.Delete(part["output"])])
+
+    with pytest.raises(Corrupt, match="output of tool call"):
+        await session.get_items()

@@ -19,12 +19,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from ctxmgr.core.client.collector import collector_paused
 from ctxmgr.core.client.leases import LeaseHeartbeat, SessionLease
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.client.reconcile import Reconciliation
 from ctxmgr.core.client.runtime import Runtime
 from ctxmgr.core.client.session_state import SessionState
+from ctxmgr.core.collector import collector_paused
 from ctxmgr.core.context.assembly import Context
 from ctxmgr.core.events.lifecycle import ACTIVE, PAUSED, lifecycle_document
 from ctxmgr.core.files.fingerprints import Fingerprints

@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from ctxmgr.core.client.collector import collector_paused
 from ctxmgr.core.client.conversation import Conversation, new_turns
 from ctxmgr.core.client.leases import SessionLease
 from ctxmgr.core.client.runtime import RecallSearch
@@ -31,6 +30,7 @@ from ctxmgr.core.client.tool_calls import (
     why_not_text,
     with_outcomes,
 )
+from ctxmgr.core.collector import collector_paused
 from ctxmgr.core.context.assembly import RENDERER, Context, Contribution
 from ctxmgr.core.context.compact import COMPACT_RENDERER, compact, pool_entries, short_ids
 from ctxmgr.core.context.contributors import contributions

@@ -58,8 +58,8 @@ class VisibleLines:
         """Line → the texts that show it, by their order, and its index there."""
         self._later: dict[str, LaterText] = {}
         self._hashes: set[int] | None = None
-        """Of all lines of the texts of ``_later``, hidden ones too, and perhaps of others; without their
-        newlines. None: not computed yet."""
+        """Of all lines of the texts of ``_later``, hidden ones too, and perhaps of others, without
+        their newlines. None: not computed yet."""
 
     def order(self, key: str) -> int:
         """Return the position of a text among all; a new one comes last."""

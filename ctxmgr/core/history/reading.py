@@ -34,6 +34,9 @@ from ctxmgr.errors import Corrupt, Incorrect, NotFound
 BATCH: Final = 500
 """Records or versions in one read."""
 
+_OF_CHATS: Final = ("turns", "toolcall_refs")
+"""The fields of a chat that grow."""
+
 _WHAT_WAS_SHOWN: Final = ("shown", "active", "activations", "section_hashes")
 
 HISTORIES_AT_ONCE: Final = 8
@@ -94,6 +97,28 @@ async def read_chat(store: Store, session_id: str) -> Chat:
     chat = await asyncio.to_thread(from_document, version.document)
     assert isinstance(chat, Chat)
     return chat
+
+
+async def is_stored(store: Store, session_id: str) -> bool:
+    """Whether a session exists; its chat is not read."""
+    return bool(await store.get_many((chat_id(session_id),), without=_OF_CHATS))
+
+
+async def stored_answers(store: Store, session_id: str) -> list[list[Document]]:
+    """Return the parts of every answer in a session's chat; ``NotFound`` if there is none.
+
+    Their form is checked, but they are not verified, as ``Client.resume`` verifies them.
+    """
+    version = await store.get(chat_id(session_id))
+    if version is None:
+        raise NotFound(f"there is no session {session_id}")
+    try:
+        answers = [turn["assistant"] for turn in version.document["turns"]]
+        if all(type(part) is dict for parts in answers for part in parts):
+            return answers
+    except (KeyError, TypeError):
+        pass
+    raise Corrupt(f"{chat_id(session_id)}: the answers of its turns are not lists of parts")
 
 
 async def read_turns_until(store: Store, session_id: str, *, turn: int) -> FirstTurns:
