@@ -18,7 +18,7 @@ from ctxmgr.core.history.cache_breaks import (
     recorded_costs,
 )
 from ctxmgr.core.history.prompt_rows import Count
-from ctxmgr.core.history.reading import ReadPrompts, read_chat, read_prompts
+from ctxmgr.core.history.reading import FirstTurns, ReadPrompts, read_chat, read_prompts
 from ctxmgr.core.model import Usage, read_usage
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.store.contract import Store
@@ -116,7 +116,7 @@ async def _chat(store: Store, session_id: str) -> Chat:
     return chat
 
 
-def counted_as(chat: Chat) -> Count:
+def counted_as(chat: Chat | FirstTurns) -> Count:
     """Return the token counter of a session's model, which caches its counts."""
     model = chat.turns[-1].assistant_meta.model
     return _counter(vocabulary(model or "").name).count

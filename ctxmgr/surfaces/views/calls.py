@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ctxmgr.core.history.reading import read_chat
+from ctxmgr.core.history.reading import FirstTurns, read_chat
 from ctxmgr.core.objects.answers import CONTEXTCALL
 from ctxmgr.core.objects.answers import TOOLCALL as CALL_PART
 from ctxmgr.core.objects.chat import Chat, Turn
@@ -153,7 +153,7 @@ def _words(value: Any) -> str:
     return ""
 
 
-def called_by(chat: Chat) -> dict[str, str]:
+def called_by(chat: Chat | FirstTurns) -> dict[str, str]:
     """Return the main argument of each tool call of a chat, by the id of its object."""
     return {
         part["toolcall_id"]: main_argument(part["args"])
