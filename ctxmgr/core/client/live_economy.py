@@ -287,11 +287,9 @@ class LiveEconomy:
         masker = self._state.runtime.masker
         if masker.policy is Secrets.SHOW:
             return output
-        secrets = () if object_id in self._masks else masker.mask(output).found
+        secrets = () if object_id in self._masks else masker.positions(output)
         if secrets:
-            self._masks[object_id] = tuple(
-                (secret.start, secret.end, secret.placeholder) for secret in secrets
-            )
+            self._masks[object_id] = secrets
         return masked(output, self._masks.get(object_id, ()))
 
     async def _outputs(self, turns: Sequence[Turn]) -> dict[str, str]:

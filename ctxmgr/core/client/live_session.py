@@ -49,6 +49,7 @@ from ctxmgr.core.objects.envelope import check_text
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.session_record import SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
+from ctxmgr.core.secrets.masking import Secrets
 from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.lease import LeaseHolder
 from ctxmgr.core.sessions.sets import Session
@@ -59,7 +60,7 @@ from ctxmgr.errors import Conflict, Incorrect, NotFound
 if TYPE_CHECKING:
     from ctxmgr.core.client.live_economy import LiveEconomy
     from ctxmgr.core.economy.policy import Economy
-    from ctxmgr.core.economy.records import EconomyRecord
+    from ctxmgr.core.economy.records import EconomyRecord, Masks
     from ctxmgr.core.sandbox import Sandbox
 
 Answer = str | Sequence[Mapping[str, Any]]
@@ -184,13 +185,26 @@ class LiveSession:
 
     def known_objects(self) -> list[str]:
         """Return the line of every object of the pool in the compact form, oldest first."""
-        context = self.context()
+        context, _ = self._masked(self.context())
         shorts = short_ids(entry.object_id for entry in context.pool.entries)
         return [entry.line for entry in pool_entries(context, shorts)]
 
-    def _form(self, policy: SessionPolicy, user: str) -> Context:
+    def _form(self, policy: SessionPolicy, user: str) -> "tuple[Context, Mapping[str, Masks]]":
         context = self.context(user)
-        return compact(context) if policy == PlainForm.COMPACT else context
+        if policy != PlainForm.COMPACT:
+            return context, {}
+        context, masks = self._masked(context)
+        return compact(context), masks
+
+    def _masked(self, context: Context) -> "tuple[Context, Mapping[str, Masks]]":
+        """Return a plain context without its secrets, and where they were."""
+        from ctxmgr.core.history.context_masks import find_masks, masked_context
+
+        masker = self._state.runtime.masker
+        if masker.policy is Secrets.SHOW:
+            return context, {}
+        masks = find_masks(context, masker.positions)
+        return masked_context(context, masks), masks
 
     async def render(
         self,
@@ -231,10 +245,12 @@ class LiveSession:
             )
         if self._lease is not None:
             await self._lease.in_use()
+        masks: Mapping[str, Masks] = {}
         async with self._locked():
             await self._state.fill()
             if economy is None:
-                context, record = self._form(chosen, user).contribute(added), None
+                context, masks = self._form(chosen, user)
+                context, record = context.contribute(added), None
             elif self._economy is None:
                 with collector_paused():
                     live = await self._open_economy(economy)
@@ -242,7 +258,8 @@ class LiveSession:
             else:
                 context, record = await self._economy.prompt(user, economy, contributions=added)
             renderer = COMPACT_RENDERER if chosen == PlainForm.COMPACT else RENDERER
-            self._sent = self._sent_prompt(context, user=user, record=record, renderer=renderer)
+            sent = self._sent_prompt(context, user=user, record=record, renderer=renderer)
+            self._sent = replace(sent, masks=masks)
             return runtime.forms[form](context)
 
     async def record(

@@ -16,7 +16,8 @@
     ACTIVE_CONTENT id=toolu_01T1x1
     [the text of f5c4b0 /src/a.py]
 
-It is a function of the plain context, so that a turn record of the plain form proves it, too.
+It is a function of the plain context, so that a turn record of the plain form proves it, too. The
+context is given without its secrets, whose positions the record has.
 """
 
 import re
@@ -37,8 +38,11 @@ from ctxmgr.core.context.lines import active_heading, escaped
 from ctxmgr.core.objects.answers import AnswerCall, AnswerPart
 from ctxmgr.core.objects.hashes import is_hash
 
-COMPACT_RENDERER: Final = "compact/1"
+COMPACT_RENDERER: Final = "compact/2"
 """Identifies the rendered bytes: any change of what a context renders to changes it."""
+
+COMPACT_RENDERERS: Final = frozenset({"compact/1", COMPACT_RENDERER})
+"""Those whose prompts can be rebuilt. Prompts of the first one were not masked."""
 
 HASH_LENGTH_MIN: Final = 6
 """Of a shortened hash: among 1,000 files, one in 30 sessions has two that begin alike."""

@@ -33,7 +33,7 @@ from ctxmgr.core.context.assembly import (
     Transcript,
     hash_sections,
 )
-from ctxmgr.core.context.compact import COMPACT_RENDERER, compact
+from ctxmgr.core.context.compact import COMPACT_RENDERERS, compact
 from ctxmgr.core.context.lines import (
     ended,
     file_content,
@@ -54,6 +54,7 @@ from ctxmgr.core.economy.stream_turns import (
     held_turn,
 )
 from ctxmgr.core.economy.turn_masks import masked_turn, masked_turn_number, user_key
+from ctxmgr.core.history.context_masks import masked_context
 from ctxmgr.core.history.prompt_rows import (
     JOINED,
     Count,
@@ -117,7 +118,7 @@ class PromptWalk:
 
     def join(self, record: TurnRecord) -> None:
         """Read the record of the next turn."""
-        plain = (*RENDERERS, COMPACT_RENDERER)
+        plain = (*RENDERERS, *sorted(COMPACT_RENDERERS))
         renderers = plain if record.policy is None else ECONOMY_RENDERERS
         if record.renderer not in renderers:
             known = " or ".join(renderers)
@@ -143,7 +144,7 @@ class PromptWalk:
             raise Incorrect(f"{record.object_id}: the chat has only {len(self._turns)} turns")
         if record.policy is not None:
             rows = self._economy.rows(record, self._shown)
-        elif record.renderer == COMPACT_RENDERER:
+        elif record.renderer in COMPACT_RENDERERS:
             rows = self._compact_rows(record)
         else:
             built = self._built
@@ -199,7 +200,9 @@ class PromptWalk:
             active=layout.active,
             contributions=record.contributions,
         )
-        return compact(context) if record.renderer == COMPACT_RENDERER else context
+        if record.renderer not in COMPACT_RENDERERS:
+            return context
+        return compact(masked_context(context, record.masks))
 
     @property
     def purge(self) -> int | None:
@@ -641,7 +644,7 @@ def _hashes(blocks: Iterable[CountedBlock]) -> list[str]:
 
 
 def _is_plain(record: TurnRecord) -> bool:
-    return record.policy is None and record.renderer != COMPACT_RENDERER
+    return record.policy is None and record.renderer not in COMPACT_RENDERERS
 
 
 def _follows(record: TurnRecord, previous: TurnRecord) -> bool:

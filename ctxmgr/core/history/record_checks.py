@@ -89,6 +89,7 @@ class _RecordedPolicy(BaseModel):
 
 
 _MOUNTS: Final = TypeAdapter(Annotated[list[_RecordedMount], Field(max_length=MOUNTS_MAX)])
+_MASKS: Final = TypeAdapter(dict[str, list[tuple[_Count, _Count, str]]])
 _SECTIONS: Final = TypeAdapter(dict[str, list[str]])
 
 
@@ -120,6 +121,8 @@ def check_record(document: Document) -> None:
                 canonical_prefix=mount.canonicalPrefix,
                 filesystem_id=mount.filesystemId,
             )
+        if "masks" in document:
+            _MASKS.validate_json(orjson.dumps(document["masks"]), strict=True)
         if record.policy is not None:
             _check_policy(document["policy"])
     except (Incorrect, ValidationError) as error:

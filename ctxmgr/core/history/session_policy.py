@@ -15,7 +15,7 @@ import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ctxmgr.core.context.compact import COMPACT_RENDERER
+from ctxmgr.core.context.compact import COMPACT_RENDERERS
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.objects.envelope import POLICY, check_session_id, policy_id, turn_id
 from ctxmgr.core.sessions.lineage import lineage, owner
@@ -116,7 +116,7 @@ def _read(document: Document) -> SessionPolicy:
 def _of_turn(record: TurnRecord) -> SessionPolicy:
     if record.policy is not None:
         return _economy(record.policy.get("settings"))
-    return PlainForm.COMPACT if record.renderer == COMPACT_RENDERER else PlainForm.PLAIN
+    return PlainForm.COMPACT if record.renderer in COMPACT_RENDERERS else PlainForm.PLAIN
 
 
 def _economy(settings: Any) -> "Economy":

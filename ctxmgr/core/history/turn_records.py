@@ -9,6 +9,8 @@
                          active                        ids in the order of their content
                          activations                   object → turn in which it was activated
                          contributions                 what layers added
+                         masks                         positions of secrets in a compact prompt;
+                                                       absent if there are none
 
 A plain document, not one of the five types. Prompt n shows the turns before n and the user's text
 of turn n. Listing everything in every record would take quadratic space, so a record lists only
@@ -38,7 +40,7 @@ from ctxmgr.core.store.documents import ID, KIND, Document, check_object_id
 from ctxmgr.errors import Corrupt, Incorrect
 
 if TYPE_CHECKING:  # a session without a policy does not load the economy
-    from ctxmgr.core.economy.records import EconomyRecord
+    from ctxmgr.core.economy.records import EconomyRecord, Masks
 
 RECORDS_PER_SNAPSHOT: Final = 64
 """The maximum number of records that are read for one prompt."""
@@ -115,6 +117,8 @@ class TurnRecord:
     active: tuple[str, ...]
     activations: Activations = field(default_factory=Activations)
     contributions: tuple[Contribution, ...] = ()
+    masks: Mapping[str, "Masks"] = field(default_factory=dict)
+    """Of the compact form; see ``context_masks``. An economy policy records its own."""
 
     def __post_init__(self) -> None:
         check_session_id(self.session)
@@ -136,7 +140,7 @@ class TurnRecord:
         return self._document([version.to_value() for version in self.shown])
 
     def _document(self, shown: list[Document]) -> Document:
-        return {
+        document: Document = {
             ID: self.object_id,
             KIND: TURN,
             "session": self.session,
@@ -156,6 +160,11 @@ class TurnRecord:
                 for added in self.contributions
             ],
         }
+        if self.masks:
+            document["masks"] = {
+                key: [list(mask) for mask in masks] for key, masks in self.masks.items()
+            }
+        return document
 
     @classmethod
     def from_document(cls, document: Document, *, shown: "ShownReader | None" = None) -> Self:
@@ -237,6 +246,11 @@ def continues_chain(n: int, *, snapshot: int, changed: int, of: int) -> bool:
 
 
 def _read(name: str, document: Document, reader: ShownReader) -> Any:
+    if name == "masks":
+        return {
+            key: tuple((start, end, text) for start, end, text in masks)
+            for key, masks in document.get(name, {}).items()
+        }
     value = document[name]
     match name:
         case "shown":
@@ -272,6 +286,8 @@ class SentPrompt:
     active: tuple[str, ...]
     activations: Activations
     sequence: int | None
+    masks: Mapping[str, "Masks"] = field(default_factory=dict)
+    """Of the compact form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +348,7 @@ class TurnRecorder:
             active=sent.active,
             activations=sent.activations,
             contributions=sent.context.contributions,
+            masks=sent.masks,
         )
 
     def saved(self, record: TurnRecord, sent: SentPrompt) -> None:

@@ -91,6 +91,12 @@ class Masker:
         """Return a text as it is stored."""
         return self.mask(text).text if self.policy is Secrets.DROP else text
 
+    def positions(self, text: str) -> tuple[tuple[int, int, str], ...]:
+        """Return where the secrets of a text start and end, and what replaces each."""
+        return tuple(
+            (secret.start, secret.end, secret.placeholder) for secret in self.mask(text).found
+        )
+
     def mask(self, text: str) -> MaskedText:
         """Mask a text, whatever the policy says."""
         digest = hashlib.sha256(text.encode(errors="surrogatepass")).digest()

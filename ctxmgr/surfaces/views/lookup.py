@@ -16,7 +16,7 @@ from typing import Final
 
 from ctxmgr.core.client.lookup import ObjectLookup
 from ctxmgr.core.client.runtime import display_path
-from ctxmgr.core.context.compact import COMPACT_RENDERER
+from ctxmgr.core.context.compact import COMPACT_RENDERERS
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.history.reading import with_handle
 from ctxmgr.core.objects.codec import from_document
@@ -95,7 +95,7 @@ async def resolve_member(store: Store, session: Session, text: str) -> str:
         directory=mounts.mappings[0].agent_prefix if mounts.mappings else None,
         with_handle=partial(with_handle, store, session.session_id),
         shown_as=partial(_shown_as, store, session, mounts),
-        is_compact=last is not None and last.renderer == COMPACT_RENDERER,
+        is_compact=last is not None and last.renderer in COMPACT_RENDERERS,
     )
     try:
         return await lookup.resolve(session, text)

@@ -12,7 +12,7 @@ from itertools import tee
 from typing import Final
 
 from ctxmgr.core.context.assembly import PieceKind, Section
-from ctxmgr.core.context.compact import COMPACT_RENDERER
+from ctxmgr.core.context.compact import COMPACT_RENDERERS
 from ctxmgr.core.history.cache_breaks import CallCost, call_costs
 from ctxmgr.core.history.cache_report import UNBROKEN, counted_as
 from ctxmgr.core.history.prompt_rows import Count
@@ -247,7 +247,7 @@ def _entry(
 
 def policy_name(record: TurnRecord) -> str | None:
     """Return the name of a prompt's policy; None: the plain form."""
-    if record.renderer == COMPACT_RENDERER:
+    if record.renderer in COMPACT_RENDERERS:
         return str(PlainForm.COMPACT)
     return None if record.policy is None else str(record.policy.get("name"))
 

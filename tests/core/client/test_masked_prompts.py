@@ -8,6 +8,7 @@ import pytest
 
 import ctxmgr
 from ctxmgr import Client, Secrets
+from ctxmgr.core.client import live_session
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.history.reading import read_chat, read_prompts
 from ctxmgr.core.objects.answers import text_part, toolcall_part
@@ -25,15 +26,20 @@ SECRETS = {
 }
 
 
+@pytest.fixture(params=["economy", "compact"])
+def policy(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[Client]:
+async def client(tmp_path: Path, policy: str) -> AsyncIterator[Client]:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / f"{SECRETS['name']}.txt").write_text("text\n", encoding="utf-8")
     async with ctxmgr.connect(
         f"sqlite:///{tmp_path}/s.db",
         directory=str(tmp_path / "project"),
         tracking=False,
-        policy="economy",
+        policy=policy,
     ) as client:
         yield client
 
@@ -116,16 +122,46 @@ async def test_a_message_that_replaces_another_is_masked_by_itself(client: Clien
     assert (await client.prompt_as_of("s1", turn=2)).text() == prompt
 
 
-async def test_show_masks_nothing(tmp_path: Path) -> None:
+async def test_show_masks_nothing(tmp_path: Path, policy: str) -> None:
     """The setting applies to all of it alike."""
     async with ctxmgr.connect(
-        "sqlite://:memory:", secrets=Secrets.SHOW, policy="economy", directory=str(tmp_path)
+        "sqlite://:memory:", secrets=Secrets.SHOW, policy=policy, directory=str(tmp_path)
     ) as client:
         session = await client.start("s1", system_prompt="")
 
         assert SECRETS["user"] in await session.render(f"My token is {SECRETS['user']}.")
 
 
+@pytest.mark.parametrize("policy", ["compact"])
+async def test_a_prompt_of_the_first_compact_form_is_proven(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not masked, and its record has no positions."""
+    monkeypatch.setattr(live_session, "COMPACT_RENDERER", "compact/1")
+    session = await client.start("s1", system_prompt="")
+    monkeypatch.setattr(session.state.runtime.masker, "policy", Secrets.SHOW)
+    await take_turn(session)
+    sent = await session.render("Go on.")
+    await session.end_turn("Yes.")
+
+    assert leaked(sent) == {"user", "said", "name"}
+    assert (await client.prompt_as_of("s1", turn=2)).text() == sent
+    record = await client.store.get("turn:s1:2")
+    assert record is not None
+    assert "masks" not in record.document
+
+
+@pytest.mark.parametrize("policy", ["compact"])
+async def test_names_in_the_list_of_objects_are_masked(client: Client) -> None:
+    """`list_objects` shows what the pool leaves out, and is sent like it."""
+    session = await client.start("s1", system_prompt="")
+    await take_turn(session)
+
+    assert leaked("".join(session.known_objects())) == set()
+    assert "[secret:" in "".join(session.known_objects())
+
+
+@pytest.mark.parametrize("policy", ["economy"])
 async def test_the_output_of_an_interrupted_turn_is_shown(client: Client) -> None:
     """003-R115: the process was killed after a tool ran and before its turn was stored."""
     session = await client.start("s1", system_prompt="")
