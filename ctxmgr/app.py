@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.client.runtime import CommitObserver
     from ctxmgr.core.context.contributors import Contributor
     from ctxmgr.core.economy.policy import Economy
-    from ctxmgr.core.events.events import Listener, ToolCallCreated
+    from ctxmgr.core.events.events import Listener
     from ctxmgr.core.events.listeners import ListenerFeed
     from ctxmgr.core.files.own_files import OwnFiles
     from ctxmgr.core.history.session_policy import SessionPolicy
@@ -398,9 +398,10 @@ async def _audited(store: Store, closing: AsyncExitStack, *, root: Path) -> "Com
     from ctxmgr.audit.listener import AuditListener
     from ctxmgr.audit.log import AuditLog
     from ctxmgr.core.events.listeners import ListenerFeed
+    from ctxmgr.core.events.origins import StoreEvents
 
     log = await closing.enter_async_context(await AuditLog.open(root, be_id=AGENT))
-    feed = ListenerFeed(store, listeners=(AuditListener(log.writer, _StoreEvents(store)),))
+    feed = ListenerFeed(store, listeners=(AuditListener(log.writer, StoreEvents(store)),))
     await closing.enter_async_context(feed)
     committed = asyncio.Event()
 
@@ -427,34 +428,6 @@ async def _audited(store: Store, closing: AsyncExitStack, *, root: Path) -> "Com
     waking = asyncio.create_task(wake())
     closing.push_async_callback(drain)
     return observer
-
-
-class _StoreEvents:
-    """What the audit log asks a store for."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def identity(self) -> str | None:
-        """Return what tells this store from others: its first transaction."""
-        first = await self._store.feed(after=None, limit=1)
-        return f"{first[0].key}@{first[0].system_time}" if first else None
-
-    async def time_of(self, sequence: int) -> int | None:
-        """Return when a transaction was stored; None if there is none."""
-        found = await self._store.feed(after=sequence - 1 if sequence else None, limit=1)
-        return found[0].system_time if found and found[0].sequence == sequence else None
-
-    async def tool_call(self, event: "ToolCallCreated") -> Mapping[str, Any] | None:
-        """Return the arguments and the output of a tool call."""
-        from ctxmgr.core.store.contract import AsOf
-
-        as_of = AsOf(sequence=event.id.sequence)
-        stored = await self._store.get_many((event.object_id,), as_of=as_of)
-        version = stored.get(event.object_id)
-        if version is None:
-            return None
-        return {name: version.document.get(name) for name in ("args", "content")}
 
 
 def _listener_feed(store: Store, listeners: "tuple[Listener, ...]") -> "ListenerFeed | None":

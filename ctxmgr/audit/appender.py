@@ -29,8 +29,9 @@ from ctxmgr.audit.folder import (
     write_all,
 )
 from ctxmgr.audit.positions import Positions
-from ctxmgr.audit.records import AuditEntry, EventOrigin, Link, PreparedEntry, record_id
+from ctxmgr.audit.records import AuditEntry, Link, PreparedEntry, record_id
 from ctxmgr.core.events.event_type import EventType
+from ctxmgr.core.events.events import EventOrigin
 from ctxmgr.errors import ChainBroken, CtxmgrError, NotFound
 
 if TYPE_CHECKING:

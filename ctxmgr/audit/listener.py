@@ -12,40 +12,21 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 
-from ctxmgr.audit.records import AuditEntry, EventOrigin
+from ctxmgr.audit.records import AuditEntry
 from ctxmgr.audit.writer import AuditLogWriter
 from ctxmgr.core.events.event_type import EventType
-from ctxmgr.core.events.events import Event, EventId, ToolCallCreated, TurnFinished
-from ctxmgr.errors import Corrupt
+from ctxmgr.core.events.events import Event, EventId, EventOrigin, ToolCallCreated, TurnFinished
+from ctxmgr.core.events.origins import EventSource, StoreLineage
 
 CONTENT_CHARS_MAX: Final = 1_000_000
 """Characters of one content that are recorded; of a longer one, its beginning and its hash."""
 
 NO_SESSION: Final = "files"
 """The session of events that belong to none: files are shared by all sessions."""
-
-LINEAGES_MAX: Final = 100
-"""How often one store may have been restored from a backup."""
-
-
-class EventSource(Protocol):
-    """What the listener needs to know of the store."""
-
-    async def identity(self) -> str | None:
-        """Return what tells this store from others, also after it was moved; None: empty."""
-        ...
-
-    async def time_of(self, sequence: int) -> int | None:
-        """Return the time of a transaction; None if there is none."""
-        ...
-
-    async def tool_call(self, event: ToolCallCreated) -> Mapping[str, Any] | None:
-        """Return the arguments and the output of a call, as the store holds them."""
-        ...
 
 
 class AuditListener:
@@ -56,16 +37,16 @@ class AuditListener:
     def __init__(self, writer: AuditLogWriter, source: EventSource) -> None:
         self._writer = writer
         self._source = source
-        self._lineage: str | None = None
+        self._lineage = StoreLineage(source, writer.last_event)
 
     async def last_handled(self) -> EventId | None:
         """Return the id before the last recorded event: some of its records may be missing."""
-        store = await self._store()
+        store = await self._lineage.name()
         last = None if store is None else await self._writer.last_event(store)
         return None if last is None else EventId(last[0].sequence, last[0].position - 1)
 
     async def handle(self, event: Event) -> None:
-        store = await self._store()
+        store = await self._lineage.name()
         assert store is not None, "a store with an event has a transaction"
         call = None
         if isinstance(event, ToolCallCreated):
@@ -83,25 +64,6 @@ class AuditListener:
                 for part, (session_id, event_type, content) in enumerate(_contents(event, call))
             ]
         )
-
-    async def _store(self) -> str | None:
-        """Return the name under which the store's events are recorded.
-
-        A store that was restored from a backup assigns sequences again that were recorded with
-        other events. Its events are recorded under another name, from its beginning.
-        """
-        if self._lineage is None:
-            identity = await self._source.identity()
-            if identity is None:
-                return None
-            for number in range(LINEAGES_MAX):
-                name = f"{identity}+{number}" if number else identity
-                last = await self._writer.last_event(name)
-                if last is None or await self._source.time_of(last[0].sequence) == last[1]:
-                    self._lineage = name
-                    return name
-            raise Corrupt(f"the store {identity} was restored more than {LINEAGES_MAX} times")
-        return self._lineage
 
 
 def _contents(event: Event, call: Mapping[str, Any] | None) -> Iterator[tuple[str, EventType, str]]:

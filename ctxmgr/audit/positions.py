@@ -10,7 +10,7 @@ of a segment holds them, so that opening a log reads one segment.
 from collections.abc import Mapping
 from typing import Any, Final, Self
 
-from ctxmgr.audit.records import EventOrigin
+from ctxmgr.core.events.events import EventOrigin
 
 SESSIONS_MAX: Final = 10_000
 """Sessions remembered, the most recent ones. Every segment begins with them: some 500 KB."""

@@ -24,6 +24,7 @@ from zlib import crc32
 import orjson
 
 from ctxmgr.core.events.event_type import EventType
+from ctxmgr.core.events.events import EventOrigin
 from ctxmgr.errors import Incorrect
 
 FORMAT: Final = 1
@@ -70,16 +71,6 @@ class Link(NamedTuple):
 
 
 START: Final = Link(0, GENESIS, GENESIS)
-
-
-class EventOrigin(NamedTuple):
-    """The event that a record was made from; a later event of the same store is larger."""
-
-    store: str
-    sequence: int
-    position: int
-    part: int
-    """An event can result in several records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

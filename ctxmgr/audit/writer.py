@@ -21,9 +21,10 @@ from typing import Any, Final, ParamSpec, Self, TypeVar
 from ctxmgr.audit.appender import SEGMENT_BYTES, Appended, Appender
 from ctxmgr.audit.folder import AuditFolder
 from ctxmgr.audit.keys import SigningKey
-from ctxmgr.audit.records import AuditEntry, EventOrigin, PreparedEntry
+from ctxmgr.audit.records import AuditEntry, PreparedEntry
 from ctxmgr.audit.signing import make_checkpoint
 from ctxmgr.core.events.event_type import EventType
+from ctxmgr.core.events.events import EventOrigin
 from ctxmgr.errors import CtxmgrError, Incorrect, Unavailable
 
 BATCH_RECORDS_MAX: Final = 1_024

@@ -13,9 +13,10 @@ import pytest
 from ctxmgr.audit.appender import Appender
 from ctxmgr.audit.folder import AuditFolder
 from ctxmgr.audit.log import AuditLog
-from ctxmgr.audit.records import AuditEntry, EventOrigin
+from ctxmgr.audit.records import AuditEntry
 from ctxmgr.audit.writer import AuditLogWriter
 from ctxmgr.core.events.event_type import EventType
+from ctxmgr.core.events.events import EventOrigin
 from ctxmgr.errors import ChainBroken, Denied, Incorrect, NotFound, Unavailable
 from tests.audit.logs import CREDENTIAL, created, filled, opened, record
 from tests.components import ROOT

@@ -12,11 +12,12 @@ import pytest
 import ctxmgr
 from ctxmgr import Incorrect
 from ctxmgr.audit.log import AuditLog
-from ctxmgr.audit.records import AuditEntry, EventOrigin
+from ctxmgr.audit.records import AuditEntry
 from ctxmgr.audit.steering import Directive, SteeringController
 from ctxmgr.audit.writer import AuditLogWriter
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.events.event_type import EventType
+from ctxmgr.core.events.events import EventOrigin
 from ctxmgr.errors import Unavailable
 from tests.audit.logs import CREDENTIAL, created, opened
 

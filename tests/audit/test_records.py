@@ -16,11 +16,11 @@ from ctxmgr.audit.records import (
     START,
     AuditEntry,
     AuditRecord,
-    EventOrigin,
     Link,
     PreparedEntry,
 )
 from ctxmgr.core.events.event_type import EventType
+from ctxmgr.core.events.events import EventOrigin
 from ctxmgr.errors import Incorrect
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

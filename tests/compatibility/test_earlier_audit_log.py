@@ -7,8 +7,9 @@ from typing import Final
 import pytest
 
 from ctxmgr.audit.log import AuditLog
-from ctxmgr.audit.records import AuditEntry, EventOrigin
+from ctxmgr.audit.records import AuditEntry
 from ctxmgr.core.events.event_type import EventType
+from ctxmgr.core.events.events import EventOrigin
 
 FIXTURE: Final = Path(__file__).parent / "fixtures" / "audit-1"
 

@@ -6,7 +6,7 @@ running receives the same events later.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from ctxmgr.core.store.contract import Instant
 
@@ -19,6 +19,16 @@ class EventId:
     """The sequence of its transaction."""
     position: int
     """Its position among the events of that transaction."""
+
+
+class EventOrigin(NamedTuple):
+    """The event that a record was made from; a later event of the same store is larger."""
+
+    store: str
+    sequence: int
+    position: int
+    part: int
+    """An event can result in several records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
