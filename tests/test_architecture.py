@@ -286,7 +286,7 @@ PURE_IMPORTS: Final = frozenset(
 )
 IMPURE_CALLS: Final = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
 
-DRIVERS: Final = frozenset({"apsw", "sqlite3", "psycopg"})
+DRIVERS: Final = frozenset({"apsw", "duckdb", "sqlite3", "psycopg"})
 HTTP: Final = frozenset(
     {"httpx", "httpcore", "aiohttp", "requests", "urllib3", "starlette", "uvicorn"}
 )

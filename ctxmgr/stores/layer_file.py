@@ -9,12 +9,12 @@ Driver errors become those of ``ctxmgr.errors``.
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import apsw
 
@@ -129,6 +129,13 @@ class LayerFile:
         with self._write_lock, self._read_lock, translate_errors(str(self.path)):
             self._reader.close()
             self._writer.close()
+
+
+def rows_of(
+    connection: SqlConnection, sql: str, values: Sequence[object] = ()
+) -> list[tuple[Any, ...]]:
+    """Return all rows of a statement."""
+    return connection.execute(sql, tuple(values)).fetchall()
 
 
 def _connect(path: Path, *, create: bool) -> SqlConnection:

@@ -5,6 +5,8 @@
 
 from enum import IntEnum, StrEnum
 
+from ctxmgr.core.events.event_type import EventType as EventType
+
 
 class TagType(StrEnum):
     """Where the meaning of a tag comes from."""

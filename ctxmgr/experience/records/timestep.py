@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, get_args
 
 from ctxmgr.core.events.event_type import EventType
@@ -18,22 +17,18 @@ TICK_MAX: Final = 2**53
 """The largest tick: JSON readers in every language read integers up to here exactly."""
 
 _PREFIX: Final = "ts-"
-_NO_ACTIVATIONS: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimestepRecord:
-    """The smallest unit of experience, as it is stored."""
+class NewTimestep:
+    """What happened in one timestep, without its place in a session."""
 
-    session_id: str
-    tick: int
-    """Counts the timesteps of a session; each is larger than the one before."""
     timestamp: int
     """UTC milliseconds."""
     event_type: EventType
     content: str = field(default="", repr=False)
     """The token, the message or the payload."""
-    concept_activations: Mapping[str, float] = _NO_ACTIVATIONS
+    concept_activations: Mapping[str, float] = field(default_factory=dict)
     """Concept id → score, the highest ones."""
     event_id: str | None = None
     """Shared by the timesteps of one event, such as a tool call."""
@@ -41,6 +36,15 @@ class TimestepRecord:
     event_end: bool = False
     token_id: int | None = None
     role: Role | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestepRecord(NewTimestep):
+    """The smallest unit of experience, as it is stored."""
+
+    session_id: str
+    tick: int
+    """Counts the timesteps of a session; each is larger than the one before."""
 
     @property
     def id(self) -> str:
