@@ -5,7 +5,7 @@
 
 from enum import IntEnum, StrEnum
 
-from ctxmgr.core.events.event_type import EventType as EventType
+from ctxmgr.core.events.event_type import EventType  # noqa: F401 (found here with the others)
 
 
 class TagType(StrEnum):
