@@ -80,10 +80,10 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "experience.log": _rooms("experience.records core.events core.store stores errors"),
     "experience.concepts": _rooms("search stores errors"),
     "experience.lenses": _rooms("experience.concepts search errors"),
+    "experience.documents": _rooms("core.store search errors"),
     "experience": _CORE_FOR_LAYERS
-    | _rooms(
-        "experience.concepts experience.lenses experience.log experience.records search stores"
-    ),
+    | _rooms("experience.concepts experience.documents experience.lenses experience.log")
+    | _rooms("experience.records search stores"),
     "search": _CORE_FOR_LAYERS,
     "knowledge": _CORE_FOR_LAYERS | _rooms("experience search"),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),
