@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from ctxmgr.core.client.client import Client
     from ctxmgr.core.client.runtime import CommitObserver
     from ctxmgr.core.context.contributors import Contributor
+    from ctxmgr.core.context.flushes import Flusher
     from ctxmgr.core.economy.policy import Economy
     from ctxmgr.core.events.events import Listener
     from ctxmgr.core.events.listeners import ListenerFeed
     from ctxmgr.core.files.own_files import OwnFiles
     from ctxmgr.core.history.session_policy import SessionPolicy
+    from ctxmgr.core.model import Model
     from ctxmgr.core.prices import PriceList
     from ctxmgr.core.sandbox import Sandbox
     from ctxmgr.settings import LoadedSettings
@@ -99,6 +101,8 @@ async def connect(
     window: Window | None = None,
     listeners: "Iterable[Listener]" = (),
     contributors: "Iterable[Contributor]" = (),
+    flushers: "Iterable[Flusher]" = (),
+    summariser: "Model | None" = None,
     fingerprints: Path | None = None,
     search: Path | None = None,
     audit: Path | None = None,
@@ -118,6 +122,8 @@ async def connect(
     - ``filesystem_id`` identifies the filesystem of a sandbox that ctxmgr does not run.
     - ``window`` sets how many tool calls the plain layout keeps in full.
     - ``listeners`` receive events; ``contributors`` add text to prompts.
+    - ``flushers`` save what matters before old turns are shown as a summary, of which the model
+      ``summariser`` may write a part (docs/compaction.md).
     - ``fingerprints`` is a file that avoids reading unchanged files again after a restart.
     - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
     - ``audit`` is the folder of an audit log, which records what happens in the store.
@@ -146,6 +152,8 @@ async def connect(
             window=window or Window(),
             listeners=tuple(listeners),
             contributors=tuple(contributors),
+            flushers=tuple(flushers),
+            summariser=summariser,
             fingerprints=fingerprints,
             search=search,
             audit=audit,
@@ -332,6 +340,8 @@ async def _client(
     window: Window,
     listeners: "tuple[Listener, ...]",
     contributors: "tuple[Contributor, ...]",
+    flushers: "tuple[Flusher, ...]",
+    summariser: "Model | None",
     fingerprints: Path | None,
     search: Path | None,
     audit: Path | None,
@@ -382,6 +392,8 @@ async def _client(
         directory=directory or _directory(mounts),
         forms={name: form.payload for name, form in FORMS.items()},
         contributors=contributors,
+        flushers=flushers,
+        summariser=summariser,
         masker=masker,
         recall=recall.search if recall is not None else None,
         observers=(*observers, *([trackers.follow] if trackers is not None else [])),

@@ -12,7 +12,7 @@ A session that is resumed continues from its last turn record, and renders what 
 rendered without the interruption.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final, Self, TypeAlias
@@ -20,21 +20,32 @@ from typing import Final, Self, TypeAlias
 from ctxmgr.core.client.session_state import SessionState
 from ctxmgr.core.context.assembly import Context, Contribution, Pool, PoolEntry
 from ctxmgr.core.context.lines import line_id
+from ctxmgr.core.context.pressure import PressureStep
 from ctxmgr.core.context.tokens import MESSAGE_TOKENS
 from ctxmgr.core.economy.folding import TextView
-from ctxmgr.core.economy.notices import ActiveFile, ShownFiles, asked_back, interrupted_call
+from ctxmgr.core.economy.notices import (
+    ActiveFile,
+    ShownFiles,
+    asked_back,
+    interrupted_call,
+    shown_again,
+)
 from ctxmgr.core.economy.planner import FoldPlanner
 from ctxmgr.core.economy.policy import Economy
 from ctxmgr.core.economy.records import EconomyRecord, Masks, masked
 from ctxmgr.core.economy.signatures import signature_rows
 from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, held_turn
+from ctxmgr.core.economy.summary import Summary
 from ctxmgr.core.economy.turn_masks import masked_turn, masked_turn_number, turn_texts, user_key
-from ctxmgr.core.history.reading import read_economy
+from ctxmgr.core.history.compactions import Compactions, requested_after
+from ctxmgr.core.history.reading import inherited_compaction, read_economy
 from ctxmgr.core.model import read_usage
 from ctxmgr.core.objects.answers import answer_parts
 from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.compaction import CompactionRecord, CompactionTrigger
+from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.hashes import sha256
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.secrets.masking import Secrets
@@ -44,6 +55,9 @@ from ctxmgr.errors import Corrupt
 
 POOL_TOKENS_MAX: Final = 4_000
 """For the pool of an epoch; of more files, the newest are listed."""
+
+POOL_SHARE: Final = 0.1
+"""The share of a small window that the pool may take."""
 
 EARLIER_VERSIONS_MAX: Final = 100
 """Versions of a file among which the one that was last shown is looked for: a page of history."""
@@ -72,6 +86,19 @@ class LiveEconomy:
         """The user's text that was rendered last; None: by another client."""
         self._interrupted: tuple[str, ...] = ()
         """Calls of a turn that did not end, which are not shown yet."""
+        self._adopted: Summary | None = None
+        """The summary of a compaction that was requested before this client opened the session."""
+        self._inherited = 0
+        """The turns of a fork that its parent showed as a summary."""
+        runtime = state.runtime
+        self.compactions = Compactions(
+            session_id=state.session.session_id,
+            flushers=runtime.flushers,
+            summariser=runtime.summariser,
+            mask=runtime.masker.shown,
+            clock=runtime.clock,
+        )
+        """Those that are not stored yet."""
 
     @classmethod
     async def open(
@@ -81,14 +108,19 @@ class LiveEconomy:
 
         ``pending`` are calls that belong to no stored turn: the process that ran them was killed.
         """
+        store, session_id = state.runtime.store, state.session.session_id
         turn = state.chat.turn_count
-        record = await read_economy(state.runtime.store, state.session.session_id, turn=turn)
+        record = await read_economy(store, session_id, turn=turn)
         if record is None:
             economy = cls(state, policy)
+            economy._inherited = await inherited_compaction(store, session_id, turn=turn)
         else:
             economy = cls(state, record.policy)
             await economy._restore(record, turn=turn)
         economy._interrupted = tuple(pending)
+        shown = 0 if record is None or record.summary is None else record.summary.number
+        economy._adopted = await requested_after(store, session_id, count=shown)
+        economy.compactions.count = economy._adopted.number if economy._adopted else shown
         return economy
 
     async def _restore(self, record: EconomyRecord, *, turn: int) -> None:
@@ -96,7 +128,8 @@ class LiveEconomy:
         self._epoch, self._notices = record.epoch, dict(record.notices)
         self._masks = dict(record.masks)
         past, last = self._state.chat.turns[: turn - 1], self._state.chat.turns[turn - 1]
-        stored = await self._outputs(past)
+        compacted = 0 if record.summary is None else record.summary.turns
+        stored = await self._outputs(past[compacted:])
         outputs = {
             object_id: masked(text, masks) if (masks := record.masks.get(object_id)) else text
             for object_id, text in stored.items()
@@ -110,8 +143,12 @@ class LiveEconomy:
             self._stream.open(record.notices.get(turn, ()), views=record.views)
             return
         opened = HeldTurn(number=turn, notices=record.notices.get(turn, ()))
+        gone = chain.from_iterable(turn.toolcall_ids for turn in past[:compacted])
+        outputs = {**dict.fromkeys(gone, ""), **outputs}  # what is compacted is not shown
         turns = self._held(past, outputs, record.notices)
-        self._stream.restore(turns, opened, views=record.views, state=record.stream)
+        self._stream.restore(
+            turns, opened, views=record.views, state=record.stream, summary=record.summary
+        )
         self._planner.restore(record.stream)
         self._sent_at = record.stream.sent_at
         self._pool = tuple(PoolEntry(object_id=line_id(line), line=line) for line in record.pool)
@@ -202,14 +239,18 @@ class LiveEconomy:
         self._masks.pop(user_key(self._stream.number), None)  # of a prompt that was not sent
         user = self._mask(user_key(self._stream.number), user)
         cold = self._begin_call(policy)
-        self._add_notices(interrupted)
+        self._add_notices(interrupted, await self._texts_asked_back())
         session = self._state.view
-        plan = self._planner.next_plan(
-            fixed=lambda: self._fixed_tokens(user, contributions),
-            put_away=self._put_away(),
-            pinned=session.pinned_set,
-            cold=cold,
+
+        def fixed() -> int:
+            return self._fixed_tokens(user, contributions)
+
+        self._continue_compaction(fixed)
+        planning = self._planner.planning(
+            fixed=fixed, put_away=self._put_away(), pinned=session.pinned_set, cold=cold
         )
+        plan = await self.compactions.follow(planning)
+        self._note_compactions(CompactionTrigger.CONTEXT_FULL)
         context = Context(
             session_id=session.session_id,
             system_prompt=self._state.prompt.content,
@@ -230,8 +271,70 @@ class LiveEconomy:
             files=self._files.hashes(),
             plan=plan,
             stream=self._planner.state(self._sent_at or 0.0),
+            summary=self._stream.summary,
         )
         return context, record
+
+    async def compact(self) -> CompactionRecord | None:
+        """Show the oldest half of the stream as a summary; None if there is too little of it.
+
+        The next prompt shows it; its record is one of the pending ``compactions``.
+        """
+        await self._catch_up()
+
+        def fixed() -> int:
+            return self._fixed_tokens("", ())
+
+        self._continue_compaction(fixed)
+        due = self._planner.due(fixed)
+        if due is None:
+            return None
+        await self.compactions.handle(PressureStep.FLUSH, due)
+        notes = await self.compactions.handle(PressureStep.COMPACT, due)
+        self._planner.compact(due, fixed=fixed, notes=notes, pinned=self._state.view.pinned_set)
+        self._note_compactions(CompactionTrigger.MANUAL)
+        return self.compactions.pending[-1][1]
+
+    def _continue_compaction(self, fixed: Callable[[], int]) -> None:
+        """Show the summary that was requested earlier, or that the parent of a fork showed."""
+        adopted, self._adopted = self._adopted, None
+        inherited, self._inherited = self._inherited, 0
+        pinned = self._state.view.pinned_set
+        if adopted is not None:
+            self._planner.adopt(adopted, pinned=pinned)
+        due = self._planner.due(fixed, until=inherited) if inherited else None
+        if due is not None:  # handles of a fork are its own, and so is the summary
+            self._planner.compact(due, fixed=fixed, pinned=pinned)
+
+    def _note_compactions(self, trigger: CompactionTrigger) -> None:
+        for done in self._planner.compactions:
+            self.compactions.add(done, trigger=trigger)
+        self._planner.compactions.clear()
+        if self._stream.notices:  # what is pinned was shown again
+            self._notices[self._stream.number] = self._stream.notices
+
+    async def _texts_asked_back(self) -> dict[str, Notice]:
+        """Return notices with objects that are requested, and of which nothing is shown any more.
+
+        Only a compaction hides an object so: everything else leaves a part of it in the stream.
+        """
+        if self._stream.summary is None or not self._requested:
+            return {}
+        handles = {object_id: handle for handle, object_id in self._stream.handles.items()}
+        shown = {text.slot.object_id for text in self._stream.slots.all()}
+        gone = [item for item in self._requested if item in handles and item not in shown]
+        notices: dict[str, Notice] = {}
+        mask = self._state.runtime.masker.shown
+        for object_id, version in (await self._state.runtime.store.get_many(gone)).items():
+            stored, handle = from_document(version.document), handles[object_id]
+            if isinstance(stored, ToolCall):
+                args, output = canonical(dict(stored.args)).decode(), stored.content or ""
+                notices[object_id] = shown_again(
+                    handle, stored, args=mask(args), output=self._mask(object_id, output)
+                )
+            elif isinstance(stored, File) and stored.content is not None:
+                notices[object_id] = asked_back(handle, object_id, content=mask(stored.content))
+        return notices
 
     def _begin_call(self, policy: Economy) -> bool:
         """Return whether the provider has nothing cached; an epoch then begins."""
@@ -247,7 +350,8 @@ class LiveEconomy:
 
     def _snapshot(self) -> Iterator[PoolEntry]:
         """Return the lines of the newest files that fit into ``POOL_TOKENS_MAX``."""
-        cache, left = self._state.cache, POOL_TOKENS_MAX
+        window = self._stream.policy.window_tokens
+        cache, left = self._state.cache, min(POOL_TOKENS_MAX, int(POOL_SHARE * window))
         newest: list[PoolEntry] = []
         for entry in reversed(cache.pool(self._state.view).entries):
             if cache.call(entry.object_id) is not None:
@@ -328,7 +432,9 @@ class LiveEconomy:
         calls = (from_document(version.document) for version in versions.values())
         return [call for call in calls if isinstance(call, ToolCall)]
 
-    def _add_notices(self, interrupted: Iterable[ToolCall]) -> None:
+    def _add_notices(
+        self, interrupted: Iterable[ToolCall], compacted: Mapping[str, Notice]
+    ) -> None:
         """Append notices about what the agent could not know otherwise."""
         mask = self._state.runtime.masker.shown
         for call in interrupted:
@@ -343,7 +449,10 @@ class LiveEconomy:
         self._requested.clear()
         self.touched.clear()
         for object_id in requested:
-            self._stream.open(self._again(object_id))
+            if object_id in compacted:
+                self._stream.open([compacted[object_id]])
+            else:
+                self._stream.open(self._again(object_id))
         active = self._active_files()
         for notice in self._files.notices(
             active, touched=touched, next_handle=self._stream.next_handle

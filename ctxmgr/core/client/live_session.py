@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.client.live_economy import LiveEconomy
     from ctxmgr.core.economy.policy import Economy
     from ctxmgr.core.economy.records import EconomyRecord, Masks
+    from ctxmgr.core.objects.compaction import CompactionRecord
     from ctxmgr.core.sandbox import Sandbox
 
 Answer = str | Sequence[Mapping[str, Any]]
@@ -505,6 +506,27 @@ class LiveSession:
             self._state.note(commit)
             self._policy = chosen
 
+    async def compact(self) -> "CompactionRecord | None":
+        """Show the oldest half of the prompt as a summary from now on, and store its record.
+
+        It happens by itself when the window is full. Only what is rendered changes: the turns and
+        their objects stay stored whole. None if there are no old turns; ``Incorrect`` unless the
+        session has an economy policy, since the other layouts show every turn.
+        """
+        async with self._changing():
+            if isinstance(self._policy, PlainForm):
+                raise Incorrect(
+                    f"session {self.session_id} has the policy {self._policy}, which shows every "
+                    "turn; change_policy('economy') allows compactions"
+                )
+            live = self._economy or await self._open_economy(self._policy)
+            record = await live.compact()
+            if record is not None:
+                commit = await self._state.runtime.commit(live.compactions.operations())
+                self._state.note(commit)
+                live.compactions.pending.clear()
+            return record
+
     def leave(self) -> None:
         """Refuse all further calls: the session was paused. Called by the client."""
         self._left = True
@@ -607,6 +629,8 @@ class LiveSession:
                 window=state.runtime.window,
             )
 
+        if sent.economy is not None and self._economy is not None:
+            operations += self._economy.compactions.operations()
         draft = Draft(fixed=(*operations, Put(record.to_document())))
         try:
             await state.save(change, draft=draft)
@@ -621,6 +645,7 @@ class LiveSession:
         self._conversation.end_turn(turn, calls=state.cache.calls(turn.toolcall_ids))
         self._activations = self._activations.still_active(state.session)
         if sent.economy is not None and self._economy is not None:
+            self._economy.compactions.pending.clear()
             self._economy.answered(turn)
         self._sent = None
         if self._lease is not None:

@@ -29,7 +29,9 @@ from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from ctxmgr.core.context.contributors import Contributor
+    from ctxmgr.core.context.flushes import Flusher
     from ctxmgr.core.context.tokens import TokenCounter
+    from ctxmgr.core.model import Model
     from ctxmgr.core.sandbox import Sandbox
 
 Form: TypeAlias = Callable[[Context], Any]
@@ -76,6 +78,10 @@ class Runtime:
     """What the agent's relative paths are resolved against; None: it may use none."""
     forms: Mapping[str, Form] = field(default_factory=lambda: {"text": Context.text})
     contributors: "tuple[Contributor, ...]" = ()
+    flushers: "tuple[Flusher, ...]" = ()
+    """Layers that save what matters before turns are summarised."""
+    summariser: "Model | None" = None
+    """Writes the notes of summaries; None: they are chosen without a model."""
     masker: Masker = field(default_factory=Masker)
     """Decides what is shown of secrets under a policy, and what is stored of them."""
     recall: RecallSearch | None = None

@@ -79,6 +79,8 @@ class PieceKind(StrEnum):
     """A tool call with its whole output."""
     FOLDED = "folded"
     """One of the last three, of which some text is hidden."""
+    SUMMARY = "summary"
+    """What is shown instead of turns that were compacted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

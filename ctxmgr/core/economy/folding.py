@@ -48,7 +48,7 @@ ERROR_VALUE: Final = 2.0
 SIGNATURE_VALUE: Final = 0.5
 """Likewise for a line with a signature. A higher value would displace lines that are used again."""
 
-_ERROR = re.compile(
+ERROR = re.compile(
     r"\b(?:[A-Z]\w*(?:Error|Exception)|ERROR|FAILED|FAIL|error|fatal|panic|Traceback)\b"
 )
 _ANY_HANDLE: Final = "#100"
@@ -487,7 +487,7 @@ def _view(
 
 def _line(content: str, start: int, end: int, *, count: Count, signature: bool) -> TextLine:
     text = content[start:end]
-    value = ERROR_VALUE if _ERROR.search(text) else SIGNATURE_VALUE if signature else 0.0
+    value = ERROR_VALUE if ERROR.search(text) else SIGNATURE_VALUE if signature else 0.0
     return TextLine(start, end, count(text), identifiers(text), value)
 
 

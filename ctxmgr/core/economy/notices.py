@@ -4,6 +4,8 @@
 [#7 src/a.py changed]      the difference to the text that was shown, or all if that is shorter
 [#7 src/a.py put away]     a file that is not active any more
 [#4 bash again, in full]   an output that was folded, and is requested in full
+[#4 bash ok {"command":"make"}: again, in full]
+                           the same, if its turn is part of a summary
 [#5 bash ok {"command":"make"}: its turn was interrupted]
                            a call of a process that was killed before the turn ended
 """
@@ -58,10 +60,17 @@ def asked_back(handle: str, object_id: str, *, content: str) -> Notice:
 
 
 def interrupted_call(handle: str, call: ToolCall, *, args: str, output: str) -> Notice:
+    return _call(handle, call, "its turn was interrupted", args=args, output=output)
+
+
+def shown_again(handle: str, call: ToolCall, *, args: str, output: str) -> Notice:
+    """Return the notice of a call that is requested, and whose turn is part of a summary."""
+    return _call(handle, call, "again, in full", args=args, output=output)
+
+
+def _call(handle: str, call: ToolCall, why: str, *, args: str, output: str) -> Notice:
     shown = args if len(args) <= ARGS_CHARS_MAX else f"{args[:ARGS_CHARS_MAX]}…"
-    heading = (
-        f"[{handle} {escaped(call.tool)} {call.status} {escaped(shown)}: its turn was interrupted]"
-    )
+    heading = f"[{handle} {escaped(call.tool)} {call.status} {escaped(shown)}: {why}]"
     return Notice(handle=handle, object_id=call.object_id, heading=heading, content=output)
 
 

@@ -1,6 +1,7 @@
 """Decide by cost what to fold before a call, and where a cached prefix should end. Pure.
 
-    next_plan   fold what pays, what is cold or what exceeds the window, once a turn
+    next_plan   fold what pays or is cold, once a turn, and what exceeds the window
+    planning    the same, step by step: it yields when layers should save, and what to summarise
     reported    calibrate the counts by which a prompt is kept within the window
     marks       the turns after which an API that caches marked prefixes should cache them
 
@@ -13,21 +14,26 @@ So folds wait until one batch of them saves more than the rewrite costs:
 
 where p is the message at which the batch begins. Everything after p that may be folded is folded
 too, since it is rewritten anyway. If the cache is cold, everything is written in any case, and
-everything that may be folded is folded. If the window is exceeded, the oldest texts are folded
-until the prompt fits.
+everything that may be folded is folded.
+
+If the window is exceeded, ``core.context.pressure`` decides: the oldest texts are folded, and if
+that does not relieve the window, the oldest half of the stream is shown as a summary. The prefix
+that the provider has cached is then lost once, and everything that is idle is folded with it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from ctxmgr.core.context.pressure import Pressure, PressureStep, oldest_half
 from ctxmgr.core.context.tokens import EXACT, Calibration, Sample, vocabulary
 from ctxmgr.core.economy.folding import HANDLE_TOKENS, SAVING_MIN, FoldLimits
 from ctxmgr.core.economy.policy import DIGEST_EVERY, IDLE_CALLS, REPEATS, STUB, Prices
 from ctxmgr.core.economy.stream import SlotText, Stream
 from ctxmgr.core.economy.stream_state import StreamState
+from ctxmgr.core.economy.summary import Summary
 from ctxmgr.errors import WindowExceeded
 
 CALLS_MIN: Final = 5
@@ -179,7 +185,44 @@ def _batches(
 
 
 WINDOW_SLACK: Final = 0.8
-"""A prompt that exceeds the window is folded to this share of it, to leave room for the next."""
+"""A prompt that exceeds the window is brought to this share of it, to leave room for the next."""
+
+SUMMARY_SHARE: Final = 0.08
+"""The share of the window, without what must be shown, that a summary may take."""
+
+SUMMARY_TOKENS_MIN: Final = 200
+"""For a summary, however small the window is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionDue:
+    """The oldest turns of a prompt, which are about to be shown as a summary."""
+
+    first: int
+    last: int
+    """The numbers of the turns."""
+    tokens: int
+    """Of the whole prompt."""
+    budget_tokens: int
+    """For the summary."""
+    text: Callable[[], str] = field(repr=False)
+    """Returns the turns as they are shown, after the summary of earlier ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionDone:
+    """A compaction, as a record of it is made from."""
+
+    first: int
+    last: int
+    tokens_before: int
+    tokens_after: int
+    summary: Summary
+
+
+Planning: TypeAlias = Generator[tuple[PressureStep, CompactionDue], str, "FoldPlan | None"]
+"""Yields FLUSH before turns are summarised, and COMPACT, which is sent the notes of a model, or an
+empty text; returns what was folded, and why."""
 
 
 class FoldPlanner:
@@ -194,6 +237,10 @@ class FoldPlanner:
         """Tokens of the last prompt, by our count."""
         self._model = stream.policy.model
         self._calibration = _uncalibrated(self._model)
+        self._flushed = False
+        """Whether layers were asked to save since the last compaction."""
+        self.compactions: list[CompactionDone] = []
+        """What was compacted and is not recorded yet."""
 
     def reported(self, tokens: int) -> None:
         """Calibrate by the number of tokens that the provider counted in the last prompt."""
@@ -242,13 +289,112 @@ class FoldPlanner:
         counts everything in the prompt besides the closed turns, at the time it is called.
         ``WindowExceeded`` if what must stay does not fit.
         """
+        planning = self.planning(fixed=fixed, put_away=put_away, pinned=pinned, cold=cold)
+        try:
+            next(planning)
+            while True:
+                planning.send("")
+        except StopIteration as end:
+            plan: FoldPlan | None = end.value
+            return plan
+
+    def planning(
+        self,
+        *,
+        fixed: Callable[[], int],
+        put_away: Collection[str] = frozenset(),
+        pinned: Collection[str] = frozenset(),
+        cold: bool = False,
+    ) -> Planning:
+        """Do what ``next_plan`` does, and let the caller write the notes of summaries."""
         number, plan = self._planned
         if number != self._stream.number and self._stream.policy.folds_sent:
             plan = self._pays(put_away, pinned=pinned, cold=cold)
+        window = self._stream.policy.window_tokens
+        pressure = Pressure(
+            full_at=window + 1,
+            relieved_at=int(window * WINDOW_SLACK) + 1,
+            flushed=self._flushed,
+        )
+        compacted = False
+        while (step := pressure.step(self._at_most(fixed))) is not PressureStep.NONE:
+            if step is PressureStep.FOLD:
+                excess = self._at_most(fixed) - int(window * WINDOW_SLACK)
+                plan = self._fold_oldest(self._aged, excess=excess, pinned=pinned)
+            else:
+                due = self.due(fixed)
+                if due is None:
+                    break
+                notes = yield step, due
+                if step is PressureStep.COMPACT:
+                    self.compact(due, fixed=fixed, notes=notes, pinned=pinned)
+                    compacted = True
+            pressure = pressure.done(step)
+            self._flushed = pressure.flushed
+        if compacted and self._stream.policy.folds_sent:
+            plan = self._pays(put_away, pinned=pinned, cold=True) or plan
         plan = self._fits(fixed, pinned=pinned) or plan
         self._planned = (self._stream.number, plan)
         self._sent = len(self._stream.message_tokens) + 1
         return plan
+
+    def due(self, fixed: Callable[[], int], *, until: int | None = None) -> CompactionDue | None:
+        """Return the turns to summarise next; None if only the newest turn is left.
+
+        They are the oldest half of the prompt, or those up to the number ``until``.
+        """
+        turns, counted = self._stream.compactable(), fixed() + self._stream.tokens()
+        spans = oldest_half([tokens for _, tokens in turns], tokens=counted)
+        if until is not None:
+            spans = sum(number <= until for number, _ in turns[:-1])
+        if not spans:
+            return None
+        last = turns[spans - 1][0]
+        left = self._stream.policy.window_tokens - fixed()
+        return CompactionDue(
+            first=turns[0][0],
+            last=last,
+            tokens=self._at_most(fixed),
+            budget_tokens=max(SUMMARY_TOKENS_MIN, int(SUMMARY_SHARE * left)),
+            text=lambda: self._stream.shown_until(last),
+        )
+
+    def compact(
+        self,
+        due: CompactionDue,
+        *,
+        fixed: Callable[[], int],
+        notes: str = "",
+        pinned: Collection[str] = frozenset(),
+    ) -> None:
+        """Show turns as a summary from now on."""
+        self._stream.compact(
+            due.last,
+            state=self.state(0.0),
+            notes=notes,
+            budget=due.budget_tokens,
+            pinned=pinned,
+        )
+        summary = self._stream.summary
+        assert summary is not None
+        self._sent = 0
+        self._flushed = False
+        self.compactions.append(
+            CompactionDone(
+                first=due.first,
+                last=due.last,
+                tokens_before=due.tokens,
+                tokens_after=self._at_most(fixed),
+                summary=summary,
+            )
+        )
+
+    def adopt(self, summary: Summary, *, pinned: Collection[str]) -> None:
+        """Show a summary that was made before, if there are turns after it and none of it yet."""
+        stream = self._stream
+        if stream.compacted < summary.turns < stream.number - 1:
+            stream.compact(summary.turns, state=self.state(0.0), pinned=pinned, summary=summary)
+            self._sent = 0
 
     def marks(self) -> tuple[int, ...]:
         """Return the turns, from 1, after which a cached prefix should end, besides the last.
@@ -341,28 +487,39 @@ class FoldPlanner:
         return FoldCandidate(text.message, text.tokens, min(text.tokens, folded))
 
     def _fits(self, fixed: Callable[[], int], *, pinned: Collection[str]) -> FoldPlan | None:
-        stream, window = self._stream, self._stream.policy.window_tokens
-        tokens = self._at_most(fixed)
-        if tokens <= window:
-            return None
-        plan = None
-        # The last two rounds fold everything: texts that others refer to come after these.
-        for limits_of, excess in (
-            (self._aged, tokens - int(window * WINDOW_SLACK)),
-            (_stub, tokens - int(window * WINDOW_SLACK)),
-            (_stub, tokens),
-            (_stub, tokens),
+        """Fold everything to its handle until the prompt fits: nothing is left to summarise."""
+        window, plan = self._stream.policy.window_tokens, None
+        # Texts that others refer to come after these, so that each round may find more to fold.
+        for limits_of, newest, all_of_it in (
+            (_stub, False, False),
+            (_stub, False, True),
+            (_stub, False, True),
+            (_stub, True, True),
+            (_bare, True, True),
         ):
-            folds = self._expendable(limits_of, pinned=pinned)
-            plan = plan_window(
-                [self._candidate(text, limits) for text, limits in folds],
-                excess=excess,
-            )
-            stream.fold([folds[index] for index in plan.folds])
             tokens = self._at_most(fixed)
             if tokens <= window:
                 return plan
+            excess = tokens if all_of_it else tokens - int(window * WINDOW_SLACK)
+            plan = self._fold_oldest(limits_of, excess=excess, pinned=pinned, newest=newest)
+        tokens = self._at_most(fixed)
+        if tokens <= window:
+            return plan
         raise WindowExceeded(tokens, window=window, pinned=self._pinned_tokens(pinned))
+
+    def _fold_oldest(
+        self,
+        limits_of: Callable[[SlotText], FoldLimits],
+        *,
+        excess: int,
+        pinned: Collection[str],
+        newest: bool = False,
+    ) -> FoldPlan:
+        folds = self._expendable(limits_of, pinned=pinned, newest=newest)
+        candidates = [self._candidate(text, limits) for text, limits in folds]
+        plan = plan_window(candidates, excess=excess)
+        self._stream.fold([folds[index] for index in plan.folds])
+        return plan
 
     def _at_most(self, fixed: Callable[[], int]) -> int:
         """Return the most tokens that the provider may count in the prompt."""
@@ -373,17 +530,21 @@ class FoldPlanner:
         return self._calibration.at_most(self._counted)
 
     def _expendable(
-        self, limits_of: Callable[[SlotText], FoldLimits], *, pinned: Collection[str]
+        self,
+        limits_of: Callable[[SlotText], FoldLimits],
+        *,
+        pinned: Collection[str],
+        newest: bool,
     ) -> Sequence[tuple[SlotText, FoldLimits]]:
-        """Return what may be folded to fit the window: all but pins and the newest turn.
+        """Return what may be folded to fit the window: all but pins, and perhaps the newest turn.
 
         Notices before the open turn have not been sent yet, and are folded last.
         """
-        newest, opened = self._stream.last_start(), len(self._stream.message_tokens)
+        last, opened = self._stream.last_start(), len(self._stream.message_tokens)
         return [
             (text, limits_of(text))
             for text in self._stream.slots.all()
-            if not newest <= text.message < opened and text.slot.object_id not in pinned
+            if (newest or not last <= text.message < opened) and text.slot.object_id not in pinned
         ]
 
     def _pinned_tokens(self, pinned: Collection[str]) -> dict[str, int]:
@@ -405,6 +566,10 @@ class FoldPlanner:
 
 def _stub(_text: SlotText) -> FoldLimits:
     return STUB
+
+
+def _bare(_text: SlotText) -> FoldLimits:
+    return replace(STUB, names_tokens=0)
 
 
 def _uncalibrated(model: str | None) -> Calibration:

@@ -7,6 +7,7 @@
     masks              tool call → positions of secrets in its output, and their replacements
     files              active file → hash of the text that was last shown of it
     plan               what was folded for this call, and why
+    compaction         the summary that is shown instead of the first turns; absent if there is none
     stream             what the next prompt needs besides the above, to continue after a resume
 
 A record that does not begin a chain lists only the views, notices and masks that are new since the
@@ -16,14 +17,15 @@ may recognise more secrets.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.economy.folding import TextView
 from ctxmgr.core.economy.planner import FoldPlan
 from ctxmgr.core.economy.policy import Economy
 from ctxmgr.core.economy.stream_state import StreamState
-from ctxmgr.core.economy.stream_turns import ECONOMY_RENDERER, Notice
+from ctxmgr.core.economy.stream_turns import COMPACTED, ECONOMY_RENDERER, Notice
+from ctxmgr.core.economy.summary import Summary
 from ctxmgr.errors import Corrupt, Incorrect
 
 Masks: TypeAlias = tuple[tuple[int, int, str], ...]
@@ -33,8 +35,6 @@ Masks: TypeAlias = tuple[tuple[int, int, str], ...]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EconomyRecord:
     """Everything that determines an economy prompt besides the stored objects."""
-
-    renderer: ClassVar[str] = ECONOMY_RENDERER
 
     policy: Economy
     epoch: int
@@ -48,6 +48,13 @@ class EconomyRecord:
     plan: FoldPlan | None = None
     stream: StreamState | None = field(default=None, repr=False)
     """None: the record was made by version 0.1."""
+    summary: Summary | None = None
+    """What is shown instead of the first turns."""
+
+    @property
+    def renderer(self) -> str:
+        """How the prompt was rendered. One with a summary cannot be rebuilt by earlier versions."""
+        return ECONOMY_RENDERER + (COMPACTED if self.summary is not None else "")
 
     def to_value(self, before: "EconomyRecord | None" = None) -> dict[str, Any]:
         """Return the value to store after a record with ``before``."""
@@ -78,6 +85,9 @@ class EconomyRecord:
             "files": dict(self.files),
             "plan": None if self.plan is None else self.plan.to_value(),
         }
+        if self.summary is not None:
+            same = before is not None and before.summary == self.summary
+            value["compaction"] = None if same else self.summary.to_value()
         if self.stream is not None:
             value["stream"] = self.stream.to_value(before.stream if before else None)
         return value
@@ -98,9 +108,11 @@ class EconomyRecord:
         notices: dict[int, tuple[Notice, ...]] = {}
         masks: dict[str, Masks] = {}
         streams: list[Mapping[str, Any] | None] = []
+        summary: Summary | None = None
         try:
             for last in values:
                 streams.append(last.get("stream"))
+                summary = compaction_of(last, summary)
                 pool = pool if last["pool"] is None else tuple(last["pool"])
                 views |= {key: TextView.from_value(view) for key, view in last["views"].items()}
                 notices |= {
@@ -122,9 +134,18 @@ class EconomyRecord:
                 masks=masks,
                 files=last["files"],
                 stream=StreamState.joined(streams),
+                summary=summary,
             )
         except (KeyError, TypeError, ValueError, AttributeError, Incorrect) as error:
             raise Corrupt(f"a turn record does not say how its prompt was made: {error}") from error
+
+
+def compaction_of(value: Mapping[str, Any], before: Summary | None) -> Summary | None:
+    """Return the summary of a stored value; ``before`` is that of the previous record."""
+    if "compaction" not in value:
+        return None
+    stored = value["compaction"]
+    return before if stored is None else Summary.from_value(stored)
 
 
 def masked(text: str, masks: Masks) -> str:

@@ -4,6 +4,7 @@
     open     append notices of what entered or changed before a turn
     close    append the text, calls and outputs of a turn that was answered
     fold     make some texts shorter, in one batch
+    compact  show the oldest turns as a summary
 
 Nothing that was sent moves or changes, except in a batch. The same turns, policy and plans give the
 same stream; with the views of a record, the stream is the one that was recorded.
@@ -38,6 +39,7 @@ from ctxmgr.core.economy.folding import (
     visible_names,
     visible_spans,
 )
+from ctxmgr.core.economy.notices import asked_back
 from ctxmgr.core.economy.policy import (
     DIGEST_AGE,
     IDLE_CALLS,
@@ -48,7 +50,16 @@ from ctxmgr.core.economy.policy import (
 )
 from ctxmgr.core.economy.repeats import VisibleLines
 from ctxmgr.core.economy.stream_state import StreamState
-from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, TextSlot, messages_of, numbered
+from ctxmgr.core.economy.stream_turns import (
+    COMPACTED_TURN,
+    HeldTurn,
+    Notice,
+    TextSlot,
+    messages_of,
+    numbered,
+    turn_number,
+)
+from ctxmgr.core.economy.summary import Summary, summarised
 from ctxmgr.core.economy.visible_names import VisibleNames, identifier_set, identifiers
 from ctxmgr.core.objects.answers import AnswerCall, AnswerPart
 from ctxmgr.errors import Corrupt
@@ -184,6 +195,11 @@ class SlotTexts:
         self._uncounted: list[_RestedText] = []
         """Texts that were restored, and whose names are not counted yet."""
         self._rested_prose: list[str] = []
+
+    @property
+    def visible(self) -> VisibleNames:
+        """The names that the stream shows."""
+        return self._visible
 
     def digest(self, turn: HeldTurn, *, start: int, policy: Economy) -> None:
         """Show the calls of a turn by digests, and no longer their arguments and outputs."""
@@ -476,6 +492,7 @@ class Stream:
     ) -> None:
         self.policy = policy
         self.count = count
+        self._signatures = signatures
         self.slots = SlotTexts(count=count, signatures=signatures)
         self.handles: dict[str, str] = {}
         """Handle → the object it refers to."""
@@ -489,6 +506,8 @@ class Stream:
         """The messages that were counted, in that order."""
         self.broken: int = 0
         """The first message that the last batch changed."""
+        self.summary: Summary | None = None
+        """What is shown instead of the first turns."""
         self._turns: list[HeldTurn] = []
         self._starts: list[int] = []
         self._opened = HeldTurn(number=1)
@@ -504,6 +523,119 @@ class Stream:
         """The notices before the open turn."""
         return self._opened.notices
 
+    @property
+    def compacted(self) -> int:
+        """How many turns the summary replaces."""
+        return 0 if self.summary is None else self.summary.turns
+
+    def compactable(self) -> list[tuple[int, int]]:
+        """Return the number and the tokens of every closed turn that is shown, oldest first.
+
+        Those of the oldest include the summary before it.
+        """
+        ends = [*self._starts, len(self.message_tokens)][1:]
+        return [
+            (turn.number, sum(self.message_tokens[start:end]))
+            for turn, start, end in zip(self._turns, self._starts, ends, strict=True)
+            if turn.number > self.compacted
+        ]
+
+    def shown_until(self, number: int) -> str:
+        """Return the closed turns up to one, with the summary before them, as they are shown."""
+        return "".join(turn.text for turn in self.transcript.turns[:number])
+
+    def compact(
+        self,
+        number: int,
+        *,
+        state: StreamState,
+        pinned: Collection[str],
+        notes: str = "",
+        budget: int = 0,
+        summary: Summary | None = None,
+    ) -> None:
+        """Show the closed turns up to a number as a summary, which includes the one before.
+
+        A given summary is shown as it is. Otherwise one is made, within a budget of tokens.
+
+        ``state`` is what a record would store now: the stream continues from it as after a resume,
+        with fewer turns. References to lines of the turns are replaced by these lines. What is
+        pinned in them is shown again before the open turn.
+        """
+        turns, opened, before = self._turns, self._opened, self.summary
+        gone = [turn for turn in turns if self.compacted < turn.number <= number]
+        old_views, start = dict(self.slots.views), self._starts[number]
+        again = list(self._pinned_again(number, pinned))
+        views, unsettled = self._resolved(number)
+        self.slots = SlotTexts(count=self.count, signatures=self._signatures)
+        self._turns, self._starts, self._newest = [], [], {}
+        self.asked_back.clear()
+        tokens = state.message_tokens[start:]
+        kept = replace(
+            state,
+            message_tokens=tokens,
+            settled=tuple(
+                key for key in state.settled if turn_number(key) > number and key not in unsettled
+            ),
+            used={key: call for key, call in state.used.items() if turn_number(key) > number}
+            | dict.fromkeys(unsettled, self.number - IDLE_CALLS),
+            newest=tuple(key for key in state.newest if turn_number(key) > number),
+        )
+        # The summary depends on what is still visible, and the stream shows the summary.
+        self.restore(turns, opened, views=views, state=kept, summary=Summary(turns=number))
+        self.summary = summary or summarised(
+            gone,
+            before=before,
+            views=old_views,
+            visible=self.slots.visible,
+            notes=notes,
+            budget=budget,
+            count=self.count,
+        )
+        self.slots.add_fixed(self.summary.text)
+        self.broken = 0
+        self._show_again({number, *(turn_number(key) - 1 for key in unsettled)})
+        self.recounted = AppendOnly(range(len(self.message_tokens)))
+        self.open(again)
+
+    def _resolved(self, number: int) -> tuple[dict[str, TextView], list[str]]:
+        """Return the views of the turns after a number, and the keys of those that are longer now.
+
+        Lines that they showed by reference to an earlier turn are shown themselves.
+        """
+        views = {key: view for key, view in self.slots.views.items() if turn_number(key) > number}
+        texts = [text for text in self.slots.all() if turn_number(text.slot.key) > number]
+        labels = {text.slot.label for text in texts}
+        resolved = []
+        for text in texts:
+            key, view = text.slot.key, text.view
+            if view is None or all(
+                span.as_in is None or span.as_in in labels for span in view.spans
+            ):
+                continue
+            spans = (
+                span if span.as_in in labels else replace(span, as_in=None) for span in view.spans
+            )
+            views[key] = replace(view, spans=tuple(spans))
+            resolved.append(key)
+        return views, resolved
+
+    def _pinned_again(self, number: int, pinned: Collection[str]) -> Iterator[Notice]:
+        """Yield notices with what is pinned and shown only in the turns up to a number."""
+        gone: dict[str, list[SlotText]] = {}
+        stays: set[str] = set()
+        for text in self.slots.all():
+            if text.slot.object_id not in pinned or text.slot.kind is OutputKind.ARGUMENT:
+                continue
+            if turn_number(text.slot.key) <= number:
+                gone.setdefault(text.slot.object_id, []).append(text)
+            elif text.view is None:
+                stays.add(text.slot.object_id)
+        for object_id, texts in gone.items():
+            if object_id not in stays:
+                newest = texts[-1].slot
+                yield asked_back(newest.handle, object_id, content=newest.content)
+
     def next_handle(self) -> str:
         return f"#{len(self.handles) + 1}"
 
@@ -518,6 +650,7 @@ class Stream:
         *,
         views: Mapping[str, TextView],
         state: StreamState,
+        summary: Summary | None = None,
     ) -> None:
         """Continue a stream, which is empty so far, from what a record says of it.
 
@@ -525,14 +658,25 @@ class Stream:
         is that of showing the turns: settled texts are not analysed.
         """
         self.slots.begin(views, settled=state.settled)
-        position, closed, digest = 0, list[ShownTurn](), ""
+        self.summary = summary
+        position, closed, before = 0, list[ShownTurn](), ""
+        if summary is not None:
+            before = summary.text
+            self.slots.add_fixed(before)
         for turn in turns:
+            self._starts.append(position)
+            if turn.number <= self.compacted:
+                self._number(turn)
+                self._turns.append(HeldTurn(number=turn.number))
+                closed.append(COMPACTED_TURN)
+                continue
             self._restore(turn, start=position, state=state)
             self._turns.append(turn)
-            self._starts.append(position)
-            closed.append(turn.shown(views, before=digest))
-            digest = turn.digest(views)
+            closed.append(turn.shown(views, before=before))
+            before = turn.digest(views)
             position += turn.message_count()
+        if summary is not None and len(self._turns) <= summary.turns:
+            raise Corrupt("a turn record has a summary of turns that come after it")
         self._restore(opened, start=position, state=state)
         if len(state.message_tokens) != position:
             raise Corrupt("a turn record does not count the messages of its turns")
@@ -544,12 +688,15 @@ class Stream:
             {OutputKind(kind): times for kind, times in state.asked_back.items()}
         )
 
-    def _restore(self, turn: HeldTurn, *, start: int, state: StreamState) -> None:
+    def _number(self, turn: HeldTurn) -> None:
         for notice in turn.notices:
             self.handles[notice.handle] = notice.object_id
         for part in turn.parts:
             if isinstance(part, AnswerCall):
                 self.handles[part.handle] = part.ref.object_id
+
+    def _restore(self, turn: HeldTurn, *, start: int, state: StreamState) -> None:
+        self._number(turn)
         unsettled = self.slots.rest(turn, start=start)
         if not unsettled:
             return
@@ -631,8 +778,12 @@ class Stream:
         if not changed:
             return
         self.broken = min([*messages, *(self._starts[index] + 1 for index in digests)])
+        self._show_again(changed)
+
+    def _show_again(self, changed: Iterable[int]) -> None:
+        """Render and count the closed turns at these indexes again."""
         turns = list(self.transcript.turns)
-        for index in sorted(changed):
+        for index in sorted(index for index in changed if index < len(turns)):
             turns[index] = self._shown(index)
             counted = self._message_tokens(self._turns[index], turns[index])
             start = self._starts[index]
@@ -642,7 +793,10 @@ class Stream:
 
     def _shown(self, index: int) -> ShownTurn:
         views = self.slots.views
-        before = self._turns[index - 1].digest(views) if index else ""
+        if self.summary is not None and index == self.compacted:
+            before = self.summary.text
+        else:
+            before = self._turns[index - 1].digest(views) if index else ""
         return self._turns[index].shown(views, before=before)
 
     def digestible(self, *, pinned: Collection[str]) -> Iterator[tuple[int, int, int]]:

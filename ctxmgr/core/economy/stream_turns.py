@@ -88,10 +88,21 @@ ECONOMY_RENDERERS: Final = ("economy/1", ECONOMY_RENDERER)
 """Whose prompts can be rebuilt. Views of the first have no line numbers, and are still rendered
 as they were."""
 
+COMPACTED: Final = "+compaction"
+"""Added to the renderer of a prompt that begins with a summary instead of the first turns."""
+
 _COMMANDS: Final = frozenset({OutputKind.RUN, OutputKind.OTHER})
 """Kinds of output in which a harness may report an exit status."""
 
+_AFTER_NUMBER: Final = re.compile("[.!]")
+"""In a key, what follows the number of its turn."""
+
 _SOURCE = re.compile(r"[\w./-]+\.\w{1,5}")
+
+
+def turn_number(key: str) -> int:
+    """Return the number of the turn that a key belongs to."""
+    return int(_AFTER_NUMBER.split(key, maxsplit=1)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +227,11 @@ class HeldTurn:
             outputs.append(self._of_output(index, call, message=2 + len(outputs)))
         yield from outputs
 
+    def outputs(self) -> Iterator[tuple[AnswerCall, TextSlot]]:
+        """Yield its calls, each with the slot of its output."""
+        for number, (index, call) in enumerate(self._calls()):
+            yield call, self._of_output(index, call, message=2 + number)
+
     def digest_slots(self) -> Iterator[TextSlot]:
         """Yield one slot per call, with its long arguments and its output."""
         after = self.message_count()
@@ -294,10 +310,14 @@ class HeldTurn:
         return "\n".join([*notices, self.user] if self.user else notices)
 
     def pieces(
-        self, views: Mapping[str, TextView], *, before: "HeldTurn | None" = None
+        self,
+        views: Mapping[str, TextView],
+        *,
+        before: "HeldTurn | None" = None,
+        summary: str = "",
     ) -> Iterator[TurnPiece]:
         """Yield the text that ``shown`` gives, in pieces; empty ones are left out."""
-        yield from self.user_pieces(views, before=before)
+        yield from self.user_pieces(views, before=before, summary=summary)
         if self.is_digest(views):
             for prose in self.shown_prose(views):
                 text, kind = _part(AnswerText(text=prose)), PieceKind.ASSISTANT
@@ -322,10 +342,20 @@ class HeldTurn:
             )
 
     def user_pieces(
-        self, views: Mapping[str, TextView], *, before: "HeldTurn | None" = None
+        self,
+        views: Mapping[str, TextView],
+        *,
+        before: "HeldTurn | None" = None,
+        summary: str = "",
     ) -> Iterator[TurnPiece]:
-        """Yield the message of the user: a digest, notices, then what the user said."""
+        """Yield the message of the user: a summary or a digest, notices, then what the user said.
+
+        The summary ends with a newline, and is that of the turns before it.
+        """
         pieces = [] if before is None else list(before.digest_pieces(views))
+        if summary:
+            text = summary.removesuffix("\n")
+            pieces.append(TurnPiece(key="", object_id=None, text=text, kind=PieceKind.SUMMARY))
         pieces += [
             TurnPiece(
                 key=key,
@@ -545,3 +575,7 @@ def _part(part: AnswerPart) -> str:
             return f"toolcall {handle}{heading}" + ended(part.output or "")
         case _:
             return ""
+
+
+COMPACTED_TURN: Final = StreamTurn("", ())
+"""How a turn is shown that is part of a summary: not at all."""

@@ -5,6 +5,7 @@
     lifecycle       SessionPaused, SessionResumed
     toolcall        ToolCallCreated
     turn            TurnFinished, with the turn from the chat of the same transaction
+    compaction      Compacted
     system_prompt   SystemPromptChanged
     file            FileDiscovered, FileIndexed, FileUpdated, FileDeleted
 
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from ctxmgr.core.events.events import (
+    Compacted,
     Event,
     EventId,
     FileDeleted,
@@ -42,11 +44,22 @@ from ctxmgr.core.store.documents import ID, KIND, Document
 Before: TypeAlias = Mapping[str, Document]
 """The versions that a transaction replaced, by id; without new objects."""
 
+COMPACTED: Final = (
+    "trigger",
+    "range_start",
+    "range_end",
+    "tokens_before",
+    "tokens_after",
+    "summary",
+)
+"""The fields of a compaction that its event has."""
+
 _NEEDED: Final = {
     "session": frozenset({"session_id", *SETS}),
     "lifecycle": frozenset({"session", "state"}),
     "toolcall": frozenset({"chat_ref", "tool", "status", "object_hash"}),
     "turn": frozenset({"session", "n", "prompt_hash"}),
+    "compaction": frozenset({"session", "n", *COMPACTED}),
     "system_prompt": frozenset({"content"}),
     "file": frozenset({"source", "content", "file_hash", "object_hash"}),
 }
@@ -119,6 +132,9 @@ def _events(
                 TurnFinished,
                 {"session_id": session_id, "n": n, "turn": turn, "prompt_hash": prompt_hash},
             )
+        case "compaction":
+            values = {"session_id": document["session"], "n": document["n"]}
+            yield Compacted, values | _fields(document, COMPACTED)
         case "system_prompt":
             session_id = document[ID].removeprefix("system_prompt:")
             yield SystemPromptChanged, {"session_id": session_id, "text": document["content"]}

@@ -105,6 +105,26 @@ class TurnFinished(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted(Event):
+    """Old turns of a session are shown as a summary from now on; they stay stored whole."""
+
+    name = "compacted"
+
+    session_id: str
+    n: int
+    """The number of the compaction in its session, from 1."""
+    trigger: str
+    range_start: int
+    """The first turn that is no longer rendered."""
+    range_end: int
+    """The last one."""
+    tokens_before: int
+    """Of the prompt."""
+    tokens_after: int
+    summary: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCreated(Event):
     """A tool call was recorded."""
 

@@ -176,6 +176,15 @@ async def read_economy(store: Store, session_id: str, *, turn: int) -> EconomyRe
     return EconomyRecord.joined(policy for policy in reversed(unbroken) if policy is not None)
 
 
+async def inherited_compaction(store: Store, session_id: str, *, turn: int) -> int:
+    """Return how many turns of a fork its parent showed as a summary; 0 if it is no fork."""
+    line = await lineage(store, session_id) if turn else []
+    if len(line) < 2:  # noqa: PLR2004 (the session and a parent)
+        return 0
+    record = await read_economy(store, owner(line, turn), turn=turn)
+    return 0 if record is None or record.summary is None else record.summary.turns
+
+
 async def with_handle(store: Store, session_id: str, handle: str) -> str | None:
     """Return the object that has a handle in a session's last prompt, or in the answer to it.
 

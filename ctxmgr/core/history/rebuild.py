@@ -13,7 +13,6 @@ comparison of the blocks that are not. Every line and every text is rendered and
 however many prompts show it.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -43,8 +42,10 @@ from ctxmgr.core.context.lines import (
     user_message,
 )
 from ctxmgr.core.economy.folding import TextView
-from ctxmgr.core.economy.records import Masks, masked
+from ctxmgr.core.economy.records import Masks, compaction_of, masked
 from ctxmgr.core.economy.stream_turns import (
+    COMPACTED,
+    COMPACTED_TURN,
     DIGEST,
     ECONOMY_RENDERERS,
     HeldTurn,
@@ -52,7 +53,9 @@ from ctxmgr.core.economy.stream_turns import (
     StreamTurn,
     TurnPiece,
     held_turn,
+    turn_number,
 )
+from ctxmgr.core.economy.summary import Summary
 from ctxmgr.core.economy.turn_masks import masked_turn, masked_turn_number, user_key
 from ctxmgr.core.history.context_masks import masked_context
 from ctxmgr.core.history.prompt_rows import (
@@ -72,9 +75,6 @@ from ctxmgr.errors import Corrupt, HashMismatch, Incorrect, Purged
 
 HASHED_BLOCKS: Final = 16
 """Blocks between two kept states of a hash: at most so many unchanged blocks are hashed again."""
-
-_AFTER_NUMBER: Final = re.compile("[.!]")
-"""In the key of a view, what follows the number of its turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class PromptWalk:
         """Read the record of the next turn."""
         plain = (*RENDERERS, *sorted(COMPACT_RENDERERS))
         renderers = plain if record.policy is None else ECONOMY_RENDERERS
-        if record.renderer not in renderers:
+        if record.renderer.removesuffix(COMPACTED) not in renderers:
             known = " or ".join(renderers)
             raise Incorrect(f"{record.object_id} was rendered by {record.renderer}, not {known}")
         previous, self._record = self._record, record
@@ -427,6 +427,7 @@ class EconomyWalk:
         self._views: dict[str, TextView] = {}
         self._notices: dict[int, tuple[Notice, ...]] = {}
         self._masks: dict[str, Masks] = {}
+        self._summary: Summary | None = None
         self._pool: tuple[str, ...] = ()
         self._pool_blocks: list[CountedBlock] = []
         self._session = ""
@@ -446,13 +447,18 @@ class EconomyWalk:
             if whole or policy["pool"] is not None:
                 self._pool, self._pool_blocks = tuple(policy["pool"] or ()), []
             self._read(views, notices, masks)
-            folded = {int(_AFTER_NUMBER.split(key)[0]) for key in views}
-            folded |= {int(_AFTER_NUMBER.split(key)[0]) + 1 for key in views if key[-1:] == DIGEST}
+            before, self._summary = self._summary, compaction_of(policy, self._summary)
+            folded = {turn_number(key) for key in views}
+            folded |= {turn_number(key) + 1 for key in views if key[-1:] == DIGEST}
             masked_calls = masks & self._turn_of_call.keys()
             stale = {*map(int, notices), *(self._turn_of_call[call] for call in masked_calls)}
             stale |= {number for key in masks if (number := masked_turn_number(key)) is not None}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Corrupt(f"a turn record does not say how its prompt was made: {error}") from error
+        if before != self._summary:
+            # The turns between the two boundaries, and those that begin with a summary.
+            low, high = sorted((0 if before is None else before.turns, self._compacted))
+            folded |= set(range(low + 1, high + 2))
         self._release_from(min(stale, default=len(self._held) + 1))
         for number in folded:
             if number <= len(self._turn_blocks):
@@ -477,7 +483,7 @@ class EconomyWalk:
 
     def texts(self, record: TurnRecord, key: str) -> list[BlockText]:
         """Return the whole texts of a block, and what the prompt shows of each."""
-        number = int(_AFTER_NUMBER.split(key)[0])
+        number = turn_number(key)
         turn = self._open(record) if number == record.n else self._held[number - 1]
         return [
             BlockText(
@@ -497,6 +503,11 @@ class EconomyWalk:
             transcript=Transcript(map(self._shown, range(len(self._held)))),
             user=self._open(record).shown_user(self._views),
         )
+
+    @property
+    def _compacted(self) -> int:
+        """How many turns are shown as a summary."""
+        return 0 if self._summary is None else self._summary.turns
 
     def _changed(self, name: str, policy: Mapping[str, Any], *, whole: bool) -> set[str]:
         """Update one of the maps; return the keys whose values changed."""
@@ -542,6 +553,8 @@ class EconomyWalk:
             turn = masked_turn(self._turns[number - 1], number=number, masks=self._masks)
             self._held.append(self._hold(turn, number, shown))
             self._turn_of_call.update(dict.fromkeys(turn.toolcall_ids, number))
+        if self._compacted and self._compacted >= len(self._held):
+            raise Corrupt(f"{record.object_id} has a summary of turns that come after it")
 
     def _hold(self, turn: Turn, number: int, shown: Mapping[str, ShownVersion]) -> HeldTurn:
         refs: dict[str, CallRef] = {}
@@ -568,12 +581,21 @@ class EconomyWalk:
         return HeldTurn(number=record.n, notices=notices, user=user)
 
     def _shown(self, index: int) -> StreamTurn:
+        if index < self._compacted:
+            return COMPACTED_TURN
+        if self._summary is not None and index == self._compacted:
+            return self._held[index].shown(self._views, before=self._summary.text)
         before = self._held[index - 1].digest(self._views) if index else ""
         return self._held[index].shown(self._views, before=before)
 
     def _blocks(self, index: int) -> list[CountedBlock]:
+        if index < self._compacted:
+            return []
         chat, before = chat_id(self._session), self._held[index - 1] if index else None
-        pieces = self._held[index].pieces(self._views, before=before)
+        if self._summary is not None and index == self._compacted:
+            pieces = self._held[index].pieces(self._views, summary=self._summary.text)
+        else:
+            pieces = self._held[index].pieces(self._views, before=before)
         return [self._piece(piece, chat) for piece in pieces if piece.text]
 
     def _piece(self, piece: TurnPiece, chat: str | None) -> CountedBlock:

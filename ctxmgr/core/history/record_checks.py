@@ -1,4 +1,4 @@
-"""Check a turn record or policy that comes from somewhere else, field by field. Does no I/O.
+"""Check turn records, policies and compactions that come from elsewhere, field by field. No I/O.
 
 A record of our own is written by ``TurnRecorder`` and read back as it is. One in a bundle may say
 anything, and is used long after it was imported.
@@ -13,6 +13,7 @@ from ctxmgr.core.economy.records import EconomyRecord
 from ctxmgr.core.files.mounts import MOUNTS_MAX, MountMapping
 from ctxmgr.core.history.session_policy import policy_of
 from ctxmgr.core.history.turn_records import TurnRecord
+from ctxmgr.core.objects.compaction import COMPACTION, CompactionRecord
 from ctxmgr.core.objects.envelope import POLICY, check_ids, check_text
 from ctxmgr.core.objects.hashes import is_hash
 from ctxmgr.core.store.documents import KIND, Document
@@ -70,6 +71,27 @@ class _RecordedStream(BaseModel):
     """Records of ``economy/1`` have none."""
 
 
+class _RecordedSummary(_Strict):
+    turns: Annotated[int, Field(ge=1, le=COUNT_MAX)]
+    number: _Count
+    user: list[tuple[_Count, str]]
+    omitted: _Count
+    notes: list[str]
+    files: dict[str, str]
+    failures: list[tuple[str, str, str, str]]
+    lines: list[tuple[str, str]]
+    names: list[str]
+
+
+class _RecordedCompaction(_Strict):
+    """The fields of a compaction that ``CompactionRecord`` does not check."""
+
+    top_k_activations: dict[str, float]
+    model: str | None
+    usage: dict[str, _Count] | None
+    parts: _RecordedSummary | None
+
+
 class _RecordedPolicy(BaseModel):
     """What a record says of its policy; a later version may add fields."""
 
@@ -86,6 +108,8 @@ class _RecordedPolicy(BaseModel):
     plan: dict[str, Any] | None
     stream: _RecordedStream | None = None
     """Records of version 0.1 have none."""
+    compaction: _RecordedSummary | None = None
+    """Only prompts with a summary have one."""
 
 
 _MOUNTS: Final = TypeAdapter(Annotated[list[_RecordedMount], Field(max_length=MOUNTS_MAX)])
@@ -97,6 +121,9 @@ def check_record(document: Document) -> None:
     """Raise ``Corrupt`` unless the document has valid values in every field."""
     if document.get(KIND) == POLICY:
         policy_of(document)
+        return
+    if document.get(KIND) == COMPACTION:
+        _check_compaction(document)
         return
     record = TurnRecord.from_document(document)
     try:
@@ -127,6 +154,16 @@ def check_record(document: Document) -> None:
             _check_policy(document["policy"])
     except (Incorrect, ValidationError) as error:
         raise Corrupt(f"{record.object_id} is not a turn record: {_reason(error)}") from error
+
+
+def _check_compaction(document: Document) -> None:
+    record = CompactionRecord.from_document(document)
+    try:
+        _RecordedCompaction.model_validate_json(
+            orjson.dumps({name: document[name] for name in _RecordedCompaction.model_fields})
+        )
+    except ValidationError as error:
+        raise Corrupt(f"{record.id} is not a compaction: {_reason(error)}") from error
 
 
 def _check_policy(value: Document) -> None:

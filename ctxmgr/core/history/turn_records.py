@@ -331,6 +331,8 @@ class TurnRecorder:
 
     def record(self, sent: SentPrompt, *, session_id: str, n: int) -> TurnRecord:
         """Return the record of turn ``n``."""
+        if _compacted_since(self._economy, sent.economy):
+            self.forget()  # most of what earlier records say of texts is not needed any more
         snapshot, listed = self._plan(_shown_by(sent), n=n)
         economy = sent.economy
         before = None if snapshot == n else self._economy
@@ -370,6 +372,10 @@ class TurnRecorder:
             return self._snapshot, changed
         before = {version.object_id: version for version in self._before.all()}
         return plan_shown(shown.all(), n=n, before=before, snapshot=self._snapshot)
+
+
+def _compacted_since(before: "EconomyRecord | None", now: "EconomyRecord | None") -> bool:
+    return before is not None and now is not None and before.summary != now.summary
 
 
 def _shown_by(sent: SentPrompt) -> _Shown:

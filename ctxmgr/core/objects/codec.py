@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from ctxmgr.core.objects.chat import Chat, read_turns
+from ctxmgr.core.objects.compaction import COMPACTION
 from ctxmgr.core.objects.envelope import (
     CHAT,
     FILE,
@@ -106,6 +107,7 @@ _DECLARED: Final = (
     Kind("lifecycle", {"session": FieldType.TEXT, "state": FieldType.TEXT}, ids=IdForm.NAMED),
     Kind("fork", {"session": FieldType.TEXT, "parent": FieldType.TEXT}, ids=IdForm.NAMED),
     Kind(POLICY, ids=IdForm.NAMED),
+    Kind(COMPACTION, {"session": FieldType.TEXT, "n": FieldType.INTEGER}, ids=IdForm.NAMED),
     Kind("run", ids=IdForm.NAMED),
     Kind("lease", ids=IdForm.NAMED),
     Kind("imported", {"session": FieldType.TEXT}, ids=IdForm.NAMED),

@@ -1,6 +1,6 @@
 """The format of bundles: a session as one portable file with all its versions. Pure.
 
-    lines   {"ctxmgr_bundle": 2, "session": …, "root": SHA-256 of all lines after this one}
+    lines   {"ctxmgr_bundle": 3, "session": …, "root": SHA-256 of all lines after this one}
             {"sequence": …, "writes": [{"id", "valid_from", "hash", "fields"}, …]}
             …
 
@@ -34,6 +34,7 @@ import orjson
 
 from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.objects.codec import verify_document
+from ctxmgr.core.objects.compaction import COMPACTION
 from ctxmgr.core.objects.envelope import OBJECT_KINDS, check_session_id
 from ctxmgr.core.objects.hashes import NOT_METADATA, sha256
 from ctxmgr.core.sessions.bundle_limits import BundleBudget, count_values
@@ -156,8 +157,12 @@ def _compact(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-BUNDLE_FORMAT: Final = 2
-"""Bundles of format 1 hold no policy of their session; they are read like all others."""
+BUNDLE_FORMAT: Final = 3
+"""The newest format. Bundles of format 1 hold no policy of their session, and only those of format
+3 hold compactions; all are read alike."""
+
+WITHOUT_COMPACTIONS: Final = 2
+"""The format of a bundle without compactions, which earlier versions can read."""
 
 SEQUENCE_MAX: Final = 2**63 - 1
 """Sequences are 64-bit integers in every store."""
@@ -236,6 +241,7 @@ class BundleWriter:
 
     def __init__(self) -> None:
         self._writes: dict[int, list[Document]] = {}
+        self._format = WITHOUT_COMPACTIONS
 
     def add(self, versions: Iterable[tuple[int, BundledWrite]]) -> None:
         """Add the versions of one object with their sequences, in ascending order."""
@@ -247,6 +253,8 @@ class BundleWriter:
     def take(self, versions: Versions) -> None:
         """Add the versions of one object that were packed already."""
         for sequence, packed in versions.packed:
+            if str(packed["id"]).startswith(f"{COMPACTION}:"):
+                self._format = BUNDLE_FORMAT
             self._writes.setdefault(sequence, []).append(packed)
 
     def to_bytes(self, session_id: str) -> tuple[bytes, str]:
@@ -256,7 +264,7 @@ class BundleWriter:
             for sequence in sorted(self._writes)
         )
         root = sha256(lines)
-        heading = {"ctxmgr_bundle": BUNDLE_FORMAT, "session": session_id, "root": root}
+        heading = {"ctxmgr_bundle": self._format, "session": session_id, "root": root}
         return _line(heading) + lines, root
 
 

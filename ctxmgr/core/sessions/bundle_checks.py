@@ -3,7 +3,7 @@
     file, toolcall, system_prompt   read as from a store
     chat, session                   only what is new in a version is read: all versions of a chat
                                     together cost what its last one does, and a hash each
-    turn, policy                    plain documents: the caller's check
+    turn, policy, compaction        plain documents: the caller's check
     lifecycle, fork                 plain documents of a few fields
 
 The hashes of a version are those of its own fields. Plain documents have none; the hash that the
@@ -28,7 +28,7 @@ from ctxmgr.core.store.documents import ID, KIND, Document, check_object_id
 from ctxmgr.errors import Incorrect
 
 CheckRecord: TypeAlias = Callable[[Document], None]
-"""Raises one of our errors unless a document is a turn record, or a policy."""
+"""Raises one of our errors unless a document is a turn record, a policy or a compaction."""
 
 _CHAT_FIELDS: Final = to_document(Chat(session_id="s")).keys()
 _SESSION_FIELDS: Final = to_document(SessionRecord(session_id="s")).keys()
@@ -58,7 +58,7 @@ class ObjectChecks:
                 verify_document(document, metadata=metadata())
             case "file" | "toolcall" | "system_prompt":
                 from_document(document)
-            case "turn" | "policy":
+            case "turn" | "policy" | "compaction":
                 self._check_record(document)
             case "lifecycle":
                 _check_lifecycle(document)

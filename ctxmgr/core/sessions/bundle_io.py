@@ -22,6 +22,7 @@ from typing import Final, Self, TypeAlias
 
 from ctxmgr.core.events.lifecycle import LIFECYCLE
 from ctxmgr.core.objects.codec import check_toolcall_id
+from ctxmgr.core.objects.compaction import COMPACTION, compaction_id
 from ctxmgr.core.objects.envelope import (
     CHAT,
     FILE,
@@ -48,6 +49,7 @@ from ctxmgr.core.sessions.bundle import (
 from ctxmgr.core.sessions.bundle_checks import CheckRecord, ObjectChecks
 from ctxmgr.core.sessions.bundle_limits import LINE_BYTES_MAX, BundleBudget
 from ctxmgr.core.sessions.lineage import ANCESTORS_MAX, FORK, imported_document, lineage
+from ctxmgr.core.sessions.storage import compaction_ids
 from ctxmgr.core.store.contract import INSTANT_MAX, AsOf, Instant, Put, Query, Store
 from ctxmgr.core.store.documents import ID, KIND, Document
 from ctxmgr.core.store.queries import batched
@@ -265,6 +267,8 @@ def _own_kinds(session_id: str, *, turns: int) -> dict[str, str]:
         f"{FORK}:{session_id}": FORK,
         policy_id(session_id): POLICY,
         **{turn_id(session_id, number=number): TURN for number in range(1, turns + 1)},
+        # Each compacts at least one turn.
+        **{compaction_id(session_id, number=n): COMPACTION for n in range(1, turns + 1)},
     }
 
 
@@ -409,6 +413,7 @@ async def _object_ids(store: Store, session_id: str) -> list[str]:
         *(system_prompt_id(session_id), chat_id(session_id), session_object_id(session_id)),
         *(f"{LIFECYCLE}:{session_id}", f"{FORK}:{session_id}", policy_id(session_id)),
         *(turn_id(session_id, number=n) for n in turns),
+        *await compaction_ids(store, session_id),
         *session.document["session_index"],
     ]
 

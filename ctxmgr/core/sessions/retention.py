@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import from_document, to_document
+from ctxmgr.core.objects.compaction import COMPACTION
 from ctxmgr.core.objects.envelope import (
     FILE,
     SESSION,
@@ -49,7 +50,7 @@ from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sessions.lineage import FORK
 from ctxmgr.core.sessions.sets import Session
-from ctxmgr.core.sessions.storage import stored_sets
+from ctxmgr.core.sessions.storage import compaction_ids, stored_sets
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import (
     PAGE_MAX,
@@ -260,7 +261,8 @@ class _Planning:
             raise NotFound(f"{object_id} was never written")
 
     async def add_session(self, session_id: str) -> None:
-        """Add the session's own documents: chat, sets, system prompt, turn records, its run."""
+        """Add the session's own documents: chat, sets, system prompt, turn records, its run, and its
+        compactions."""
         chat = await self._store.get(chat_id(session_id))
         turns = 0 if chat is None else len(chat.document["turns"])
         empty: dict[str, Document] = {
@@ -274,6 +276,10 @@ class _Planning:
         for n in range(1, turns + 1):
             object_id = turn_id(session_id, number=n)
             empty[object_id] = {ID: object_id, KIND: TURN, "session": session_id, "n": n}
+        for object_id in await compaction_ids(self._store, session_id):
+            number = int(object_id.rpartition(":")[2])
+            own = {"session": session_id, "n": number}
+            empty[object_id] = {ID: object_id, KIND: COMPACTION, **own}
         for object_id, document in empty.items():
             async for entry in _history(self._store, object_id):
                 if entry.document is not None and entry.document != document:

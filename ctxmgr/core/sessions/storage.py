@@ -3,6 +3,7 @@
     read_session   sets, chat and system prompt; with or without the index
     stored_sets    the current sets, cached by version
     save_sets      change the sets of a session that is not open
+    compaction_ids the ids of a session's compactions
 
 The index may be fifty times as long as everything that is shown, so a session can be opened without
 it. Since the hashes of a session's document cover the index, such a session is not verified until
@@ -25,11 +26,12 @@ from weakref import WeakKeyDictionary
 from ctxmgr.core.bounded_cache import BoundedCache
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import from_document, put_of
+from ctxmgr.core.objects.compaction import COMPACTION
 from ctxmgr.core.objects.envelope import chat_id, read_list, session_object_id, system_prompt_id
 from ctxmgr.core.objects.session_record import SETS, SessionRecord, SystemPrompt
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.commits import commit_once
-from ctxmgr.core.store.contract import LATEST, AsOf, Match, Store, Version
+from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, Match, Query, Store, Version
 from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
 
@@ -191,3 +193,15 @@ async def save_sets(
         remember(store, written)
         return read.session, changed
     raise Conflict((object_id,))
+
+
+async def compaction_ids(store: Store, session_id: str) -> list[str]:
+    """Return the ids of the compactions of a session, in no order."""
+    ids: list[str] = []
+    query, cursor = Query(COMPACTION, where={"session": session_id}), None
+    while True:
+        page = await store.find(query, limit=PAGE_MAX, cursor=cursor, without=("summary", "parts"))
+        ids += [version.object_id for version in page.versions]
+        cursor = page.cursor
+        if cursor is None:
+            return ids

@@ -95,8 +95,8 @@ class Timeline:
     sections: tuple[str, ...]
     """Those that occur, in the order of a prompt."""
     kinds: tuple[str, ...]
-    """What the blocks show: system, layer, listed, file, output, folded, notice, user, assistant;
-    those that occur."""
+    """What the blocks show: system, layer, listed, file, output, folded, notice, summary, user,
+    assistant; those that occur."""
     prompt_tokens: int
     cached_tokens: int
     rewritten_tokens: int

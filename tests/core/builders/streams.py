@@ -42,5 +42,5 @@ class Talk:
         return prompt
 
     def prompt(self, **planned: Any) -> str:
-        self.planning.next_plan(fixed=int, **planned)
+        self.planning.next_plan(fixed=lambda: count(self.stream.user("")), **planned)
         return self.stream.transcript.rope.text

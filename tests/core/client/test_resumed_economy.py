@@ -74,7 +74,7 @@ async def work(session: LiveSession, dice: Random) -> None:
     await session.end_turn(parts, meta=AssistantMeta(usage=usage))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 async def test_a_resumed_session_renders_what_it_would_have_rendered(
     client: Client, clock: Clock, seed: int
 ) -> None:
@@ -84,7 +84,7 @@ async def test_a_resumed_session_renders_what_it_would_have_rendered(
     """
     dice = Random(seed)
     policy = Economy(
-        window_tokens=dice.choice((24_000, 200_000)), model=dice.choice((None, "gpt-4o"))
+        window_tokens=dice.choice((7_000, 24_000, 200_000)), model=dice.choice((None, "gpt-4o"))
     )
     session = await client.start("s1", system_prompt="Be careful.")
     compared = 0

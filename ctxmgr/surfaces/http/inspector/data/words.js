@@ -67,6 +67,7 @@ export const KINDS = {
   output: "tool outputs",
   folded: "folded",
   notice: "notices",
+  summary: "summary of old turns",
   user: "user",
   assistant: "assistant",
 };
@@ -78,7 +79,7 @@ const BEGINNING = 120;
 /** The name of a piece: a path, a tool with its argument, or the beginning of its text. */
 export function pieceName(block) {
   if (block.kind === "toolcall" && block.name) return [block.name, block.argument].filter(Boolean).join(" ");
-  if (block.shows === "notice") return firstLine(block.text).replace(/^user: /, "");
+  if (block.shows === "notice" || block.shows === "summary") return firstLine(block.text).replace(/^user: /, "");
   if (block.kind === "file") return block.name;
   if (block.shows === "system") return "System prompt";
   return firstLine(block.text).replace(/^(user|assistant): /, "");
