@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from ctxmgr.core.client.tools import DEFINITIONS, Definition, ToolResult, Tools
     from ctxmgr.core.context.assembly import Block, Context, Contribution, Section
     from ctxmgr.core.context.contributors import Contributor
+    from ctxmgr.core.context.flushes import Flusher, FlushRequest
     from ctxmgr.core.context.guide import guide
     from ctxmgr.core.context.tokens import Calibration, TokenCounter, Vocabulary, vocabulary
     from ctxmgr.core.economy.policy import Economy, Prices
     from ctxmgr.core.events.events import (
+        Compacted,
         Event,
         EventId,
         FileDeleted,
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.objects.answers import text_part, toolcall_part
     from ctxmgr.core.objects.chat import AssistantMeta, Chat, Turn
     from ctxmgr.core.objects.codec import KINDS, from_document, to_document
+    from ctxmgr.core.objects.compaction import CompactionRecord, CompactionTrigger
     from ctxmgr.core.objects.file import File, FileState
     from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
     from ctxmgr.core.objects.sources import FilesystemSource
@@ -177,6 +180,9 @@ __all__ = [
     "Client",
     "CommandResult",
     "Commit",
+    "Compacted",
+    "CompactionRecord",
+    "CompactionTrigger",
     "Conflict",
     "Context",
     "Contribution",
@@ -205,6 +211,8 @@ __all__ = [
     "FileState",
     "FileUpdated",
     "FilesystemSource",
+    "FlushRequest",
+    "Flusher",
     "FoundPage",
     "FoundSecret",
     "HashMismatch",
@@ -311,6 +319,8 @@ _HOME: Final = {
     "Contribution": "ctxmgr.core.context.assembly",
     "Section": "ctxmgr.core.context.assembly",
     "Contributor": "ctxmgr.core.context.contributors",
+    "FlushRequest": "ctxmgr.core.context.flushes",
+    "Flusher": "ctxmgr.core.context.flushes",
     "guide": "ctxmgr.core.context.guide",
     "Calibration": "ctxmgr.core.context.tokens",
     "TokenCounter": "ctxmgr.core.context.tokens",
@@ -333,6 +343,9 @@ _HOME: Final = {
     "SystemPromptChanged": "ctxmgr.core.events.events",
     "ToolCallCreated": "ctxmgr.core.events.events",
     "TurnFinished": "ctxmgr.core.events.events",
+    "Compacted": "ctxmgr.core.events.events",
+    "CompactionRecord": "ctxmgr.core.objects.compaction",
+    "CompactionTrigger": "ctxmgr.core.objects.compaction",
     "container_filesystem_id": "ctxmgr.core.files.filesystem_ids",
     "device_filesystem_id": "ctxmgr.core.files.filesystem_ids",
     "host_filesystem_id": "ctxmgr.core.files.filesystem_ids",

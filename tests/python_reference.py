@@ -42,6 +42,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Prompts": (
             *("Context", "Section", "Block", "Contributor", "Contribution", "Economy", "Prices"),
+            *("CompactionRecord", "CompactionTrigger", "Flusher", "FlushRequest"),
             "guide",
         ),
         "Tokens and secrets": (
@@ -62,7 +63,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Events": (
             *("Listener", "Event", "EventId"),
             *("SessionStarted", "SessionPaused", "SessionResumed", "SetsChanged"),
-            *("SystemPromptChanged", "TurnFinished", "ToolCallCreated"),
+            *("SystemPromptChanged", "TurnFinished", "ToolCallCreated", "Compacted"),
             *("FileEvent", "FileDiscovered", "FileIndexed", "FileUpdated", "FileDeleted"),
         ),
         "Objects": (

@@ -15,7 +15,7 @@ rendered without the interruption.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from ctxmgr.core.client.session_state import SessionState
 from ctxmgr.core.context.assembly import Context, Contribution, Pool, PoolEntry
@@ -36,7 +36,6 @@ from ctxmgr.core.economy.records import EconomyRecord, Masks, masked
 from ctxmgr.core.economy.signatures import signature_rows
 from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, held_turn
-from ctxmgr.core.economy.summary import Summary
 from ctxmgr.core.economy.turn_masks import masked_turn, masked_turn_number, turn_texts, user_key
 from ctxmgr.core.history.compactions import Compactions, requested_after
 from ctxmgr.core.history.reading import inherited_compaction, read_economy
@@ -52,6 +51,9 @@ from ctxmgr.core.secrets.masking import Secrets
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import BATCH_MAX
 from ctxmgr.errors import Corrupt
+
+if TYPE_CHECKING:
+    from ctxmgr.core.economy.summary import Summary
 
 POOL_TOKENS_MAX: Final = 4_000
 """For the pool of an epoch; of more files, the newest are listed."""

@@ -319,7 +319,7 @@ def _lines(
     budget: int,
     count: Count,
 ) -> tuple[tuple[str, str], ...]:
-    """Choose lines by the names that are visible nowhere else, as folding does; newer ones first."""
+    """Choose lines as folding does, by names that are visible nowhere else; newer ones first."""
     candidates = [*before.lines, *_shown_lines(turns, views)][::-1]
     starts, position = [], 0
     for _, line in candidates:

@@ -16,7 +16,7 @@ however many prompts show it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ctxmgr.core.append_only import TextHash
 from ctxmgr.core.context.assembly import (
@@ -55,7 +55,6 @@ from ctxmgr.core.economy.stream_turns import (
     held_turn,
     turn_number,
 )
-from ctxmgr.core.economy.summary import Summary
 from ctxmgr.core.economy.turn_masks import masked_turn, masked_turn_number, user_key
 from ctxmgr.core.history.context_masks import masked_context
 from ctxmgr.core.history.prompt_rows import (
@@ -72,6 +71,9 @@ from ctxmgr.core.objects.chat import Chat, Turn
 from ctxmgr.core.objects.envelope import TOOLCALL, chat_id, system_prompt_id
 from ctxmgr.core.objects.hashes import is_hash, sha256
 from ctxmgr.errors import Corrupt, HashMismatch, Incorrect, Purged
+
+if TYPE_CHECKING:
+    from ctxmgr.core.economy.summary import Summary
 
 HASHED_BLOCKS: Final = 16
 """Blocks between two kept states of a hash: at most so many unchanged blocks are hashed again."""

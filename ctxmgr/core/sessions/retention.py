@@ -261,8 +261,7 @@ class _Planning:
             raise NotFound(f"{object_id} was never written")
 
     async def add_session(self, session_id: str) -> None:
-        """Add the session's own documents: chat, sets, system prompt, turn records, its run, and its
-        compactions."""
+        """Add the session's own documents: chat, sets, system prompt, run, records of turns."""
         chat = await self._store.get(chat_id(session_id))
         turns = 0 if chat is None else len(chat.document["turns"])
         empty: dict[str, Document] = {

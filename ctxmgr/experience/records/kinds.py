@@ -1,6 +1,7 @@
 """The enumerations of the experience layer, as they are stored. Pure.
 
-``EventType`` is shared with the audit log and is in ``core.events.event_type``.
+``EventType`` is shared with the audit log and is in ``core.events.event_type``;
+``CompactionTrigger`` is that of sessions, in ``core.objects.compaction``.
 """
 
 from enum import IntEnum, StrEnum
@@ -66,12 +67,3 @@ class CompressionLevel(IntEnum):
     MONTH = 5
     QUARTER = 6
     YEAR = 7
-
-
-class CompactionTrigger(StrEnum):
-    """Why a context was compacted."""
-
-    CONTEXT_FULL = "context_full"
-    MANUAL = "manual"
-    SCHEDULED = "scheduled"
-    STORAGE_PRESSURE = "storage_pressure"
