@@ -214,6 +214,7 @@ PURE_MODULES: Final = frozenset(
         "core.economy.records",
         "core.economy.stream",
         "core.economy.stream_turns",
+        "core.economy.summary",
         "core.events.derive",
         "core.events.events",
         "core.history.cache_breaks",
@@ -242,7 +243,8 @@ PURE_MODULES: Final = frozenset(
 )
 """Single modules that have to stay pure."""
 IMPURE_IN_PURE_ROOMS: Final = {
-    "core.context.contributors", "core.context.flushes": "asks the layers for text, under a deadline",
+    "core.context.contributors": "asks the layers for text, under a deadline",
+    "core.context.flushes": "asks the layers to save, under a deadline",
 }
 PURE_IMPORTS: Final = frozenset(
     [

@@ -522,7 +522,11 @@ class LiveSession:
             live = self._economy or await self._open_economy(self._policy)
             record = await live.compact()
             if record is not None:
-                commit = await self._state.runtime.commit(live.compactions.operations())
+                try:
+                    commit = await self._state.runtime.commit(live.compactions.operations())
+                except Conflict:
+                    await self._reload()  # another client has compacted it
+                    raise
                 self._state.note(commit)
                 live.compactions.pending.clear()
             return record
