@@ -48,7 +48,7 @@ def test_equal_sessions_give_equal_bytes() -> None:
 
 def test_a_newer_format_is_refused() -> None:
     """The error says what to do; an unknown format is not guessed at."""
-    data = b'{"ctxmgr_bundle":3}\n'
+    data = b'{"ctxmgr_bundle":4}\n'
 
     with pytest.raises(NewerFormat):
         read_bundle(data)
