@@ -81,9 +81,12 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "experience.concepts": _rooms("search stores errors"),
     "experience.lenses": _rooms("experience.concepts search errors"),
     "experience.documents": _rooms("core.store search errors"),
+    "experience.tags": _rooms(
+        "experience.concepts experience.log experience.records stores errors"
+    ),
     "experience": _CORE_FOR_LAYERS
     | _rooms("experience.concepts experience.documents experience.lenses experience.log")
-    | _rooms("experience.records search stores"),
+    | _rooms("experience.records experience.tags search stores"),
     "search": _CORE_FOR_LAYERS,
     "knowledge": _CORE_FOR_LAYERS | _rooms("experience search"),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),

@@ -98,6 +98,14 @@ SELECT v.concept, v.embedder, v.dimension, v.body
 FROM vectors AS v JOIN concepts AS c ON c.number = v.concept
 WHERE c.is_primary = 1 ORDER BY v.concept;
 
+-- name: primary_parents
+-- Pairs of parent and child, of primary children.
+SELECT DISTINCT p.id, c.id
+FROM concepts AS c
+JOIN relations AS r ON r.source = c.number AND r.kind IN ('is_a', 'instance_of')
+JOIN concepts AS p ON p.number = r.target
+WHERE c.is_primary = 1 ORDER BY p.number, c.number;
+
 -- name: dangling
 -- Relations and names of concepts that are not in the pack.
 SELECT

@@ -167,6 +167,11 @@ class ConceptGraph:
             for row in rows
         ]
 
+    def primary_parents(self) -> list[tuple[str, str]]:
+        """Return the ids of parent and child for each parent of a primary concept."""
+        rows = self._file.select("primary_parents")
+        return [(str(parent), str(child)) for parent, child in rows]
+
     def primary_vectors(self) -> list[Row]:
         """Return the stored vectors: concept, embedder, dimension, little-endian float16."""
         return self._file.select("primary_vectors")
