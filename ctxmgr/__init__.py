@@ -141,6 +141,7 @@ if TYPE_CHECKING:
         NotContent,
         NotFound,
         OutcomeUnknown,
+        QuotaExceeded,
         Unavailable,
         WindowExceeded,
     )
@@ -248,6 +249,7 @@ __all__ = [
     "Put",
     "Query",
     "Question",
+    "QuotaExceeded",
     "Range",
     "Reconciliation",
     "Request",
@@ -413,6 +415,7 @@ _HOME: Final = {
     "Order": "ctxmgr.core.store.contract",
     "PAGE_MAX": "ctxmgr.core.store.contract",
     "Put": "ctxmgr.core.store.contract",
+    "QuotaExceeded": "ctxmgr.errors",
     "Query": "ctxmgr.core.store.contract",
     "Range": "ctxmgr.core.store.contract",
     "Store": "ctxmgr.core.store.contract",

@@ -5,7 +5,8 @@ CtxmgrError
 │   ├── NotContent       tried to activate a chat, a session or a system prompt
 │   ├── ExtraMissing     needs a package that is not installed; also an ImportError
 │   ├── NewerFormat      written by a newer ctxmgr; upgrade this one
-│   └── WindowExceeded   what must be shown does not fit the window; unpin something
+│   ├── WindowExceeded   what must be shown does not fit the window; unpin something
+│   └── QuotaExceeded    an agent would retain more experience than it may; release something
 ├── NotFound             no such object, session, note or memory
 │   └── Purged           it was there, and was removed for good
 ├── Conflict             someone else wrote first; read again, then retry
@@ -99,6 +100,20 @@ class WindowExceeded(Incorrect):
         self.window = window
         self.pinned = dict(pinned)
         """Pinned objects and their tokens, largest first."""
+
+
+class QuotaExceeded(Incorrect):
+    """Retaining this would exceed the quota of tokens; nothing was retained."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, *, wanted: int, used: int, quota: int) -> None:
+        self.shortfall = used + wanted - quota
+        """Tokens that would be above the quota."""
+        super().__init__(
+            f"retaining {wanted:,} more tokens exceeds the quota of {quota:,} by"
+            f" {self.shortfall:,}: release a window first"
+        )
 
 
 class NotFound(CtxmgrError):

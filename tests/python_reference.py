@@ -82,7 +82,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Errors": (
             *("CtxmgrError", "Incorrect", "NotContent", "ExtraMissing", "NewerFormat"),
-            *("WindowExceeded", "NotFound", "Conflict", "Denied", "Unavailable"),
+            *("WindowExceeded", "QuotaExceeded", "NotFound", "Conflict", "Denied", "Unavailable"),
             *("OutcomeUnknown", "ModelUnavailable", "AnswerLost", "Corrupt", "HashMismatch"),
             "BundleDamaged",
         ),

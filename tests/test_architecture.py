@@ -84,9 +84,10 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "experience.tags": _rooms(
         "experience.concepts experience.log experience.records stores errors"
     ),
+    "experience.windows": _rooms("experience.log experience.records core.events stores errors"),
     "experience": _CORE_FOR_LAYERS
     | _rooms("experience.concepts experience.documents experience.lenses experience.log")
-    | _rooms("experience.records experience.tags search stores"),
+    | _rooms("experience.records experience.tags experience.windows search stores"),
     "search": _CORE_FOR_LAYERS,
     "knowledge": _CORE_FOR_LAYERS | _rooms("experience search"),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),

@@ -125,6 +125,15 @@ class LayerFile:
 
         return await asyncio.to_thread(run)
 
+    async def vacuum(self) -> None:
+        """Return the space of deleted rows to the filesystem. Waits for other writers."""
+
+        def run() -> None:
+            with self._write_lock, translate_errors(str(self.path)):
+                self._writer.execute("VACUUM")
+
+        await asyncio.to_thread(run)
+
     def close(self) -> None:
         with self._write_lock, self._read_lock, translate_errors(str(self.path)):
             self._reader.close()

@@ -193,6 +193,12 @@ class ExperienceLog:
         )
         return await asyncio.to_thread(self._reader.query, filters)
 
+    async def event_ticks(
+        self, session_id: str, event_ids: Sequence[str]
+    ) -> Mapping[str, tuple[int, int]]:
+        """Return the first and the last tick of events, without those that are not in the log."""
+        return await asyncio.to_thread(self._reader.event_ticks, session_id, event_ids)
+
     async def top_by_concept(
         self,
         concept_id: str,

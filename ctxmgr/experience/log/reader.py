@@ -178,6 +178,24 @@ class LogReader:
 
         return self._retried(read)
 
+    def event_ticks(self, session_id: str, event_ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Return the first and the last tick of these events; missing ones are left out."""
+
+        def read() -> dict[str, tuple[int, int]]:
+            snapshot = self._snapshot(session_id=session_id)
+            steps = "SELECT session_id, tick, event_id FROM tail_steps"
+            if files := self._files(snapshot.segments):
+                steps += f" UNION ALL SELECT session_id, tick, event_id FROM {parquet(files)}"
+            rows = self._engine.rows(
+                f"SELECT event_id, min(tick), max(tick) FROM ({steps}) AS t WHERE session_id = ?"
+                " AND list_contains(?, event_id) GROUP BY event_id",
+                [session_id, list(event_ids)],
+                tables={"tail_steps": self._tail_steps(snapshot)},
+            )
+            return {event_id: (first, last) for event_id, first, last in rows}
+
+        return self._retried(read)
+
     def _retried(self, read: Callable[[], T]) -> T:
         for attempt in range(1, ATTEMPTS + 1):
             try:

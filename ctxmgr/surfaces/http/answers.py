@@ -24,6 +24,7 @@ STATUSES: Final = MappingProxyType(
         "incorrect": 400,
         "not_content": 422,
         "window_exceeded": 422,
+        "quota_exceeded": 422,
         "bundle_damaged": 422,
         "extra_missing": 501,
         "newer_format": 501,
