@@ -29,6 +29,11 @@ def json_bytes(result: Any) -> bytes:
         return json.dumps(value, indent=2, ensure_ascii=False).encode()
 
 
+def json_line(result: Any) -> bytes:
+    """Encode a result as JSON in one line."""
+    return json.dumps(plain(result), ensure_ascii=False).encode()
+
+
 def plain(value: Any) -> Any:
     """Convert a value to plain JSON types; the instants of results to ISO 8601."""
     if is_dataclass(value):

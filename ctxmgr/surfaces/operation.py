@@ -43,6 +43,8 @@ class Operation:
     """Takes ``--store``."""
     streams: bool = False
     """Prints its own output while it runs, in place of a progress line."""
+    json_lines: bool = False
+    """With --json, every part that it shows while it runs is a line of JSON."""
     succeeded: Callable[[Any], bool] = lambda _: True
     """Whether a result is a success; some operations fail without an error."""
     failure: int | None = None

@@ -111,6 +111,7 @@ _DECLARED: Final = (
     Kind("run", ids=IdForm.NAMED),
     Kind("lease", ids=IdForm.NAMED),
     Kind("imported", {"session": FieldType.TEXT}, ids=IdForm.NAMED),
+    Kind("title", ids=IdForm.NAMED),
     Kind(DELETION, ids=IdForm.NAMED),
     Kind(PURGE, ids=IdForm.NAMED),
     Kind(PURGED, ids=IdForm.NAMED),

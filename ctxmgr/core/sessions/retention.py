@@ -51,6 +51,7 @@ from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sessions.lineage import FORK
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.sessions.storage import compaction_ids, stored_sets
+from ctxmgr.core.sessions.titles import TITLE, title_id
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import (
     PAGE_MAX,
@@ -261,7 +262,7 @@ class _Planning:
             raise NotFound(f"{object_id} was never written")
 
     async def add_session(self, session_id: str) -> None:
-        """Add the session's own documents: chat, sets, system prompt, run, records of turns."""
+        """Add the session's own documents: chat, sets, system prompt, run, title, records."""
         chat = await self._store.get(chat_id(session_id))
         turns = 0 if chat is None else len(chat.document["turns"])
         empty: dict[str, Document] = {
@@ -271,6 +272,7 @@ class _Planning:
                 SystemPrompt(session_id=session_id, content=MARK)
             ),
             f"{RUN}:{session_id}": {ID: f"{RUN}:{session_id}", KIND: RUN},
+            title_id(session_id): {ID: title_id(session_id), KIND: TITLE, TITLE: MARK},
         }
         for n in range(1, turns + 1):
             object_id = turn_id(session_id, number=n)

@@ -70,6 +70,8 @@ LEFT_OUT: Final = MappingProxyType(
         "xtdb status": "describes processes on the server's machine",
         "delete": "is up to a person at the store's machine",
         "restore": "is up to a person at the store's machine",
+        "rename": "is up to a person at the store's machine",
+        "pause": "is up to a person at the store's machine",
         "purge": "removes content for good, which no remote caller may",
         "purges": "names sessions of the whole store",
         "size": "reads the whole store",

@@ -48,6 +48,8 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "verify": "is store maintenance, and takes long",
         "delete": "hides a session, which is up to the user",
         "restore": "shows a session again, which is up to the user",
+        "rename": "names a session, which is up to the user",
+        "pause": "concerns other clients, which is up to the user",
         "purge": "removes content for good, which no agent may",
         "purges": "is store maintenance, which is up to the user",
         "size": "is store maintenance, and takes long",

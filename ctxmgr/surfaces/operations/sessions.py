@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.surfaces.views.bundles import ExportedBundle, ImportedBundle
     from ctxmgr.surfaces.views.calls import CallPage
-    from ctxmgr.surfaces.views.changes import Fork, Membership
+    from ctxmgr.surfaces.views.changes import Fork, Membership, TitledSession
     from ctxmgr.surfaces.views.log import Log
     from ctxmgr.surfaces.views.objects import ObjectPage
     from ctxmgr.surfaces.views.prompts import PromptView, TurnView
@@ -98,6 +98,34 @@ async def restore(app: "App", sessions: SessionNames = ()) -> "ChangedSessions":
     return ChangedSessions(sessions=tuple(sessions))
 
 
+async def rename(
+    app: "App",
+    session: SessionName,
+    title: Annotated[str, Param("The title; an empty one removes it.", metavar="TITLE")],
+) -> "TitledSession":
+    """Give a session a title, which lists and the inspector show.
+
+    Its id stays: bundles, records and prompts refer to it.
+    """
+    from ctxmgr.surfaces.views.changes import rename_session
+
+    return await rename_session(await app.store(), session, title)
+
+
+async def pause(app: "App", sessions: SessionNames = ()) -> "ChangedSessions":
+    """Mark sessions as paused whose client ended without pausing them.
+
+    A session that a running client has open is refused: end it there.
+    """
+    from ctxmgr.surfaces.views.changes import pause_session
+    from ctxmgr.surfaces.views.store.retention import ChangedSessions
+
+    if not sessions:
+        raise Incorrect("name a session; `ctxmgr sessions` lists them")
+    store = await app.store()
+    return ChangedSessions(sessions=tuple([await pause_session(store, name) for name in sessions]))
+
+
 async def objects(
     app: "App",
     session: SessionName,
@@ -133,6 +161,9 @@ async def log(
     *,
     before: Annotated[int | None, Param("Only turns before this one.", metavar="TURN")] = None,
     full: Annotated[bool, Param("Show texts in full.")] = False,
+    follow: Annotated[
+        bool, Param("Go on, and show each further turn when it is stored; Ctrl-C ends.", local=True)
+    ] = False,
     limit: Limit = 20,
 ) -> "Log":
     """Show a session turn by turn.
@@ -140,12 +171,19 @@ async def log(
     What was asked, answered and run, and what changed in the sets. Shows the last turns, oldest
     first; changes to the sets after the last turn follow it.
     """
-    from ctxmgr.surfaces.views.log import read_log
+    from ctxmgr.surfaces.views.log import follow_log, read_log
     from ctxmgr.surfaces.views.lookup import require_session
 
     store = await app.store()
     stored = await require_session(store, session)
-    return await read_log(store, stored, before=before, limit=limit, full=full)
+    if follow and before is not None:
+        raise Incorrect("--follow shows new turns: leave out --before")
+    page = await read_log(store, stored, before=before, limit=limit, full=full)
+    if not follow:
+        return page
+    app.show(page)
+    name, after = stored.session_id, page.turns
+    return await follow_log(store, name, after=after, full=full, show=app.show)
 
 
 async def timeline(

@@ -23,7 +23,7 @@ from ctxmgr.app import App
 from ctxmgr.core.store.urls import redact_urls
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.settings import load_settings
-from ctxmgr.surfaces.encoding import json_bytes
+from ctxmgr.surfaces.encoding import json_bytes, json_line
 from ctxmgr.surfaces.error_answers import INTERRUPTED, TERMINATED, UNSATISFIED, answer, line, remedy
 from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.terminal.console import escape_controls
@@ -130,11 +130,19 @@ async def _run(
             say=say,
             # With --json, standard output is the result alone.
             write=lambda text: click.echo(text, nl=False, err=as_json),
-            show=(lambda _: None) if as_json else show,
+            show=_show_part(operation, as_json=as_json),
             create=operation.writes,
         )
         async with app:
             return await operation.run(app, **arguments), terminated.is_set()
+
+
+def _show_part(operation: Operation, *, as_json: bool) -> Callable[[object], None]:
+    if not as_json:
+        return show
+    if operation.json_lines:
+        return lambda part: click.echo(json_line(part))
+    return lambda _: None
 
 
 def _print_error(error: Exception, *, as_json: bool, traceback: bool) -> None:

@@ -1,10 +1,11 @@
-"""Change a session's sets, and fork it, without its agent. Commits.
+"""Change a session's sets, title and state, and fork it, without its agent. Commits.
 
 The rules are the agent's. A file that was discovered but never read must be read before it can be
 shown. That is done only below the mounts that a person declared on this machine: which mounts the
 agent had is in the store, and whoever wrote it could name any file here.
 """
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from typing import Final, Literal
 
 from ctxmgr.app import connect
 from ctxmgr.core.client.client import Client
-from ctxmgr.core.events.lifecycle import LIFECYCLE
+from ctxmgr.core.client.leases import SessionLease
+from ctxmgr.core.events.lifecycle import LIFECYCLE, PAUSED, lifecycle_document
 from ctxmgr.core.files.mount_settings import MountSetting
 from ctxmgr.core.files.mounts import FileLocation
 from ctxmgr.core.objects.codec import from_document
@@ -30,12 +32,14 @@ from ctxmgr.core.objects.sources import FilesystemSource
 from ctxmgr.core.sessions.lineage import FORK
 from ctxmgr.core.sessions.sets import Level, Session
 from ctxmgr.core.sessions.storage import save_sets
-from ctxmgr.core.store.contract import Store
+from ctxmgr.core.sessions.titles import set_title
+from ctxmgr.core.store.commits import commit_once
+from ctxmgr.core.store.contract import Put, Store
 from ctxmgr.core.store.documents import KIND
 from ctxmgr.errors import Incorrect, NotContent, Unavailable
 from ctxmgr.harness.run import KIND as RUN
 from ctxmgr.surfaces.views.last_turn import NOWHERE, turn_count
-from ctxmgr.surfaces.views.lookup import no_member, require_sets, resolve_member
+from ctxmgr.surfaces.views.lookup import no_member, require_session_id, require_sets, resolve_member
 
 Change = Literal["activate", "deactivate", "pin", "unpin"]
 
@@ -46,6 +50,14 @@ NOT_CONTENT: Final = frozenset({CHAT, SESSION, SYSTEM_PROMPT, TURN, FORK, LIFECY
 
 SHORT_ID_LENGTH: Final = 12
 """Characters of an id in an error: the path would tell an agent where its files are on the host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TitledSession:
+    """A session with its title."""
+
+    session_id: str
+    title: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,3 +176,24 @@ async def fork_session(store: Store, parent: str, new: str, *, turn: int | None)
         await client.fork(parent, turn=after, new_session_id=new)
         await client.pause(new)
     return Fork(session_id=new, parent=parent, turn=after)
+
+
+async def rename_session(store: Store, name: str, title: str) -> TitledSession:
+    """Give a session a title; an empty one removes it."""
+    session_id = await require_session_id(store, name)
+    await set_title(store, session_id, title)
+    return TitledSession(session_id=session_id, title=title or None)
+
+
+async def pause_session(store: Store, name: str) -> str:
+    """Note that no client has a session open any more, and return its id.
+
+    ``Incorrect`` if one has: its lease holds, and its process is running as far as is known.
+    """
+    session_id = await require_session_id(store, name)
+    lease = SessionLease(store, session_id, clock=time.monotonic)
+    await lease.look()
+    await lease.require_free()
+    paused = Put(lifecycle_document(session_id, state=PAUSED))
+    await commit_once(store, [paused, lease.put_released()])
+    return session_id

@@ -6,9 +6,9 @@ version. So the hashes of these versions are not verified here; `ctxmgr store ve
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NoReturn, Self
 
 from ctxmgr.core.append_only import OrderedIds
 from ctxmgr.core.objects.answers import CONTEXTCALL
@@ -16,13 +16,17 @@ from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.envelope import chat_id, session_object_id, turn_id
 from ctxmgr.core.sessions.lineage import lineage, owner
 from ctxmgr.core.sessions.sets import NONE, Session
-from ctxmgr.core.store.contract import AsOf, HistoryEntry, Instant, Store
+from ctxmgr.core.store.contract import PAGE_MAX, AsOf, HistoryEntry, Instant, Store
 from ctxmgr.core.store.queries import check_limit
 from ctxmgr.errors import Corrupt, Incorrect
 from ctxmgr.messages.answers import answer_text
+from ctxmgr.surfaces.views.lookup import require_session
 from ctxmgr.surfaces.views.sessions import shorten
 
 _INDEX: Final = "session_index"
+
+FOLLOW_PAUSE_S: Final = 0.5
+"""Between two looks at a session that is followed: a person hardly notices it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +136,24 @@ async def read_log(
         entries=tuple(entries),
         earlier=first if first > 1 else None,
     )
+
+
+async def follow_log(
+    store: Store, session_id: str, *, after: int, full: bool, show: Callable[[Log], None]
+) -> NoReturn:
+    """Show every turn after that one as soon as it is stored, until the task is cancelled."""
+    object_id = chat_id(session_id)
+    while True:
+        versions = await store.get_many([object_id], without=("turns", "toolcall_refs"))
+        turns = versions[object_id].document["turn_count"] if object_id in versions else after
+        if turns > after:
+            session = await require_session(store, session_id)
+            limit = min(turns - after, PAGE_MAX)
+            log = await read_log(store, session, before=after + limit + 1, limit=limit, full=full)
+            show(replace(log, earlier=None))
+            after += limit
+        else:
+            await asyncio.sleep(FOLLOW_PAUSE_S)
 
 
 def compare_sets(before: SetsSnapshot, after: SetsSnapshot) -> SetChanges:

@@ -28,6 +28,7 @@ from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.prices import PriceList
 from ctxmgr.core.sessions.lineage import FORK, lineage
 from ctxmgr.core.sessions.sets import Level, Session
+from ctxmgr.core.sessions.titles import title_id, title_of
 from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, Instant, Query, Store, Version
 from ctxmgr.core.store.documents import Document
 from ctxmgr.core.store.queries import batched, check_limit, decode_position, encode_cursor
@@ -68,6 +69,8 @@ class SessionLine:
     """The session that it was forked from."""
     parent_turn: int | None
     """The last turn that it has in common with its parent."""
+    title: str | None = None
+    """What a person called it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +102,8 @@ class SessionOverview:
     """A session in overview."""
 
     session_id: str
+    title: str | None
+    """What a person called it."""
     state: str
     forked_from: str | None
     started: Instant
@@ -166,7 +171,8 @@ async def _newest_first(
     names = [each.removeprefix(prefix) for each in sessions if each.startswith(prefix)]
     gone = await store.get_many(map(deletion_id, names))
     names = [name for name in names if (deletion_id(name) in gone) is deleted]
-    related_ids = [*map(chat_id, names), *map(_lifecycle_id, names), *map(_fork_id, names)]
+    kinds = (chat_id, _lifecycle_id, _fork_id, title_id)
+    related_ids = [id_of(name) for id_of in kinds for name in names]
     related = await store.get_many(related_ids, without=("turns", "toolcall_refs"))
     newest = sorted(
         (-_last_activity(name, sessions[session_object_id(name)], related), name) for name in names
@@ -192,7 +198,10 @@ async def overview(
 ) -> SessionOverview:
     """Return a session's state, counts, last messages and main objects."""
     name = session.session_id
-    ids = (session_object_id(name), chat_id(name), system_prompt_id(name), _lifecycle_id(name))
+    ids = (
+        *(session_object_id(name), chat_id(name), system_prompt_id(name), _lifecycle_id(name)),
+        title_id(name),
+    )
     versions = await store.get_many(ids, as_of=as_of)
     if any(object_id not in versions for object_id in ids[:3]):
         raise Corrupt(f"session {name} has no chat or no system prompt")
@@ -206,6 +215,7 @@ async def overview(
     parent = next(iter((await lineage(store, name))[1:]), None)
     return SessionOverview(
         session_id=name,
+        title=line.title,
         state=line.state,
         forked_from=f"{parent.session_id} at turn {parent.turns_until}" if parent else None,
         started=began.entries[0].valid_time,
@@ -314,6 +324,7 @@ def _line(version: Version, related: dict[str, Version]) -> SessionLine:
         last_activity=_last_activity(name, version, related),
         parent=None if fork is None else str(fork.document["parent"]),
         parent_turn=None if fork is None else int(fork.document["turn"]),
+        title=title_of(related.get(title_id(name))),
     )
 
 

@@ -27,7 +27,7 @@ SESSIONS_MAX: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSessions:
-    """Sessions that were deleted or restored."""
+    """Sessions that were deleted, restored or paused."""
 
     sessions: tuple[str, ...]
 

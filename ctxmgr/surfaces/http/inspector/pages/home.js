@@ -101,7 +101,7 @@ export class HomePage {
   #listed() {
     if (!this.sessions) return;
     const wanted = this.filter.value.toLowerCase();
-    const matching = this.sessions.filter((session) => !wanted || `${session.session_id} ${usage(session)?.models?.join(" ") ?? ""}`.toLowerCase().includes(wanted));
+    const matching = this.sessions.filter((session) => !wanted || `${session.title ?? ""} ${session.session_id} ${usage(session)?.models?.join(" ") ?? ""}`.toLowerCase().includes(wanted));
     this.list.show(matching, { key: (session) => session.session_id });
   }
 
@@ -159,6 +159,7 @@ export class HomePage {
       h(
         "span",
         { class: "name", title: session.session_id },
+        session.title ? h("b", {}, session.title, " ") : "",
         session.session_id,
         session.parent ? h("span", { class: "faint" }, ` ↳ fork of ${session.parent} at turn ${session.parent_turn}`) : "",
       ),
