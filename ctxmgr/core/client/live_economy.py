@@ -39,7 +39,6 @@ from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, held_turn
 from ctxmgr.core.economy.turn_masks import masked_turn, masked_turn_number, turn_texts, user_key
 from ctxmgr.core.history.compactions import Compactions, requested_after
 from ctxmgr.core.history.reading import inherited_compaction, read_economy
-from ctxmgr.core.model import read_usage
 from ctxmgr.core.objects.answers import answer_parts
 from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
@@ -210,7 +209,12 @@ class LiveEconomy:
 
     def answered(self, turn: Turn) -> None:
         """Adapt to the tokens that the provider counted in the last prompt."""
-        usage = read_usage(turn.assistant_meta.usage)
+        reported = turn.assistant_meta.usage
+        if reported is None:
+            return
+        from ctxmgr.core.model import read_usage
+
+        usage = read_usage(reported)
         if usage is not None:
             self._planner.reported(usage.prompt_tokens)
 

@@ -76,11 +76,20 @@ def vocabulary(model: str) -> Vocabulary:
     The name may begin with ``provider/``. A model whose tokenizer is not public is counted by
     cl100k_base, and the vocabulary's ``bound`` says how far that may be off.
     """
-    name = model.lower().rpartition("/")[2]
-    for family, vocabulary_name in _FAMILIES:
-        if family.match(name):
-            return named_vocabulary(vocabulary_name)
+    known = _known_vocabulary(model)
+    if known is not None:
+        return named_vocabulary(known)
     return Vocabulary(CL100K, named_vocabulary(CL100K).count, UNKNOWN)
+
+
+def declared_bound(model: str) -> Bound:
+    """Return the bound of a model's vocabulary, without loading the vocabulary."""
+    return UNKNOWN if _known_vocabulary(model) is None else EXACT
+
+
+def _known_vocabulary(model: str) -> str | None:
+    name = model.lower().rpartition("/")[2]
+    return next((vocabulary for family, vocabulary in _FAMILIES if family.match(name)), None)
 
 
 @cache

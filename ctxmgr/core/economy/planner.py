@@ -28,7 +28,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ctxmgr.core.context.pressure import Pressure, PressureStep, oldest_half
-from ctxmgr.core.context.tokens import EXACT, Calibration, Sample, vocabulary
+from ctxmgr.core.context.tokens import EXACT, Calibration, Sample, declared_bound
 from ctxmgr.core.economy.folding import HANDLE_TOKENS, SAVING_MIN, FoldLimits
 from ctxmgr.core.economy.policy import DIGEST_EVERY, IDLE_CALLS, REPEATS, STUB, Prices
 from ctxmgr.core.economy.stream import SlotText, Stream
@@ -574,4 +574,4 @@ def _bare(_text: SlotText) -> FoldLimits:
 
 def _uncalibrated(model: str | None) -> Calibration:
     """Return the bound of the model's vocabulary; without a model, our counts count as exact."""
-    return Calibration(EXACT if model is None else vocabulary(model).bound)
+    return Calibration(EXACT if model is None else declared_bound(model))

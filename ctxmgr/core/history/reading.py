@@ -12,12 +12,10 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ctxmgr.core.context.assembly import Context
 from ctxmgr.core.economy.records import EconomyRecord
-from ctxmgr.core.history.prompt_rows import Count, Prompt
-from ctxmgr.core.history.rebuild import PromptWalk
 from ctxmgr.core.history.shown_versions import PromptVersion, Versions
 from ctxmgr.core.history.turn_records import ShownReader, ShownVersion, TurnRecord
 from ctxmgr.core.objects.answers import AnswerCall, CallRef, answer_parts
@@ -30,6 +28,9 @@ from ctxmgr.core.store.contract import Instant, Store, Version
 from ctxmgr.core.store.documents import Document
 from ctxmgr.core.store.queries import batched
 from ctxmgr.errors import Corrupt, Incorrect, NotFound
+
+if TYPE_CHECKING:  # a session that is resumed reads a record, and builds no past prompt
+    from ctxmgr.core.history.prompt_rows import Count, Prompt
 
 BATCH: Final = 500
 """Records or versions in one read."""
@@ -73,8 +74,10 @@ class ReadPrompts:
     """Turn → when its record was stored."""
     versions: Versions = field(repr=False)
 
-    def prompts(self, *, count: Count) -> Iterator[tuple[TurnRecord, Prompt]]:
+    def prompts(self, *, count: "Count") -> "Iterator[tuple[TurnRecord, Prompt]]":
         """Build the prompts one after the other. CPU-bound; reads nothing."""
+        from ctxmgr.core.history.rebuild import PromptWalk  # noqa: PLC0415 (as above)
+
         walk = PromptWalk(self.chat.turns, self.versions, count=count)
         for record in self.records:
             walk.join(record)
@@ -83,6 +86,8 @@ class ReadPrompts:
 
     def last_context(self) -> Context:
         """Build the last prompt as the context it was rendered from. CPU-bound; reads nothing."""
+        from ctxmgr.core.history.rebuild import PromptWalk  # noqa: PLC0415 (as above)
+
         walk = PromptWalk(self.chat.turns, self.versions, count=len)  # its sizes are not used
         for record in self.records:
             walk.join(record)

@@ -16,6 +16,7 @@ from ctxmgr.core.context.tokens import (
     UNKNOWN,
     TokenCounter,
     Vocabulary,
+    declared_bound,
     vocabulary,
 )
 
@@ -154,3 +155,4 @@ def test_an_unknown_tokenizer_declares_its_bound(model: str, name: str, bound: o
     chosen = vocabulary(model)
 
     assert (chosen.name, chosen.bound) == (name, bound)
+    assert declared_bound(model) == bound
