@@ -43,14 +43,15 @@ if TYPE_CHECKING:
     from ctxmgr.core.model import Model
     from ctxmgr.core.prices import PriceList
     from ctxmgr.core.sandbox import Sandbox
+    from ctxmgr.experience.xdb import XDB
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
 
 AGENT: Final = "agent"
 """The name of an agent in audit records. Its session tells it from others."""
 
-AUDIT_DRAIN_SECONDS: Final = 10.0
-"""How long closing a client waits for its last events to be audited; the rest is recorded later."""
+DRAIN_SECONDS: Final = 10.0
+"""How long closing a client waits for its last events to be recorded; the rest comes later."""
 
 URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -106,6 +107,7 @@ async def connect(
     fingerprints: Path | None = None,
     search: Path | None = None,
     audit: Path | None = None,
+    experience: "Path | XDB | None" = None,
     secrets: Secrets = Secrets.MASK,
     policy: "str | Economy" = "plain",
     tracking: bool = True,
@@ -127,14 +129,15 @@ async def connect(
     - ``fingerprints`` is a file that avoids reading unchanged files again after a restart.
     - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
     - ``audit`` is the folder of an audit log, which records what happens in the store.
+    - ``experience`` is the folder of an ``XDB``, or an open one; it records what happens, too.
     - ``secrets`` says how secrets are treated (docs/secrets.md).
     - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"compact"``,
       ``"economy"``, or an ``Economy``. A session that is resumed keeps its own.
     - ``timeout_s`` bounds every call of an XTDB server, retries included; by default 10 s.
     - ``tracking=False`` reads files only when the agent does and when a session is resumed.
 
-    The store's own files, ``search``, ``fingerprints`` and ``audit`` are never read for an agent.
-    If a sandbox or ``mounts`` would show them to it, this is ``Incorrect``.
+    The store's own files, ``search``, ``fingerprints``, ``audit`` and ``experience`` are never read
+    for an agent. If a sandbox or ``mounts`` would show them to it, this is ``Incorrect``.
     """
     refuse_windows()
     from ctxmgr.core.history.session_policy import read_policy
@@ -157,6 +160,7 @@ async def connect(
             fingerprints=fingerprints,
             search=search,
             audit=audit,
+            experience=experience,
             masker=Masker(secrets),
             tracking=tracking,
             policy=chosen,
@@ -246,6 +250,27 @@ class App:
         self.loaded.require_trusted("audit")
         return self.loaded.settings.audit or data_dir() / "audit"
 
+    def experience_folder(self) -> Path | None:
+        """The folder of the agent's experience; None if none is configured or there."""
+        from ctxmgr.settings import data_dir
+
+        self.loaded.require_trusted("experience")
+        configured = self.loaded.settings.experience
+        default = data_dir() / "xdb"
+        return configured or (default if default.is_dir() else None)
+
+    def xdb(self, folder: Path | None, *, create: bool = False) -> "XDB":
+        """The experience in a folder, by default that of the settings; ``NotFound`` if none is."""
+        with requires_extra("experience", "duckdb", "numpy", "pyarrow"):
+            from ctxmgr.experience.xdb import XDB
+
+        root = folder or self.experience_folder()
+        if root is None:
+            raise NotFound(
+                "there is no recorded experience; record some with `ctxmgr run --experience FOLDER`"
+            )
+        return XDB(root, AGENT, create=create)
+
     async def close(self) -> None:
         while self._indexes:
             await self._indexes.pop().close()
@@ -291,15 +316,21 @@ def _directory(mounts: Mounts) -> str:
 
 
 async def _own_files(
-    store: Store, *, search: Path | None, fingerprints: Path | None, audit: Path | None
+    store: Store,
+    *,
+    search: Path | None,
+    fingerprints: Path | None,
+    folders: tuple[Path | None, ...],
 ) -> "OwnFiles":
     from ctxmgr.core.files.own_files import OwnFiles, own_folders
 
     database = (await store.status()).details.get("file")
     files = [Path(database)] if isinstance(database, str) else []
     files += [file for file in (search, fingerprints) if file is not None]
-    folders = [*own_folders(), *(folder.absolute() for folder in (audit,) if folder is not None)]
-    return await asyncio.to_thread(OwnFiles, [file.absolute() for file in files], folders=folders)
+    all_folders = [*own_folders(), *(folder.absolute() for folder in folders if folder is not None)]
+    return await asyncio.to_thread(
+        OwnFiles, [file.absolute() for file in files], folders=all_folders
+    )
 
 
 def _keep_out_of_reach(
@@ -345,6 +376,7 @@ async def _client(
     fingerprints: Path | None,
     search: Path | None,
     audit: Path | None,
+    experience: "Path | XDB | None",
     masker: Masker,
     tracking: bool,
     policy: "SessionPolicy",
@@ -356,7 +388,10 @@ async def _client(
     from ctxmgr.core.tracking.indexing import Indexing
     from ctxmgr.messages.forms import FORMS
 
-    own = await _own_files(store, search=search, fingerprints=fingerprints, audit=audit)
+    recorded = experience if isinstance(experience, Path | None) else experience.storage_path
+    own = await _own_files(
+        store, search=search, fingerprints=fingerprints, folders=(audit, recorded)
+    )
     files = HostFiles(mounts, own=own)
     closing.callback(files.close)
     _keep_out_of_reach(own, files.mounts, sandbox=sandbox, audit=audit)
@@ -367,6 +402,8 @@ async def _client(
     observers: list[CommitObserver] = [] if feed is None else [feed.committed]
     if audit is not None:
         observers.append(await _audited(store, closing, root=audit))
+    if experience is not None:
+        observers.append(await _experienced(store, closing, experience))
     trackers = None
     if tracking:
         from ctxmgr.core.client.tracker_loop import TrackerLoop
@@ -409,11 +446,32 @@ async def _audited(store: Store, closing: AsyncExitStack, *, root: Path) -> "Com
     """
     from ctxmgr.audit.listener import AuditListener
     from ctxmgr.audit.log import AuditLog
-    from ctxmgr.core.events.listeners import ListenerFeed
     from ctxmgr.core.events.origins import StoreEvents
 
     log = await closing.enter_async_context(await AuditLog.open(root, be_id=AGENT))
-    feed = ListenerFeed(store, listeners=(AuditListener(log.writer, StoreEvents(store)),))
+    return await _recorded(store, closing, AuditListener(log.writer, StoreEvents(store)))
+
+
+async def _experienced(
+    store: Store, closing: AsyncExitStack, experience: "Path | XDB"
+) -> "CommitObserver":
+    """Record the store's events as experience; return what a client calls after a commit."""
+    from ctxmgr.core.events.origins import StoreEvents
+
+    if isinstance(experience, Path):
+        from ctxmgr.experience.xdb import XDB
+
+        experience = await closing.enter_async_context(XDB(experience, AGENT))
+    return await _recorded(store, closing, experience.listener(StoreEvents(store)))
+
+
+async def _recorded(
+    store: Store, closing: AsyncExitStack, listener: "Listener"
+) -> "CommitObserver":
+    """Deliver events to a listener until the end, and then those that are left."""
+    from ctxmgr.core.events.listeners import ListenerFeed
+
+    feed = ListenerFeed(store, listeners=(listener,))
     await closing.enter_async_context(feed)
     committed = asyncio.Event()
 
@@ -428,10 +486,11 @@ async def _audited(store: Store, closing: AsyncExitStack, *, root: Path) -> "Com
         await asyncio.gather(waking, return_exceptions=True)
         await feed.committed()
         try:
-            await asyncio.wait_for(feed.heard(), AUDIT_DRAIN_SECONDS)
+            await asyncio.wait_for(feed.heard(), DRAIN_SECONDS)
         except TimeoutError:
             logging.getLogger(__name__).warning(
-                "the audit log is behind by some events; it continues when a client is opened"
+                "the %s log is behind by some events; it continues when a client is opened",
+                listener.name,
             )
 
     async def observer(_: object) -> None:

@@ -127,6 +127,9 @@ class Settings(BaseSettings):
     10."""
     audit: Annotated[Path, _NoNul] | None = None
     """The folder of the audit log; None: ``audit`` in the data folder, once a log is there."""
+    experience: Annotated[Path, _NoNul] | None = None
+    """The folder in which `ctxmgr run` records experience; None: ``xdb`` in the data folder, if it
+    is there."""
     reviewer_token: SecretStr | None = None
     """A reviewer's credential, for `ctxmgr audit query` and `ctxmgr audit export`."""
     model: Annotated[str, _NoNul] | None = None

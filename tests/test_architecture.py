@@ -107,8 +107,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     # what users run
     "harness": _rooms(
-        "__init__ sandboxes messages core.client core.context core.model core.prices core.store"
-        " errors"
+        "__init__ experience experience.records sandboxes messages core.client core.context"
+        " core.model core.prices core.store errors"
     ),
     "harness.demo": _rooms(
         "harness __init__ sandboxes messages core.client core.context core.economy core.files"
@@ -157,8 +157,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "surfaces.operation surfaces.views surfaces.views.store surfaces.scopes surfaces.encoding"
         " surfaces.access_tokens"
         " surfaces.local_state"
-        " __init__ app settings trust bench harness harness.demo integrations models recordings"
-        " sandboxes"
+        " __init__ app settings trust bench experience harness harness.demo integrations models"
+        " recordings sandboxes"
         " stores.sqlite stores.xtdb core.client core.files core.history core.model core.objects"
         " core.prices core.sessions core.store errors"
     ),

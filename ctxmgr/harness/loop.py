@@ -163,7 +163,7 @@ async def take_turn(
             )
         )
         return None
-    on_event(TurnStarted(turn=session.turn))
+    on_event(TurnStarted(turn=session.turn, user=user))
     request = Request(
         payload=prompt,
         purpose=PURPOSE,

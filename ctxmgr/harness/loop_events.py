@@ -28,6 +28,8 @@ class TurnStarted:
     """A prompt was rendered and is being sent."""
 
     turn: int
+    user: str = field(default="", repr=False, compare=False)
+    """What the user says in this turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

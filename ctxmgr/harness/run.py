@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ctxmgr import (
     Chat,
@@ -35,10 +35,16 @@ from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.model import Ledger, Model
 from ctxmgr.core.prices import PriceList
+from ctxmgr.experience.hooks import WorkspaceHooks
+from ctxmgr.experience.records.contents import recorded_session
 from ctxmgr.harness.budget import Budget
 from ctxmgr.harness.loop import LIST_PRICES, check_bounds, work
 from ctxmgr.harness.loop_events import AnswerRestarted, LoopEvent, RunOpened, TurnEnded
+from ctxmgr.harness.stream_recorder import StreamRecorder
 from ctxmgr.sandboxes.start import start_sandbox
+
+if TYPE_CHECKING:
+    from ctxmgr.experience.xdb import XDB
 
 KIND: Final = "run"
 
@@ -167,6 +173,7 @@ async def run(
     on_event: Callable[[LoopEvent], None],
     search: Path | None = None,
     audit: Path | None = None,
+    experience: "XDB | None" = None,
     take_over: bool = False,
 ) -> Run:
     """Work on an assignment; without a ``task``, continue the one that it has.
@@ -175,17 +182,28 @@ async def run(
     unless it is to be taken over. Errors of the model and of the store are raised
     after the session is paused; the turns before them are stored. ``search`` is the file of the
     store's search index, which the tool ``recall`` needs; ``audit`` the folder of an audit log.
+    ``experience`` records what happens, and answers while they are streamed.
     """
     check_bounds(max_turns=max_turns, output_tokens_max=output_tokens_max)
     Budget.of(max_usd, prices=prices, model=model.name)  # fails before anything is started
     events: list[TurnEnded | AnswerRestarted] = []
 
+    recorder = StreamRecorder(WorkspaceHooks(experience))
+
     def note(event: LoopEvent) -> None:
         if isinstance(event, TurnEnded | AnswerRestarted):
             events.append(event)
+        recorder.on_event(event)
         on_event(event)
 
-    opening = _open_session(store, assignment, search=search, audit=audit, take_over=take_over)
+    opening = _open_session(
+        store,
+        assignment,
+        search=search,
+        audit=audit,
+        experience=experience,
+        take_over=take_over,
+    )
     async with opening as (client, session):
         try:
             async with _pausing(client, session):
@@ -217,6 +235,7 @@ async def _open_session(
     *,
     search: Path | None,
     audit: Path | None,
+    experience: "XDB | None",
     take_over: bool,
 ) -> AsyncIterator[tuple[Client, LiveSession]]:
     sandbox, directory = await start_sandbox(
@@ -229,8 +248,12 @@ async def _open_session(
             directory=directory,
             search=search,
             audit=audit,
+            experience=experience,
         ) as client:
-            yield client, await _session(client, assignment, directory, take_over=take_over)
+            session = await _session(client, assignment, directory, take_over=take_over)
+            if experience is not None:
+                await experience.start_session(recorded_session(session.session_id))
+            yield client, session
     finally:
         await sandbox.close()
 

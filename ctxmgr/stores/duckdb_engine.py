@@ -90,14 +90,15 @@ def run_select(
             raise Incorrect(_first_line(error)) from error
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise Incorrect("only one SELECT statement can be run: the log is read-only here")
-        with _registered(connection, tables):
-            try:
-                for name, definition in views.items():
-                    connection.execute(f"CREATE VIEW {name} AS {definition}")
-                _close_off(connection, files)
-            except duckdb.Error as error:
-                raise Corrupt(f"the log cannot be read: {_first_line(error)}") from error
-            return _bounded(connection, sql, rows_max=rows_max, seconds_max=seconds_max)
+        try:
+            for name, table in tables.items():
+                connection.register(name, table)
+            for name, definition in views.items():
+                connection.execute(f"CREATE VIEW {name} AS {definition}")
+            _close_off(connection, files)
+        except duckdb.Error as error:
+            raise Corrupt(f"the log cannot be read: {_first_line(error)}") from error
+        return _bounded(connection, sql, rows_max=rows_max, seconds_max=seconds_max)
 
 
 def copy_views(

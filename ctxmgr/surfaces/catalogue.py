@@ -26,6 +26,12 @@ from ctxmgr.surfaces.operations.layers.audit import (
     audit_status,
     audit_verify,
 )
+from ctxmgr.surfaces.operations.layers.experience import (
+    experience_export,
+    experience_recall,
+    experience_sql,
+    experience_status,
+)
 from ctxmgr.surfaces.operations.objects import as_of, diff, show
 from ctxmgr.surfaces.operations.recall import recall
 from ctxmgr.surfaces.operations.recordings import cache, import_recorded
@@ -375,6 +381,34 @@ OPERATIONS: Final = (
         uses_store=False,
     ),
     Operation(
+        run=experience_sql,
+        name="experience sql",
+        writes=False,
+        example='ctxmgr experience sql "SELECT role, count(*) FROM timesteps GROUP BY role"',
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_recall,
+        name="experience recall",
+        writes=False,
+        example="ctxmgr experience recall --session s1 --kind tool_response",
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_status,
+        name="experience status",
+        writes=False,
+        example="ctxmgr experience status --check",
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_export,
+        name="experience export",
+        writes=True,
+        example="ctxmgr experience export --parquet experience-2026-11",
+        uses_store=False,
+    ),
+    Operation(
         run=xtdb_up,
         name="xtdb up",
         writes=True,
@@ -400,6 +434,7 @@ OPERATIONS: Final = (
 GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "audit": "Keep a tamper-evident record of what agents did.",
+        "experience": "Query what agents experienced, token by token.",
         "store": "Read, verify and back up the store itself.",
         "xtdb": "Run a local XTDB server.",
     }
@@ -420,7 +455,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Change": ("activate", "deactivate", "pin", "unpin", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),
         "Serve": ("serve", "mcp", "hook", "token"),
-        "Store": ("store", "xtdb", "audit"),
+        "Store": ("store", "xtdb", "audit", "experience"),
         "Develop": ("bench", "completion"),
     }
 )

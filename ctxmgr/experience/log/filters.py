@@ -29,7 +29,8 @@ class StepFilters:
     tick_range: tuple[int, int] | None = None
     time_range: tuple[int, int] | None = None
     """UTC milliseconds."""
-    event_types: tuple[EventType, ...] | None = None
+    event_types: tuple[str, ...] | None = None
+    """``EventType``s."""
     tags: tuple[str, ...] | None = None
     """Ids of tags."""
     tags_all: tuple[str, ...] | None = None
@@ -58,6 +59,8 @@ class StepFilters:
                 math.isfinite(low) and math.isfinite(high) and low <= high,
                 f"the scores {low} to {high} of {concept!r:.80} are not a range",
             )
+        unknown = set(self.event_types or ()) - set(EventType)
+        _check(not unknown, f"{', '.join(sorted(unknown))!r:.80} is not an event type")
         tags = len(self.tags or ()) + len(self.tags_all or ())
         _check(tags <= TAGS_MAX, f"at most {TAGS_MAX:,} tags at once")
         _check(

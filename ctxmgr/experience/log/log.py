@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from ctxmgr.core.events.event_type import EventType
 from ctxmgr.core.events.events import EventOrigin
 from ctxmgr.errors import CtxmgrError, Incorrect
 from ctxmgr.experience.log.batches import TOP_K
@@ -153,6 +152,10 @@ class ExperienceLog:
         sequence, position, time = rows[0]
         return EventOrigin(store, sequence, position, 0), time
 
+    async def has_ended_event(self, session_id: str, event_id: str) -> bool:
+        """Return whether an event of a session was recorded to its end."""
+        return await asyncio.to_thread(self._reader.has_ended_event, session_id, event_id)
+
     # Find.
 
     async def get_timestep(self, timestep_id: str) -> TimestepRecord | None:
@@ -166,7 +169,7 @@ class ExperienceLog:
         session_id: str | None = None,
         tick_range: tuple[int, int] | None = None,
         time_range: tuple[int, int] | None = None,
-        event_types: Sequence[EventType] | None = None,
+        event_types: Sequence[str] | None = None,
         tags: Sequence[str] | None = None,
         tags_all: Sequence[str] | None = None,
         concept_activations: Mapping[str, tuple[float, float]] | None = None,

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.errors import Corrupt
-from ctxmgr.experience.log.batches import EVENT_TYPES, records_of, shown_score
+from ctxmgr.experience.log.batches import END, EVENT_TYPES, records_of, shown_score
 from ctxmgr.experience.log.concept_codes import ConceptCodes
 from ctxmgr.experience.log.filters import StepFilters
 from ctxmgr.experience.log.folder import LogFolder
@@ -193,6 +193,26 @@ class LogReader:
                 tables={"tail_steps": self._tail_steps(snapshot)},
             )
             return {event_id: (first, last) for event_id, first, last in rows}
+
+        return self._retried(read)
+
+    def has_ended_event(self, session_id: str, event_id: str) -> bool:
+        """Return whether a step of a session is the end of an event."""
+
+        def read() -> bool:
+            snapshot = self._snapshot(session_id=session_id)
+            for _, batch in reversed(snapshot.tail):
+                ends = pc.not_equal(pc.bit_wise_and(batch.column("flags"), END), 0)
+                if pc.any(pc.and_(ends, pc.equal(batch.column("event_id"), event_id))).as_py():
+                    return True
+            files = self._files(snapshot.segments)
+            return bool(files) and bool(
+                self._engine.rows(
+                    f"SELECT 1 FROM {parquet(files)} WHERE session_id = ? AND event_id = ?"
+                    " AND event_end LIMIT 1",
+                    [session_id, event_id],
+                )
+            )
 
         return self._retried(read)
 

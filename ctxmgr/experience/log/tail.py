@@ -84,7 +84,7 @@ class Tail:
         origin: EventOrigin | None = None,
         origin_time: int = 0,
     ) -> AppendedSteps | None:
-        """Store steps durably; None if the event of ``origin`` was recorded before.
+        """Store steps durably; None if the event of ``origin`` was recorded before, or has none.
 
         Without ``first_tick`` they continue the session. A tick that is not after the session's
         last one is a ``Conflict``.
@@ -113,8 +113,12 @@ class Tail:
         """Store batches durably, as ``append`` does."""
         prepared = [_prepare(batch) for batch in batches]
         steps = sum(each.n for each in prepared)
+        if not steps and origin is None:
+            raise Incorrect("there is nothing to append")
         with self._file.writing() as connection:
             if origin is not None and not _advance(connection, origin, origin_time):
+                return None
+            if not steps:
                 return None
             first = _begin(connection, session_id, steps, first_tick)
             tick = first

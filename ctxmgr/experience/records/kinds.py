@@ -6,7 +6,18 @@
 
 from enum import IntEnum, StrEnum
 
-from ctxmgr.core.events.event_type import EventType  # noqa: F401 (found here with the others)
+from ctxmgr.core.events.event_type import EventType
+
+__all__ = [
+    "BudStatus",
+    "CompactionTrigger",
+    "CompressionLevel",
+    "EventType",
+    "Fidelity",
+    "TagSource",
+    "TagType",
+    "TargetType",
+]
 
 
 class TagType(StrEnum):

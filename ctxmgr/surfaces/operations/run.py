@@ -1,6 +1,6 @@
 """``ctxmgr run``: a small agent on any model. Prints what it does as it runs."""
 
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,9 +9,10 @@ from ctxmgr.errors import CtxmgrError
 from ctxmgr.surfaces.operation import Param
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from ctxmgr.app import App
+    from ctxmgr.experience.xdb import XDB
     from ctxmgr.harness.loop_events import LoopEvent
     from ctxmgr.harness.narrator import Narrator
     from ctxmgr.surfaces.views.run_report import RunReport
@@ -54,6 +55,10 @@ async def run(
     max_usd: Annotated[
         float | None,
         Param("Stop before a call that would cost more than is left of this many dollars."),
+    ] = None,
+    experience: Annotated[
+        Path | None,
+        Param("Record experience in this folder; default: the setting.", metavar="DIR"),
     ] = None,
     output_tokens_max: Annotated[
         int, Param("Tokens of one answer; a model that writes long files needs more.")
@@ -102,7 +107,7 @@ async def run(
     search.parent.mkdir(parents=True, exist_ok=True)
     narrator = Narrator(app.write)
     resume = resume_command(app.loaded, assignment)
-    async with model_of(app.loaded, assignment) as asked:
+    async with model_of(app.loaded, assignment) as asked, _experience(app, experience) as xdb:
         try:
             with _event_handler(app, assignment.api, narrator) as on_event:
                 ran = await running.run(
@@ -117,6 +122,7 @@ async def run(
                     on_event=on_event,
                     search=search,
                     audit=app.audit_folder(),
+                    experience=xdb,
                     take_over=take_over,
                 )
         except CtxmgrError:
@@ -125,6 +131,17 @@ async def run(
             raise
     narrator.line("")
     return report(ran, resume=resume, prices=app.prices)
+
+
+@asynccontextmanager
+async def _experience(app: "App", folder: Path | None) -> "AsyncIterator[XDB | None]":
+    """Open the experience that the run records, if there is a folder for it."""
+    folder = folder or app.experience_folder()
+    if folder is None:
+        yield None
+        return
+    async with app.xdb(folder, create=True) as xdb:
+        yield xdb
 
 
 @contextmanager

@@ -1,0 +1,228 @@
+"""``ctxmgr experience``: query, recall and export what was recorded. Through ``App`` only."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from ctxmgr.errors import Incorrect
+from ctxmgr.surfaces.operation import Param
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+
+EventKind = Literal["input", "output", "tool_call", "tool_response", "steering", "system"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlRows:
+    """The answer to a statement."""
+
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    truncated: bool
+    """Whether there are more rows than were asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperienceOverview:
+    """How much was recorded."""
+
+    folder: str
+    sessions: int
+    steps: int
+    tail_steps: int
+    """Of these, steps that are not in a segment yet."""
+    segments: int
+    segment_bytes: int
+    concepts: int
+    tags: int
+    comments: int
+    windows: int
+    checked: int
+    """Segments whose files were compared with their hashes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecalledStep:
+    """A timestep."""
+
+    id: str
+    time: str
+    event_type: str
+    role: str | None
+    content: str
+    concept_activations: dict[str, float]
+    event_id: str | None
+    session_id: str
+    tick: int
+    token_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedTable:
+    """A file that was written."""
+
+    table: str
+    rows: int
+    file: str
+
+
+_FOLDER = Param("The folder with the experience; default: the setting.", metavar="DIR")
+
+
+async def experience_sql(
+    app: "App",
+    statement: Annotated[str, Param("One SELECT statement of DuckDB.", metavar="SQL")],
+    *,
+    limit: Annotated[int, Param("Rows to return.")] = 1_000,
+    seconds: Annotated[int, Param("Stop after this time.")] = 60,
+    folder: Annotated[Path | None, _FOLDER] = None,
+) -> SqlRows:
+    """Run SQL over what was recorded, also while agents write.
+
+    Tables: timesteps, activations, tags, tag_applications, comments, time_windows,
+    compressed_records, compactions. Nothing can be changed, and no other file be read.
+    """
+    async with app.xdb(folder) as xdb:
+        result = await xdb.experience_log.sql(statement, rows_max=limit, seconds_max=seconds)
+    columns = _distinct(result.columns)
+    return SqlRows(
+        columns=columns,
+        rows=tuple(
+            {name: _value(value) for name, value in zip(columns, row, strict=True)}
+            for row in result.rows
+        ),
+        truncated=result.truncated,
+    )
+
+
+async def experience_status(
+    app: "App",
+    *,
+    check: Annotated[bool, Param("Compare all files with their hashes.")] = False,
+    folder: Annotated[Path | None, _FOLDER] = None,
+) -> ExperienceOverview:
+    """Show how much was recorded.
+
+    With --check, a file that is missing or was altered is named, and the command fails.
+    """
+    async with app.xdb(folder) as xdb:
+        checked = await xdb.experience_log.check(hashes=True) if check else 0
+        status = await xdb.experience_log.status()
+    return ExperienceOverview(
+        folder=status.folder,
+        sessions=status.sessions,
+        steps=status.steps,
+        tail_steps=status.tail_steps,
+        segments=status.segments,
+        segment_bytes=status.segment_bytes,
+        concepts=status.concepts,
+        tags=status.tags,
+        comments=status.comments,
+        windows=status.windows,
+        checked=checked,
+    )
+
+
+async def experience_recall(
+    app: "App",
+    text: Annotated[str | None, Param("Only steps whose content has this.")] = None,
+    *,
+    session: Annotated[str | None, Param("Only steps of this session.")] = None,
+    concept: Annotated[
+        str | None, Param("Only steps with a score of this concept.", metavar="ID")
+    ] = None,
+    min_score: Annotated[float, Param("The lowest score of the concept.")] = 0.5,
+    kind: Annotated[EventKind | None, Param("Only steps of this event type.")] = None,
+    ticks: Annotated[
+        str | None, Param("Only steps between two ticks, such as 10-20.", metavar="RANGE")
+    ] = None,
+    since: Annotated[int | None, Param("Not before this time.", instant=True)] = None,
+    until: Annotated[int | None, Param("Not after this time.", instant=True)] = None,
+    limit: Annotated[int, Param("Steps to show.")] = 100,
+    offset: Annotated[int, Param("Skip this many.")] = 0,
+    folder: Annotated[Path | None, _FOLDER] = None,
+) -> tuple[RecalledStep, ...]:
+    """Find recorded timesteps; all filters have to hold."""
+    from ctxmgr.surfaces.encoding import iso
+
+    times = None
+    if since is not None or until is not None:
+        times = (since or 0, 2**53 if until is None else until)
+    async with app.xdb(folder) as xdb:
+        found = await xdb.experience_log.query(
+            session_id=session,
+            tick_range=_ticks(ticks),
+            time_range=times,
+            event_types=None if kind is None else (kind,),
+            concept_activations={} if concept is None else {concept: (min_score, 1.0)},
+            text_search=text,
+            limit=limit,
+            offset=offset,
+        )
+    return tuple(
+        RecalledStep(
+            id=step.id,
+            time=iso(step.timestamp),
+            event_type=step.event_type,
+            role=step.role,
+            content=step.content,
+            concept_activations=dict(step.concept_activations),
+            event_id=step.event_id,
+            session_id=step.session_id,
+            tick=step.tick,
+            token_id=step.token_id,
+        )
+        for step in found
+    )
+
+
+async def experience_export(
+    app: "App",
+    *,
+    parquet: Annotated[Path, Param("The folder to create, with a file per table.", metavar="DIR")],
+    folder: Annotated[Path | None, _FOLDER] = None,
+) -> tuple[ExportedTable, ...]:
+    """Write everything that was recorded as Parquet files."""
+    async with app.xdb(folder) as xdb:
+        counts = await xdb.experience_log.export(parquet)
+    return tuple(
+        ExportedTable(table=name, rows=rows, file=str(parquet / f"{name}.parquet"))
+        for name, rows in counts.items()
+    )
+
+
+def _ticks(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    first, dash, last = text.partition("-")
+    if not (first.isdecimal() and (not dash or last.isdecimal())):
+        raise Incorrect(f"{text!r:.40} is not a range of ticks, such as 10-20")
+    return int(first), int(last if dash else first)
+
+
+def _distinct(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names that differ: a statement may name two columns alike."""
+    seen: dict[str, int] = {}
+    names = []
+    for column in columns:
+        seen[column] = seen.get(column, 0) + 1
+        names.append(column if seen[column] == 1 else f"{column}_{seen[column]}")
+    return tuple(names)
+
+
+def _value(value: Any) -> Any:
+    """Return a value of DuckDB as one that JSON has."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if value == value and abs(value) != float("inf") else str(value)  # noqa: PLR0124
+        case dict():
+            return {str(key): _value(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_value(inner) for inner in value]
+        case bytes():
+            return value.hex()
+        case _:
+            return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,0 +1,108 @@
+"""`ctxmgr experience`: what was recorded, for a person at a terminal."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+
+from ctxmgr import connect
+from tests.surfaces.worked_sessions import json_of
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(ctxmgr: Callable[..., Result]) -> Run:
+    """Run a command that must end with this code."""
+
+    def run(*arguments: str, code: int = 0) -> Result:
+        result = ctxmgr(*arguments)
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The experience of one short session."""
+    root = tmp_path / "xdb"
+
+    async def work() -> None:
+        async with connect(tmp_path / "a.db", experience=root, tracking=False) as client:
+            session = await client.start("s1", system_prompt="Be brief.")
+            await session.record("call-1", tool="bash", args={"command": "ls"}, output="a.py")
+            await session.end_turn("One file.", user="What is here?")
+
+    asyncio.run(work())
+    monkeypatch.setenv("CTXMGR_EXPERIENCE", str(root))
+    return root
+
+
+def test_sql_answers_about_what_was_recorded(run: Run, folder: Path) -> None:
+    """000-R193: any question, without a program."""
+    answer = json_of(
+        run(
+            *("experience", "sql", "--json"),
+            "SELECT role, count(*) AS n, min(ts) AS first, 1 AS n FROM timesteps"
+            " WHERE role IS NOT NULL GROUP BY role ORDER BY role",
+        )
+    )
+
+    assert answer["columns"] == ["role", "n", "first", "n_2"]
+    assert [(row["role"], row["n"]) for row in answer["rows"]] == [
+        *(("assistant", 2), ("system", 1), ("tool", 1), ("user", 1)),
+    ]
+    assert not answer["truncated"]
+
+
+def test_a_wrong_statement_is_explained(run: Run, folder: Path) -> None:
+    """PG-18: an error is an error, with the reason of DuckDB."""
+    result = run("experience", "sql", "SELECT nothing FROM timesteps", code=2)
+
+    assert "nothing" in result.output
+
+
+def test_recall_filters(run: Run, folder: Path) -> None:
+    """000-R004, 000-R161: every filter that a person needs at a terminal."""
+    found = json_of(
+        run("experience", "recall", "FILE", "--session", "s1", "--kind", "output", "--json")
+    )
+    nothing = json_of(run("experience", "recall", "--ticks", "900-901", "--json"))
+    run("experience", "recall", "--ticks", "x", code=2)
+
+    assert [(step["role"], step["content"]) for step in found] == [("assistant", "One file.")]
+    assert nothing == []
+
+
+def test_status_counts_and_checks(run: Run, folder: Path) -> None:
+    """The files are what was written, or the command fails."""
+    status = json_of(run("experience", "status", "--check", "--json"))
+
+    assert status["sessions"] >= 1
+    assert status["steps"] == status["tail_steps"] > 4
+
+
+def test_an_export_is_parquet(run: Run, folder: Path, tmp_path: Path) -> None:
+    """000-R200: other programs read it."""
+    written = json_of(run("experience", "export", "--parquet", str(tmp_path / "out"), "--json"))
+
+    tables = {table["table"]: table["rows"] for table in written}
+    assert pq.read_table(tmp_path / "out" / "timesteps.parquet").num_rows == tables["timesteps"]
+
+
+def test_without_experience_the_next_step_is_named(run: Run) -> None:
+    """A person who has recorded nothing learns how to."""
+    result = run("experience", "status", code=3)
+
+    assert "ctxmgr run --experience" in result.output
+
+
+def test_a_folder_without_a_log_is_not_created(run: Run, tmp_path: Path) -> None:
+    """A mistyped folder is reported."""
+    run("experience", "status", "--folder", str(tmp_path / "typo"), code=3)
+
+    assert not (tmp_path / "typo").exists()
