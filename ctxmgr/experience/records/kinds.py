@@ -10,7 +10,6 @@ from ctxmgr.core.events.event_type import EventType
 
 __all__ = [
     "BudStatus",
-    "CompactionTrigger",
     "CompressionLevel",
     "EventType",
     "Fidelity",
