@@ -139,8 +139,8 @@ async def objects(
 ) -> "ObjectPage":
     """List the objects a session has seen, by level.
 
-    Objects shown in full come first, then those shown in one line, then the rest. Files are listed
-    by the path the agent sees. All pages show the same point in time.
+    Active objects (shown in full) come first, then metadata (one line each), then indexed ones (not
+    shown). Files are listed by the path the agent sees. All pages show the same point in time.
     """
     from ctxmgr.core.sessions.sets import Level
     from ctxmgr.surfaces.views.objects import list_objects
@@ -368,7 +368,7 @@ async def activate(
 
 
 async def deactivate(app: "App", session: SessionName, object_id: MemberName) -> "Membership":
-    """Show an object in one line again; nothing is lost."""
+    """Show only an object's metadata line again; nothing is lost."""
     from ctxmgr.surfaces.views.changes import change_sets
 
     return await change_sets(await app.store(), session, object_id, change="deactivate")

@@ -209,6 +209,78 @@ async def test_the_state_of_a_stream_is_checked(
         assert await import_session(client.store, check_record=check_record, data=data) == "guest"
 
 
+HOSTILE_POLICIES: dict[str, dict[str, Any]] = {
+    "an unknown name": {"name": "os.system", "settings": {}},
+    "a name that is not a text": {"name": ["economy"]},
+    "settings of a form without any": {"name": "plain", "settings": {"fidelity": 1}},
+    "a setting of the wrong type": {"settings": {"fidelity": "__import__('os')"}},
+    "a setting that is out of range": {"settings": {"fidelity": -1e308}},
+    "settings that are no map": {"settings": [1, 2]},
+    "another session": {"session": "mine"},
+    "one more field": {"also": 1},
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE_POLICIES.values(), ids=HOSTILE_POLICIES)
+async def test_a_policy_that_is_not_one_is_refused(
+    tmp_path: Path, project: Path, change: dict[str, Any]
+) -> None:
+    """It decides how every later prompt of the imported session is rendered."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    async with connecting(theirs, project) as client:
+        session = await client.start("guest", system_prompt="Be careful.", policy="economy")
+        await session.render("go")
+        await session.end_turn("Done.")
+    data = await bundle_of(theirs, project, "guest")
+    altered_policies: list[str] = []
+
+    def alter(versions: Documents) -> Documents:
+        for _, document, _ in versions:
+            if document["xt/id"] == "policy:guest":
+                document.update(change)
+                altered_policies.append(document["xt/id"])
+        return versions
+
+    hostile = altered(data, alter)
+
+    assert altered_policies == ["policy:guest"]
+    async with connecting(ours, project) as client:
+        before = await client.store.status()
+        with pytest.raises(BundleDamaged, match="policy"):
+            await import_session(client.store, check_record=check_record, data=hostile)
+        assert (await client.store.status()).sequence == before.sequence
+        assert await import_session(client.store, check_record=check_record, data=data) == "guest"
+
+
+@pytest.mark.parametrize(
+    "masks", [{"turn:1:user": [[0, "1", "x"]]}, {"turn:1:user": 7}, [1], {"a": [[-1, 2, "x"]]}]
+)
+async def test_the_masks_of_a_compact_prompt_are_checked(
+    tmp_path: Path, project: Path, masks: Any
+) -> None:
+    """A past prompt is rebuilt with them."""
+    ours, theirs = (f"sqlite:///{tmp_path}/{name}.db" for name in ("ours", "theirs"))
+    async with connecting(theirs, project) as client:
+        session = await client.start("guest", system_prompt="Be careful.", policy="compact")
+        await session.render("My token is ghp_" + "aB3" * 12)
+        await session.end_turn("Done.")
+    data = await bundle_of(theirs, project, "guest")
+
+    def alter(versions: Documents) -> Documents:
+        for _, document, _ in versions:
+            if document["xt/id"] == "turn:guest:1":
+                assert document["masks"]
+                document["masks"] = masks
+        return versions
+
+    async with connecting(ours, project) as client:
+        with pytest.raises(BundleDamaged, match="turn:guest:1"):
+            await import_session(client.store, check_record=check_record, data=altered(data, alter))
+        assert await import_session(client.store, check_record=check_record, data=data) == "guest"
+        prompt = (await client.prompt_as_of("guest", turn=1)).text()
+        assert "[secret:github-token:" in prompt
+
+
 async def test_an_index_cannot_refer_to_objects_of_another_session(
     tmp_path: Path, project: Path
 ) -> None:

@@ -129,8 +129,17 @@ async def test_the_whole_session_is_searched(economy: FoldedServer) -> None:
         await page.get_by_label("Search this session").fill("module_100")
         await page.keyboard.press("Enter")
 
-        await expect(page.locator(".found")).to_contain_text("compiled module_100 in")
+        hit = page.locator(".found .hit").filter(has_text="compiled module_100 in").first
+        await expect(hit.locator("mark").first).to_have_text("module_100")
         assert page.url.endswith("/find/module_100")
+        await photograph(page, "search")
+        await hit.locator("a").click()
+        await expect(page.locator(".object")).to_contain_text("compiled module_100 in")
+
+        await _open(page, economy, "find/no-such-words-anywhere")
+        await expect(page.locator(".found")).to_have_text(
+            "Nothing that this session has seen matches these words."
+        )
 
 
 async def test_tool_calls_are_cards(economy: FoldedServer) -> None:

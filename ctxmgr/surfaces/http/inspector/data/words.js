@@ -62,7 +62,7 @@ export const shortId = (id) => (isHash(id) ? `${id.slice(0, 10)}…` : id);
 export const KINDS = {
   system: "system prompt",
   layer: "added by layers",
-  listed: "listed in one line",
+  listed: "metadata, one line each",
   file: "files",
   output: "tool outputs",
   folded: "folded",

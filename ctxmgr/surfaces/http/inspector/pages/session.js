@@ -152,8 +152,8 @@ export class SessionPage {
     const economy = this.session.entries.at(-1)?.policy;
     const levels = [
       economy ? null : `${number(overview.active)} in full`,
-      economy ? null : `${number(overview.metadata)} in one line`,
-      economy ? null : `${number(overview.indexed)} not shown`,
+      economy ? null : `${number(overview.metadata)} metadata`,
+      economy ? null : `${number(overview.indexed)} indexed`,
       overview.pinned ? `${number(overview.pinned)} pinned` : null,
     ];
     const parent = /^(.*) at turn (\d+)$/.exec(overview.forked_from ?? "");

@@ -116,7 +116,7 @@ export class AsOfPanel {
   #draw(view) {
     const wrong = new Set(view.differing.map((object) => object.object_id));
     const agreeing = view.objects.filter((object) => !wrong.has(object.object_id));
-    const facts = [count(view.turns, "turn"), `${number(view.active)} active`, `${number(view.metadata)} in one line`, `${number(view.indexed)} not shown`, `${number(view.pinned)} pinned`];
+    const facts = [count(view.turns, "turn"), `${number(view.active)} active`, `${number(view.metadata)} metadata`, `${number(view.indexed)} indexed`, `${number(view.pinned)} pinned`];
     this.result.replaceChildren(
       h("h3", {}, `Not as believed: ${number(view.differing.length)} of ${number(view.compared)} compared`),
       view.differing.length ? this.#table(view.differing, "differs") : h("p", { class: "good" }, "Everything was as the agent believed."),

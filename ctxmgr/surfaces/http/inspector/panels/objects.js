@@ -8,7 +8,7 @@ import { VirtualList } from "../widgets/virtual-list.js";
 
 const ROW_HEIGHT = 28;
 const PAGE = 1_000;
-const CHOICES = { all: "all levels", active: "active", metadata: "in one line", indexed: "not shown", pinned: "pinned" };
+const CHOICES = { all: "all levels", active: "active", metadata: "metadata", indexed: "indexed", pinned: "pinned" };
 
 export class ObjectsPanel {
   constructor(session, { onObject, onFault }) {
@@ -153,4 +153,4 @@ function row(object) {
 }
 
 const GLYPHS = { active: "▣", metadata: "▤", indexed: "▢" };
-const LEVELS = { active: "active: in full in a plain prompt", metadata: "one line in a plain prompt", indexed: "not shown" };
+const LEVELS = { active: "active: in full in a plain prompt", metadata: "metadata: one line in a plain prompt", indexed: "indexed: known, and not shown" };

@@ -159,7 +159,7 @@ export class PromptPanel {
       files ? `${count(files, "file")} in full` : null,
       outputs ? `${count(outputs, "tool output")} in full` : null,
       folded ? `${number(folded)} folded, hiding ${number(hidden)} tokens` : null,
-      listed ? `${number(listed)} in one line` : null,
+      listed ? `${number(listed)} as metadata` : null,
     ];
     return parts.filter(Boolean).join(" · ");
   }
