@@ -7,9 +7,11 @@ An ``XDB`` has one current session. The audit log is not a part of it, and canno
 here.
 """
 
+import asyncio
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -17,11 +19,13 @@ from ctxmgr.core.events.event_type import EventType
 from ctxmgr.core.events.events import Listener
 from ctxmgr.core.events.origins import EventSource
 from ctxmgr.errors import Incorrect
+from ctxmgr.experience.concepts.graph import ConceptGraph
 from ctxmgr.experience.listener import ExperienceListener
 from ctxmgr.experience.log.batches import TOP_K
 from ctxmgr.experience.log.filters import LIMIT
 from ctxmgr.experience.log.log import ExperienceLog
-from ctxmgr.experience.records.annotations import Comment, choose_target
+from ctxmgr.experience.records.annotations import Comment, Tag, choose_target
+from ctxmgr.experience.records.kinds import BudStatus, TagType
 from ctxmgr.experience.records.timestep import (
     NewTimestep,
     Role,
@@ -30,10 +34,14 @@ from ctxmgr.experience.records.timestep import (
     timestep_id,
 )
 from ctxmgr.experience.streams import TokenStream
+from ctxmgr.experience.tags.index import TagIndex
 
 LOG_FOLDER: Final = "experience"
 CONTEXT_TOKENS: Final = 8_192
 """The window of a session, unless it is started with another one."""
+
+SURPRISING: Final = ("surprising", "confusing", "interesting", "unexpected")
+"""The tags of ``recall_surprising``."""
 
 CONCEPT_SCORE_MIN: Final = 0.5
 """A concept that is asked for without a score has at least this one."""
@@ -56,6 +64,8 @@ class XDB:
         self._concept_pack_path = concept_pack_path
         self._top_k = top_k
         self._create = create
+        self._closing = ExitStack()
+        self._tags: TagIndex | None = None
         self._log: ExperienceLog | None = None
         self._stream: TokenStream | None = None
         self.session_id: str | None = None
@@ -68,6 +78,13 @@ class XDB:
             self.storage_path / LOG_FOLDER, top_k=self._top_k, create=self._create
         )
         self._stream = TokenStream(self._log)
+        try:
+            graph = await asyncio.to_thread(self._open_pack)
+            self._tags = TagIndex(self._log.file, self._log, be_id=self.be_id, concept_graph=graph)
+            await self._tags.load_working_set()
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -76,12 +93,19 @@ class XDB:
         if self._log is not None:
             await self._log.close()
             self._log = None
+        self._closing.close()
 
     @property
     def experience_log(self) -> ExperienceLog:
         if self._log is None:
             raise Incorrect("the XDB is not open: use `async with XDB(…) as xdb`")
         return self._log
+
+    @property
+    def tag_index(self) -> TagIndex:
+        if self._tags is None:
+            raise Incorrect("the XDB is not open: use `async with XDB(…) as xdb`")
+        return self._tags
 
     # Sessions and recording.
 
@@ -149,7 +173,8 @@ class XDB:
     ) -> list[TimestepRecord]:
         """Return timesteps of a session, by default the current one, that match all filters.
 
-        Of ``tags`` one is enough; each of ``concepts`` has at least a score of 0.5.
+        Of ``tags``, names or ids, one is enough; each of ``concepts`` has a score of at least 0.5.
+        A tag that does not exist was applied to nothing.
         """
         wanted = dict.fromkeys(concepts or (), (CONCEPT_SCORE_MIN, 1.0))
         return await self.experience_log.query(
@@ -157,7 +182,7 @@ class XDB:
             tick_range=tick_range,
             time_range=time_range,
             event_types=event_types,
-            tags=tags,
+            tags=None if tags is None else await self._tag_ids(tags),
             concept_activations=wanted,
             text_search=text_search,
             limit=limit,
@@ -172,7 +197,69 @@ class XDB:
         )
         return [step.record for step in found]
 
+    async def recall_surprising(self, limit: int = 50) -> list[TimestepRecord]:
+        """Return what was tagged surprising, confusing, interesting or unexpected."""
+        return await self.recall(tags=SURPRISING, limit=limit)
+
     # Annotate.
+
+    async def tag(
+        self,
+        tag_name_or_id: str,
+        *,
+        timestep_id: str | None = None,
+        event_id: str | None = None,
+        tick_range: tuple[int, int] | None = None,
+        confidence: float = 1.0,
+        note: str | None = None,
+    ) -> str:
+        """Tag one timestep, event or range of ticks; return the id of the application.
+
+        The tag is found by its id, then by its name, and is created if there is none.
+        """
+        target = choose_target(
+            self.session_id, timestep_id=timestep_id, event_id=event_id, tick_range=tick_range
+        )
+        application = await self.tag_index.apply(
+            tag_name_or_id, target, confidence=confidence, note=note
+        )
+        return application.id
+
+    async def create_entity_tag(
+        self, name: str, entity_type: str, description: str | None = None
+    ) -> Tag:
+        """Create a tag for a person, an organization, a place or a thing."""
+        return await self.tag_index.create_tag(
+            name, TagType.ENTITY, entity_type=entity_type, description=description
+        )
+
+    async def create_bud_tag(
+        self, name: str, description: str, related_concepts: Sequence[str] = ()
+    ) -> Tag:
+        """Create a bud: a tag that collects examples of something that has no concept yet."""
+        return await self.tag_index.create_tag(
+            name, TagType.BUD, description=description, related_concepts=related_concepts
+        )
+
+    async def get_buds(self, status: BudStatus | None = None) -> list[Tag]:
+        """Return the buds, of one status or of all."""
+        return await self.tag_index.get_buds(status)
+
+    async def get_bud_examples(self, bud_tag_id: str) -> list[TimestepRecord]:
+        """Return the timesteps that a bud was applied to."""
+        return await self.tag_index.get_bud_examples(bud_tag_id)
+
+    async def mark_bud_ready(self, bud_tag_id: str) -> Tag:
+        """Note that a bud has enough examples."""
+        return await self.tag_index.update_bud_status(bud_tag_id, BudStatus.READY)
+
+    async def browse_concepts(self, parent: str | None = None) -> list[Tag]:
+        """Return the concepts below one, or the roots of the pack."""
+        return await asyncio.to_thread(self.tag_index.browse_concepts, parent)
+
+    async def find_concept(self, query: str) -> list[Tag]:
+        """Return the concepts whose name begins so."""
+        return await asyncio.to_thread(self.tag_index.find_concept, query)
 
     async def comment(
         self,
@@ -221,13 +308,23 @@ class XDB:
 
     async def get_state(self) -> dict[str, Any]:
         """Return what there is: counts, the current session and its last tick."""
-        status = await self.experience_log.status()
+        tags, buds = await self.tag_index.count()
         return {
             "be_id": self.be_id,
             "session_id": self.session_id,
             "current_tick": self.current_tick,
-            "tag_count": status.tags,
+            "tag_count": tags,
+            "bud_count": buds,
         }
+
+    def _open_pack(self) -> ConceptGraph | None:
+        if self._concept_pack_path is None:
+            return None
+        return self._closing.enter_context(ConceptGraph.opened(self._concept_pack_path))
+
+    async def _tag_ids(self, names_or_ids: Sequence[str]) -> list[str]:
+        found = [await self.tag_index.resolve(each) for each in names_or_ids]
+        return [tag.id for tag in found if tag is not None]
 
     def _session(self) -> str:
         if self.session_id is None:

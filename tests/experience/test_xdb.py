@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctxmgr.errors import Incorrect
-from ctxmgr.experience.records.kinds import EventType
+from ctxmgr.experience.records.kinds import BudStatus, EventType
 from ctxmgr.experience.xdb import XDB
 
 
@@ -96,3 +96,72 @@ async def test_the_state_names_agent_session_and_tick(tmp_path: Path) -> None:
         state = await xdb.get_state()
 
         assert (state["be_id"], state["session_id"], state["current_tick"]) == ("be-1", "a", 1)
+
+
+async def test_a_tag_is_found_by_id_then_by_name_or_made(tmp_path: Path) -> None:
+    """000-R003, 000-R155, 000-R156, 000-R158, 000-A10: `auth` is not `author`."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a")
+        step = await xdb.record(EventType.OUTPUT, "x")
+        author = await xdb.create_entity_tag("author", "person")
+        first = await xdb.tag("auth", timestep_id=step, note="why")
+        await xdb.tag("AUTHOR", timestep_id=step, confidence=0.5)
+        await xdb.tag(author.id, timestep_id=step)
+
+        tags = await xdb.experience_log.get_tags_for_timestep(step)
+        assert re.fullmatch(r"ta-[0-9a-f]{12}", first)
+        assert [(tag.name, str(tag.tag_type)) for tag in tags] == [
+            ("auth", "custom"),
+            ("author", "entity"),
+        ]
+        state = await xdb.get_state()
+        assert (state["tag_count"], state["bud_count"]) == (2, 0)
+
+
+async def test_a_tag_needs_exactly_one_target(tmp_path: Path) -> None:
+    """000-R157, 000-A11: none and several are refused."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a")
+        for targets in ({}, {"event_id": "e", "tick_range": (1, 2)}):
+            with pytest.raises(ValueError, match="exactly one"):
+                await xdb.tag("x", **targets)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("folded", [False, True])
+async def test_tags_on_events_and_ranges_count(folded: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    """PG-12, 000-A08, 000-A09, 000-R119, 000-R124, 000-R163: for recall, timesteps and buds."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a")
+        for number in range(12):
+            await xdb.record(EventType.OUTPUT, "x", event_id=f"e{number // 3}")
+        bud = await xdb.create_bud_tag("odd", "something odd", ["c1"])
+        await xdb.tag("odd", event_id="e1")
+        await xdb.tag("odd", timestep_id="ts-a-1")
+        await xdb.tag("surprising", tick_range=(6, 8))
+        if folded:
+            await xdb.experience_log.fold()
+
+        odd = [each.tick for each in await xdb.recall(tags=["odd"])]
+        either = [each.tick for each in await xdb.recall(tags=["odd", "surprising", "none"])]
+        both = await xdb.experience_log.query(
+            tags_all=[bud.id, (await xdb.tag_index.find_tags(name_pattern="surprising"))[0].id]
+        )
+        assert odd == [each.tick for each in await xdb.get_bud_examples(bud.id)] == [1, 4, 5, 6]
+        assert either == [1, 4, 5, 6, 7, 8]
+        assert [each.tick for each in both] == [6]
+        assert [each.tick for each in await xdb.recall_surprising()] == [6, 7, 8]
+        assert await xdb.recall(tags=["none"]) == []
+        names = [tag.name for tag in await xdb.experience_log.get_tags_for_timestep("ts-a-6")]
+        assert names == ["odd", "surprising"]
+
+
+async def test_buds_become_ready(tmp_path: Path) -> None:
+    """000-R160, 000-R167, 000-R169, 000-A12: with their related concepts."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        bud = await xdb.create_bud_tag("odd", "something odd", ["c1"])
+        assert (bud.bud_status, bud.related_concepts) == ("collecting", ("c1",))
+
+        await xdb.mark_bud_ready(bud.id)
+
+        assert [each.id for each in await xdb.get_buds(BudStatus.READY)] == [bud.id]
+        assert await xdb.get_buds(BudStatus.COLLECTING) == []

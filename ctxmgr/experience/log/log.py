@@ -34,7 +34,7 @@ from ctxmgr.experience.log.tail import AppendedSteps, Tail, last_tick
 from ctxmgr.experience.records.annotations import Comment, Tag, TagApplication
 from ctxmgr.experience.records.timestep import NewTimestep, TimestepRecord, parse_timestep_id
 from ctxmgr.stores.duckdb_engine import SelectResult
-from ctxmgr.stores.layer_file import LayerFile, rows_of
+from ctxmgr.stores.layer_file import LayerFile, SqlConnection, rows_of
 
 TOP_K_MAX: Final = 1_000
 """Activations of one step that can be stored."""
@@ -289,12 +289,19 @@ class ExperienceLog:
     # Maintain.
 
     async def drop(self, session_id: str, start_tick: int, end_tick: int) -> None:
-        """Take a range of ticks out of the log; a later merge removes it from the files."""
-        await self.file.write(
-            lambda connection: connection.execute(
-                "INSERT OR IGNORE INTO gone VALUES (?, ?, ?)", (session_id, start_tick, end_tick)
-            ).fetchall()
-        )
+        """Take a range of ticks out of the log; a later merge removes it from the files.
+
+        Ticks that were not recorded yet are not affected.
+        """
+
+        def drop(connection: SqlConnection) -> None:
+            end = min(end_tick, last_tick(connection, session_id))
+            if start_tick <= end:
+                connection.execute(
+                    "INSERT OR IGNORE INTO gone VALUES (?, ?, ?)", (session_id, start_tick, end)
+                )
+
+        await self.file.write(drop)
 
     async def fold(self) -> int:
         """Fold the whole tail now; return how many steps were folded."""
