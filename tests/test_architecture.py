@@ -88,7 +88,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "experience": _CORE_FOR_LAYERS
     | _rooms("experience.concepts experience.documents experience.lenses experience.log")
     | _rooms("experience.records experience.tags experience.windows search stores"),
-    "search": _CORE_FOR_LAYERS,
+    "search": _CORE_FOR_LAYERS | _rooms("stores"),
     "knowledge": _CORE_FOR_LAYERS | _rooms("experience search"),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),
     # composition
@@ -132,6 +132,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " integrations.langgraph"
     ),
     "bench.audit": _rooms("bench audit core.events errors"),
+    "bench.knowledge": _rooms("bench search stores core.store errors"),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
     "integrations.langgraph": _rooms("integrations __init__ core.store"),
     # surfaces
@@ -256,6 +257,7 @@ PURE_IMPORTS: Final = frozenset(
         "base64",
         "binascii",
         "bisect",
+        "calendar",
         "codecs",
         "collections",
         "contextlib",

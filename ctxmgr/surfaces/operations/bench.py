@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 async def bench(
     app: "App",
     name: Annotated[
-        Literal["stores", "core", "economy", "surfaces", "audit"], Param("Which benchmark.")
+        Literal["stores", "core", "economy", "surfaces", "audit", "knowledge"],
+        Param("Which benchmark."),
     ],
-    folder: Annotated[Path | None, Param("For economy: a folder of recorded sessions.")] = None,
+    folder: Annotated[
+        Path | None,
+        Param("For economy: a folder of recorded sessions; for knowledge: one of question sets."),
+    ] = None,
     *,
     quick: Annotated[bool, Param("A short run with rough figures.")] = False,
     report_only: Annotated[bool, Param("Exit with 0 even if a target is missed.")] = False,
@@ -34,9 +38,11 @@ async def bench(
     Both run in turns in one process, and targets are ratios of the two.
     """
     module = import_module(f"ctxmgr.bench.{name}.run")
-    economy_options = {"folder": folder, "picture_file": picture}
-    options = {option: value for option, value in economy_options.items() if value is not None}
-    if options and name != "economy":
-        raise Incorrect(f"the {name} benchmark takes neither a folder nor --picture")
+    given = {"folder": folder, "picture_file": picture}
+    options = {option: value for option, value in given.items() if value is not None}
+    if folder is not None and name not in {"economy", "knowledge"}:
+        raise Incorrect(f"the {name} benchmark takes no folder; leave it out")
+    if picture is not None and name != "economy":
+        raise Incorrect("--picture draws recorded sessions; use it with `ctxmgr bench economy`")
     report: Report = await module.run(quick=quick, histories=histories, say=app.say, **options)
     return replace(report, report_only=report_only)

@@ -137,7 +137,7 @@ def test_only_this_benchmark_requires_a_folder() -> None:
 
     assert without.exit_code == elsewhere.exit_code != 0
     assert "folder of recorded sessions; pass one" in without.stderr
-    assert "takes neither a folder" in elsewhere.stderr
+    assert "takes no folder" in elsewhere.stderr
 
 
 def test_costs_of_the_usual_policies_agree_with_the_reference_script(

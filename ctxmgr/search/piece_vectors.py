@@ -1,0 +1,88 @@
+"""Vectors of the pieces and sources of a segment, as signed bytes. Needs NumPy.
+
+Each text has two vectors: of its words without stop words, and of all of it. The first is better
+for short statements, the second for long ones, and their sum for both. A vector is stored as 256
+signed bytes and a scale, a quarter of its size.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from ctxmgr.errors import Incorrect
+from ctxmgr.search.pieces import SearchSource
+from ctxmgr.search.terms import STOP_WORDS, words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ctxmgr.search.embedder import Embedder, Vectors
+    from ctxmgr.search.segment import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteRows:
+    """Vectors of one kind."""
+
+    numbers: "NDArray[np.int8]"
+    scales: "Floats"
+
+    @classmethod
+    def from_vectors(cls, vectors: "Vectors") -> Self:
+        largest = np.abs(vectors.rows).max(axis=1, initial=0.0)
+        scales = (largest / 127).astype(np.float32)
+        divisors = np.where(scales > 0, scales, 1)[:, None]
+        return cls(np.rint(vectors.rows / divisors).astype(np.int8), scales)
+
+    def similarities(self, query: "Floats", rows: "Ints | None" = None) -> "Floats":
+        """Return the cosine of some rows, or of all, with a vector."""
+        numbers = self.numbers if rows is None else self.numbers[rows]
+        scales = self.scales if rows is None else self.scales[rows]
+        # einsum, because a second BLAS thread on a busy machine waits longer than this takes.
+        products: Floats = np.einsum("ij,j->i", numbers.astype(np.float32), query)
+        return products * scales
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PieceVectors:
+    """The vectors of one segment, all of one embedder."""
+
+    embedder: str
+    dimension: int
+    content: ByteRows
+    """Of each piece, without stop words."""
+    plain: ByteRows
+    """Of each piece."""
+    source: ByteRows
+    """Of each source, without stop words."""
+
+    def require(self, embedder: str, dimension: int) -> None:
+        """Refuse to compare vectors of two embedders."""
+        if (self.embedder, self.dimension) != (embedder, dimension):
+            raise Incorrect(
+                f"the index has vectors of {self.embedder} ({self.dimension} numbers), not of "
+                f"{embedder} ({dimension}): embed its texts again"
+            )
+
+
+def embed_sources(sources: Sequence[SearchSource], embedder: "Embedder") -> PieceVectors:
+    """Embed the pieces of sources in their order."""
+    texts = [text for source in sources for text in source.piece_texts()]
+    return PieceVectors(
+        embedder=embedder.name,
+        dimension=embedder.dimension,
+        content=ByteRows.from_vectors(embedder.embed([content_words(text) for text in texts])),
+        plain=ByteRows.from_vectors(embedder.embed(texts)),
+        source=ByteRows.from_vectors(
+            embedder.embed([content_words(source.text) for source in sources])
+        ),
+    )
+
+
+def content_words(text: str, leave_out: frozenset[str] = frozenset()) -> str:
+    """Return a text's words in lower case, without stop words."""
+    return " ".join(
+        word for word in words(text) if word not in STOP_WORDS and word not in leave_out
+    )

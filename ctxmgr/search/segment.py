@@ -1,0 +1,216 @@
+"""A part of a search index as arrays: postings of pieces and of whole sources. Needs NumPy.
+
+Pieces have slots in the order of their sources, with empty slots around each source, so that the
+neighbours of a piece are found without asking where its source ends:
+
+    slots     · · · · a0 a1 a2 · · · · b0 b1 · · · ·
+    number            0  1  2          3  4
+
+A segment never changes. What is removed from an index is marked outside of it, and what is added
+makes another segment; ``merge`` joins several and drops what was removed. Scores are computed from
+counts, so they do not depend on how an index is divided.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias
+from zlib import crc32
+
+import numpy as np
+
+from ctxmgr.search.pieces import SearchSource
+from ctxmgr.search.terms import STOP_WORDS, words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints: TypeAlias = NDArray[np.int32]
+    Floats: TypeAlias = NDArray[np.float32]
+
+GAP: Final = 4
+"""Empty slots between sources: as far as neighbours count."""
+
+SPEAKER_NONE: Final = 0
+DAY_NONE: Final = 0
+
+TermIds: TypeAlias = Callable[[Iterable[str]], Mapping[str, int]]
+"""Returns the numbers of terms, new ones included."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class PoolSegment:
+    """Postings in the order of term numbers: those of ``terms[n]`` begin at ``offsets[n]``."""
+
+    terms: "Ints"
+    offsets: "Ints"
+    slots: "Ints"
+    counts: "Ints"
+    source_offsets: "Ints"
+    sources: "Ints"
+    source_counts: "Ints"
+    first: "Ints"
+    """The first slot of each source."""
+    pieces: "Ints"
+    """The number of pieces of each source."""
+    lengths: "Ints"
+    """Words in the piece of each slot, stop words included."""
+    speakers: "Ints"
+    """The term number of each slot's speaker."""
+    days: "Ints"
+    """The ordinal day of each source; 0: none."""
+    keys: "Ints"
+    """A number for each source that depends on its id alone, for repeatable samples."""
+
+    @property
+    def source_lengths(self) -> "Ints":
+        """The words of each source."""
+        total = np.concatenate(([0], np.cumsum(self.lengths, dtype=np.int64)))
+        lengths: Ints = (total[self.first + self.pieces] - total[self.first]).astype(np.int32)
+        return lengths
+
+    def postings(self, term: int) -> "tuple[Ints, Ints, Ints, Ints]":
+        """Return slots and counts of a term, then sources and counts."""
+        place = int(np.searchsorted(self.terms, term))
+        if place == len(self.terms) or self.terms[place] != term:
+            return _NOTHING
+        here = slice(self.offsets[place], self.offsets[place + 1])
+        whole = slice(self.source_offsets[place], self.source_offsets[place + 1])
+        return self.slots[here], self.counts[here], self.sources[whole], self.source_counts[whole]
+
+
+_EMPTY: Final = np.zeros(0, dtype=np.int32)
+_NOTHING: Final = (_EMPTY, _EMPTY, _EMPTY, _EMPTY)
+
+
+def build(sources: Sequence[SearchSource], term_ids: TermIds) -> PoolSegment:
+    """Index sources in their order."""
+    counted = [[Counter(index_terms(text)) for text in source.piece_texts()] for source in sources]
+    names = {
+        speaker_term(piece.speaker)
+        for source in sources
+        for piece in source.pieces
+        if piece.speaker is not None
+    }
+    known = term_ids(names.union(*(piece for pieces in counted for piece in pieces)))
+    slots: list[int] = []
+    terms: list[int] = []
+    counts: list[int] = []
+    slot = GAP
+    first = []
+    slot_count = GAP + sum(len(source.pieces) + GAP for source in sources)
+    lengths = np.zeros(slot_count, dtype=np.int32)
+    speakers = np.full(slot_count, SPEAKER_NONE, dtype=np.int32)
+    for source, pieces in zip(sources, counted, strict=True):
+        first.append(slot)
+        for piece, counter in zip(source.pieces, pieces, strict=True):
+            terms += [known[term] for term in counter]
+            counts += counter.values()
+            slots += [slot] * len(counter)
+            lengths[slot] = len(words(source.text[piece.start : piece.end]))
+            if piece.speaker is not None:
+                speakers[slot] = known[speaker_term(piece.speaker)]
+            slot += 1
+        slot += GAP
+    return _segment(
+        postings=(_ints(terms), _ints(slots), _ints(counts)),
+        first=_ints(first),
+        pieces=_ints([len(source.pieces) for source in sources]),
+        lengths=lengths,
+        speakers=speakers,
+        days=_ints([source.day.toordinal() if source.day else DAY_NONE for source in sources]),
+        keys=_ints([crc32(source.source_id.encode()) & 0x7FFFFFFF for source in sources]),
+    )
+
+
+def slot_sources(segment: PoolSegment) -> "Ints":
+    """Return the source of each slot; -1 for an empty one."""
+    owners = np.full(len(segment.lengths), -1, dtype=np.int32)
+    numbers = np.arange(len(segment.first), dtype=np.int32)
+    owners[piece_slots(segment.first, segment.pieces)] = np.repeat(numbers, segment.pieces)
+    return owners
+
+
+def piece_slots(first: "Ints", pieces: "Ints") -> "Ints":
+    """Return the slots of the pieces of sources, one source after the other."""
+    total = int(pieces.sum())
+    before = np.concatenate(([0], np.cumsum(pieces)[:-1])) if len(pieces) else _EMPTY
+    slots: Ints = (np.repeat(first - before[: len(pieces)], pieces) + np.arange(total)).astype(
+        np.int32
+    )
+    return slots
+
+
+def _segment(
+    *,
+    postings: "tuple[Ints, Ints, Ints]",
+    first: "Ints",
+    pieces: "Ints",
+    lengths: "Ints",
+    speakers: "Ints",
+    days: "Ints",
+    keys: "Ints",
+) -> PoolSegment:
+    """Sort the postings by term, then slot, and sum them up by source."""
+    terms, slots, counts = postings
+    order = np.lexsort((slots, terms))
+    terms, slots, counts = terms[order], slots[order], counts[order]
+    unique, starts = np.unique(terms, return_index=True)
+    owners = np.full(len(lengths), -1, dtype=np.int32)
+    owners[piece_slots(first, pieces)] = np.repeat(np.arange(len(first), dtype=np.int32), pieces)
+    owner = owners[slots]
+    is_new = np.ones(len(slots), dtype=np.bool_)
+    is_new[1:] = (terms[1:] != terms[:-1]) | (owner[1:] != owner[:-1])
+    heads = np.flatnonzero(is_new)
+    sums = np.add.reduceat(counts, heads) if len(heads) else _EMPTY
+    return PoolSegment(
+        terms=_ints(unique),
+        offsets=_ints([*starts, len(terms)]),
+        slots=_ints(slots),
+        counts=_ints(counts),
+        source_offsets=_ints([*np.searchsorted(heads, starts), len(heads)]),
+        sources=_ints(owner[heads]),
+        source_counts=_ints(sums),
+        first=_ints(first),
+        pieces=_ints(pieces),
+        lengths=lengths,
+        speakers=speakers,
+        days=_ints(days),
+        keys=_ints(keys),
+    )
+
+
+def _ints(numbers: "Sequence[int] | NDArray[np.int64] | Ints") -> "Ints":
+    return np.asarray(numbers, dtype=np.int32)
+
+
+def index_terms(text: str) -> list[str]:
+    """Return the stems of a text's words, without stop words."""
+    return [english_stem(word) for word in words(text) if word not in STOP_WORDS]
+
+
+def speaker_term(name: str) -> str:
+    """Return the term under which a speaker is numbered, which no word is equal to."""
+    return f"@{name.lower()}"
+
+
+@lru_cache(maxsize=131_072)
+def english_stem(word: str) -> str:
+    """Reduce a word to its Snowball stem."""
+    return str(_stemmer().stemWord(word))
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> "Stemmer":
+    from snowballstemmer import stemmer  # noqa: PLC0415 -- loads some thirty languages
+
+    english: Stemmer = stemmer("english")
+    return english
+
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Stemmer(Protocol):
+        def stemWord(self, word: str) -> str: ...  # noqa: N802
