@@ -3,8 +3,8 @@
     lock ─► read what others appended ─► write the lines ─► flush ─► move the head ─► unlock
 
 A record counts when its line is on disk. After a crash the head may be behind: complete lines after
-it are taken as they are, and an incomplete one, which nobody was told of, is removed and recorded.
-If anything fails, nothing is remembered: the next append reads the files again.
+it are taken as they are, and an incomplete one, which was never acknowledged, is removed and
+recorded. If anything fails, nothing is remembered: the next append reads the files again.
 """
 
 import fcntl

@@ -5,7 +5,7 @@
     head.json                  the end of the chain, rewritten in place after every append
     checkpoints.jsonl          signed checkpoints, one per line
     signing.key                the private key, unless it is kept elsewhere
-    lock                       held by whoever appends
+    lock                       held by the process that appends
 
 The head is written after the records are on disk. It can be behind them after a crash, never ahead:
 a segment that is shorter than the head says was cut.

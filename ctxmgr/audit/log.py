@@ -2,7 +2,7 @@
 
     append                 the system, through an ``AuditLogWriter``
     query, export          a reviewer, with a credential; both are recorded themselves
-    status, verify         whoever can read the folder; they show no content
+    status, verify         anyone who can read the folder; they show no content
 
 Nothing that serves an agent imports this module, and no object that an agent's tools can reach
 holds one: only ``app`` opens it.

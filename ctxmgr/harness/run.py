@@ -118,7 +118,7 @@ _TYPES: Final[dict[Any, Callable[[Any], bool]]] = {
     bool: lambda value: isinstance(value, bool),
     int: lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0,
 }
-"""Whether a stored value has the type of a field; whoever wrote the store may have put any."""
+"""Whether a stored value has the type of a field; another program may have stored any."""
 
 
 def document_id(session_id: str) -> str:

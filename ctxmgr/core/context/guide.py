@@ -1,4 +1,4 @@
-"""What a model is told about the prompts of a policy. Pure.
+"""What the system prompt says about the prompts of a policy. Pure.
 
     guide       how to read the prompt, for the system prompt
     tool_help   what the tools for the context do, and what they accept as an id

@@ -73,7 +73,7 @@ large for memory."""
 
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Is told how many of how many are done."""
+"""Called with how many of how many are done."""
 
 
 async def export_session(

@@ -1,4 +1,4 @@
-"""How much a bundle may cost whoever imports it: bytes, memory and time. Pure.
+"""How much a bundle may cost the importer: bytes, memory and time. Pure.
 
 A bundle comes from anywhere. A small file can unpack to any size, and a version of a few bytes can
 repeat a long document, which has to be hashed again. So all that is done for a bundle is counted,

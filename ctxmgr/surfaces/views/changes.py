@@ -2,7 +2,7 @@
 
 The rules are the agent's. A file that was discovered but never read must be read before it can be
 shown. That is done only below the mounts that a person declared on this machine: which mounts the
-agent had is in the store, and whoever wrote it could name any file here.
+agent had is in the store, and anyone who wrote to it could name any file here.
 """
 
 import time
