@@ -121,6 +121,11 @@ def inline_cell(raw: bytes) -> bytes:
     return b"J" + varint(len(raw)) + raw
 
 
+def inline_json(cell: bytes) -> bytes:
+    """Return the JSON of a cell that holds the value itself."""
+    return cell[2:] if cell[1] < _MORE else cell[read_varint(cell, 1)[1] :]
+
+
 def reference_cell(tag: bytes, numbers: Iterable[int]) -> bytes:
     """Return a cell that refers to values stored separately."""
     return tag + b"".join(map(varint, numbers))
@@ -175,6 +180,8 @@ def _cell_end(body: bytes, at: int) -> int:
     if tag == _HASH:
         return at + 33
     if tag == _JSON:
+        if body[at + 1] < _MORE:  # the usual case
+            return at + 2 + body[at + 1]
         length, start = read_varint(body, at + 1)
         return start + length
     match bytes((tag,)):

@@ -20,9 +20,9 @@ from ctxmgr.stores.sqlite.body_format import (
     cell_numbers,
     decode_packed,
     dumps,
+    inline_json,
     join_fields,
     loads,
-    read_varint,
 )
 from ctxmgr.stores.sqlite.connection import statements
 
@@ -119,7 +119,7 @@ class BodyReader:
         """Return the JSON of a cell."""
         match cell[:1]:
             case b"J":
-                return cell[read_varint(cell, 1)[1] :]
+                return inline_json(cell)
             case b"H":
                 return b'"' + cell[1:].hex().encode() + b'"'
             case b"T":

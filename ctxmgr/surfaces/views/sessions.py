@@ -22,6 +22,7 @@ from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
 from ctxmgr.core.objects.envelope import SESSION, chat_id, session_object_id, system_prompt_id
 from ctxmgr.core.objects.file import File
+from ctxmgr.core.objects.hashes import VERSION_HASHES
 from ctxmgr.core.objects.purged import deletion_id
 from ctxmgr.core.objects.session_record import SETS
 from ctxmgr.core.objects.toolcall import ToolCall
@@ -43,6 +44,12 @@ SHORT_LENGTH_MAX: Final = 200
 
 _REQUEST: Final = ["sessions", "newest first"]
 """What a cursor of the list belongs to."""
+
+_NOT_LISTED: Final = (
+    *(*SETS, "turns", "toolcall_refs"),
+    *("source", "identity_hash", "content", *VERSION_HASHES),
+)
+"""What is not needed of a session and its chat to find the newest ones."""
 
 DAMAGED: Final = "damaged"
 LEVELS: Final = ("active", "metadata", "indexed", "pinned")
@@ -139,7 +146,8 @@ async def list_sessions(
     found: dict[str, Version] = {}
     position, more = None, True
     while more:
-        page = await store.find(Query(SESSION), without=SETS, limit=PAGE_MAX, cursor=position)
+        query = Query(SESSION)
+        page = await store.find(query, without=_NOT_LISTED, limit=PAGE_MAX, cursor=position)
         found |= {version.object_id: version for version in page.versions}
         position, more = page.cursor, page.cursor is not None
     return await _newest_first(store, found, limit=limit, cursor=cursor, deleted=deleted)
@@ -152,7 +160,7 @@ async def pick_sessions(
     check_limit(limit)
     found: dict[str, Version] = {}
     for batch in batched({session_object_id(name): None for name in session_ids}, PAGE_MAX):
-        found |= await store.get_many(batch, without=SETS)
+        found |= await store.get_many(batch, without=_NOT_LISTED)
     return await _newest_first(store, found, limit=limit, cursor=cursor)
 
 
@@ -171,17 +179,18 @@ async def _newest_first(
     names = [each.removeprefix(prefix) for each in sessions if each.startswith(prefix)]
     gone = await store.get_many(map(deletion_id, names))
     names = [name for name in names if (deletion_id(name) in gone) is deleted]
-    kinds = (chat_id, _lifecycle_id, _fork_id, title_id)
-    related_ids = [id_of(name) for id_of in kinds for name in names]
-    related = await store.get_many(related_ids, without=("turns", "toolcall_refs"))
+    related_ids = [id_of(name) for id_of in (chat_id, _lifecycle_id) for name in names]
+    related = await store.get_many(related_ids, without=_NOT_LISTED)
     newest = sorted(
         (-_last_activity(name, sessions[session_object_id(name)], related), name) for name in names
     )
     start = 0 if after is None else bisect_right(newest, (-after[0], after[1]))
     shown = newest[start : start + limit]
-    ids = [session_object_id(name) for _, name in shown]
+    related |= await store.get_many(
+        id_of(name) for id_of in (_fork_id, title_id) for _, name in shown
+    )
     # A session that was deleted since is left out.
-    versions = await store.get_many(ids)
+    versions = await store.get_many(session_object_id(name) for _, name in shown)
     # Ten thousand ids per session are verified here: a thread keeps the event loop free.
     lines = await asyncio.to_thread(lambda: [_line(each, related) for each in versions.values()])
     more = start + limit < len(newest)
