@@ -259,6 +259,16 @@ class App:
         default = data_dir() / "xdb"
         return configured or (default if default.is_dir() else None)
 
+    def concept_pack_path(self) -> Path:
+        """Where the concept pack of the experience belongs; ``NotFound`` without a folder."""
+        from ctxmgr.experience.xdb import CONCEPT_PACK
+
+        root = self.experience_folder()
+        if root is None:
+            raise NotFound("no folder for experience is configured; name a file with --out")
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return root / CONCEPT_PACK
+
     def xdb(self, folder: Path | None, *, create: bool = False) -> "XDB":
         """The experience in a folder, by default that of the settings; ``NotFound`` if none is."""
         with requires_extra("experience", "duckdb", "numpy", "pyarrow"):
@@ -462,6 +472,8 @@ async def _experienced(
         from ctxmgr.experience.xdb import XDB
 
         experience = await closing.enter_async_context(XDB(experience, AGENT))
+    await experience.use_documents(store)
+    await experience.load_concepts()
     return await _recorded(store, closing, experience.listener(StoreEvents(store)))
 
 

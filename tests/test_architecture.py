@@ -164,7 +164,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.prices core.sessions core.store errors"
     ),
     "surfaces.operations.layers": _rooms(
-        "surfaces.operation surfaces.access_tokens surfaces.encoding app settings errors"
+        "surfaces.operation surfaces.access_tokens surfaces.encoding app settings search"
+        " experience.concepts experience.documents experience.records errors"
     ),
     "surfaces.http": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"

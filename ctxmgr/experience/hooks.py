@@ -64,7 +64,8 @@ class WorkspaceHooks:
             timestamp=_now(),
             event_type=EventType.OUTPUT,
             content=storable(token),
-            concept_activations=concept_activations or self._xdb.activations(token),
+            concept_activations=concept_activations
+            or self._xdb.token_activations(token, event_id=event_id),
             event_id=event_id,
             event_start=event_id is not None and self._started != event_id,
             token_id=token_id,

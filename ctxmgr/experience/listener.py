@@ -11,7 +11,7 @@ results in, in one transaction. What was recorded token by token while it was st
 is not recorded again.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, TypeAlias
 
@@ -58,11 +58,14 @@ class ExperienceListener:
         *,
         stream: TokenStream,
         activations: Activations,
+        on_recorded: Callable[[str, Sequence[NewTimestep]], Awaitable[None]] | None = None,
     ) -> None:
         self._log = log
         self._source = source
         self._stream = stream
         self._activations = activations
+        self._on_recorded = on_recorded
+        """Called with a session and the steps of an event, at least once, when they are stored."""
         self._lineage = StoreLineage(source, log.last_event)
 
     async def last_handled(self) -> EventId | None:
@@ -82,6 +85,9 @@ class ExperienceListener:
             origin=EventOrigin(store, event.id.sequence, event.id.position, 0),
             origin_time=event.system_time,
         )
+        if self._on_recorded is not None:
+            whole = list(self._turn(event)) if isinstance(event, TurnFinished) else steps
+            await self._on_recorded(session_id, whole)
 
     async def _steps(self, event: Event) -> tuple[str, list[NewTimestep]]:
         match event:

@@ -1,7 +1,9 @@
 """``XDB``, the door of the experience layer: record, recall, annotate. Touches its folder.
 
-    storage_path/experience    the log
-    storage_path/exports       packages of evidence
+    storage_path/experience       the log
+    storage_path/concepts.pack    the concept pack, unless another one is given
+    storage_path/documents        reference documents to read; they are kept in the core store
+    storage_path/exports          packages of evidence
 
 An ``XDB`` has one current session. The audit log is not a part of it, and cannot be reached from
 here.
@@ -18,8 +20,14 @@ from typing import Any, Final, Self
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.core.events.events import Listener
 from ctxmgr.core.events.origins import EventSource
+from ctxmgr.core.store.contract import Store
 from ctxmgr.errors import Incorrect
 from ctxmgr.experience.concepts.graph import ConceptGraph
+from ctxmgr.experience.documents.document import Document, DocumentType
+from ctxmgr.experience.documents.repository import DocumentRepository, FolderSync
+from ctxmgr.experience.lenses.lens import Lens, Lenses, LensPolicy, highest
+from ctxmgr.experience.lenses.load import load_lenses
+from ctxmgr.experience.lenses.stream import LensStream
 from ctxmgr.experience.listener import ExperienceListener
 from ctxmgr.experience.log.batches import TOP_K
 from ctxmgr.experience.log.filters import LIMIT
@@ -37,18 +45,28 @@ from ctxmgr.experience.streams import TokenStream
 from ctxmgr.experience.tags.index import TagIndex
 
 LOG_FOLDER: Final = "experience"
+CONCEPT_PACK: Final = "concepts.pack"
+DOCUMENTS_FOLDER: Final = "documents"
 CONTEXT_TOKENS: Final = 8_192
 """The window of a session, unless it is started with another one."""
 
 SURPRISING: Final = ("surprising", "confusing", "interesting", "unexpected")
 """The tags of ``recall_surprising``."""
 
+AUTO_TAGS_MAX: Final = 3
+"""Tags that lenses apply to one event; the log has all scores anyway."""
+
 CONCEPT_SCORE_MIN: Final = 0.5
 """A concept that is asked for without a score has at least this one."""
 
 
 class XDB:
-    """The experience of one agent. Use it with ``async with XDB(path, be_id) as xdb``."""
+    """The experience of one agent. Use it with ``async with XDB(path, be_id) as xdb``.
+
+    With a concept pack, its gloss lens scores what is recorded; ``lenses`` are asked as well.
+    ``lens_policy`` says which concepts the agent may see. ``auto_tags`` applies the tags of
+    concepts that score highly to the events that are recorded.
+    """
 
     def __init__(
         self,
@@ -57,6 +75,9 @@ class XDB:
         concept_pack_path: Path | None = None,
         *,
         top_k: int = TOP_K,
+        lenses: Sequence[Lens] = (),
+        lens_policy: LensPolicy = LensPolicy(),  # noqa: B008 (it is frozen)
+        auto_tags: bool = True,
         create: bool = True,
     ) -> None:
         self.storage_path = storage_path
@@ -64,6 +85,14 @@ class XDB:
         self._concept_pack_path = concept_pack_path
         self._top_k = top_k
         self._create = create
+        self._other_lenses = tuple(lenses)
+        self._lens_policy = lens_policy
+        self._auto_tags = auto_tags
+        self._lenses: Lenses | None = None
+        self._token_lenses: LensStream | None = None
+        self._token_event: str | None = None
+        self._loaded = False
+        self._documents: DocumentRepository | None = None
         self._closing = ExitStack()
         self._tags: TagIndex | None = None
         self._log: ExperienceLog | None = None
@@ -81,10 +110,13 @@ class XDB:
         try:
             graph = await asyncio.to_thread(self._open_pack)
             self._tags = TagIndex(self._log.file, self._log, be_id=self.be_id, concept_graph=graph)
-            await self._tags.load_working_set()
         except BaseException:
             await self.__aexit__()
             raise
+        if self._other_lenses:
+            self._lenses = Lenses(
+                lenses=self._other_lenses, policy=self._lens_policy, top_k=self._top_k
+            )
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -107,6 +139,64 @@ class XDB:
             raise Incorrect("the XDB is not open: use `async with XDB(…) as xdb`")
         return self._tags
 
+    @property
+    def documents(self) -> DocumentRepository:
+        """The reference documents; ``Incorrect`` until ``use_documents`` was called."""
+        if self._documents is None:
+            raise Incorrect("documents are kept in a store: call use_documents(store) first")
+        return self._documents
+
+    # Concepts and documents.
+
+    async def load_concepts(self) -> None:
+        """Load the tags in use, and the lenses of the concept pack.
+
+        ``start_session`` does it as well. Until then nothing is scored by the pack's lens.
+        """
+        if self._loaded:
+            return
+        graph = self.tag_index.concept_graph
+        if graph is not None:
+            self._lenses = await asyncio.to_thread(
+                load_lenses,
+                graph,
+                others=self._other_lenses,
+                policy=self._lens_policy,
+                top_k=self._top_k,
+            )
+        await self.tag_index.load_working_set()
+        self._loaded = True
+
+    def activations(self, text: str) -> Mapping[str, float]:
+        """Return what the lenses say about a text, as far as the agent may see it."""
+        return {} if self._lenses is None else self._lenses.read_text(text).visible
+
+    def token_activations(self, token: str, *, event_id: str | None) -> Mapping[str, float]:
+        """Return what the lenses say after a token of a stream; an event is a stream of its own."""
+        if self._lenses is None:
+            return {}
+        if self._token_lenses is None or event_id != self._token_event:
+            self._token_lenses = LensStream(self._lenses)
+            self._token_event = event_id
+        return self._token_lenses.read(token).visible
+
+    async def use_documents(self, store: Store) -> FolderSync | None:
+        """Keep reference documents in a store, and read those of the folder ``documents``."""
+        self._documents = DocumentRepository(store)
+        folder = self.storage_path / DOCUMENTS_FOLDER
+        return await self._documents.sync_folder(folder) if folder.is_dir() else None
+
+    async def get_document(self, path: str) -> Document | None:
+        return await self.documents.get_by_path(path)
+
+    async def search_documents(
+        self, query: str, doc_type: DocumentType | None = None
+    ) -> list[Document]:
+        return await self.documents.search(query, doc_type=doc_type)
+
+    async def list_documents(self, doc_type: DocumentType | None = None) -> list[Document]:
+        return await self.documents.list_documents(doc_type)
+
     # Sessions and recording.
 
     async def start_session(
@@ -118,6 +208,7 @@ class XDB:
             raise Incorrect(f"a context has at least one token, not {max_context_tokens}")
         self.current_tick = await self.experience_log.last_tick(session_id)
         self.session_id = session_id
+        await self.load_concepts()
 
     async def end_session(self) -> None:
         """Leave the current session."""
@@ -182,7 +273,7 @@ class XDB:
             tick_range=tick_range,
             time_range=time_range,
             event_types=event_types,
-            tags=None if tags is None else await self._tag_ids(tags),
+            tags=None if tags is None else await self.tag_ids(tags),
             concept_activations=wanted,
             text_search=text_search,
             limit=limit,
@@ -212,16 +303,18 @@ class XDB:
         tick_range: tuple[int, int] | None = None,
         confidence: float = 1.0,
         note: str | None = None,
+        inherit: bool = False,
     ) -> str:
         """Tag one timestep, event or range of ticks; return the id of the application.
 
-        The tag is found by its id, then by its name, and is created if there is none.
+        The tag is found by its id, then by its name, and is created if there is none. With
+        ``inherit``, the concepts above it are applied as well.
         """
         target = choose_target(
             self.session_id, timestep_id=timestep_id, event_id=event_id, tick_range=tick_range
         )
         application = await self.tag_index.apply(
-            tag_name_or_id, target, confidence=confidence, note=note
+            tag_name_or_id, target, confidence=confidence, note=note, inherit=inherit
         )
         return application.id
 
@@ -287,7 +380,11 @@ class XDB:
         """Return a listener that records what happens in a store."""
         assert self._stream is not None, "the XDB is open"
         return ExperienceListener(
-            self.experience_log, source, stream=self._stream, activations=self.activations
+            self.experience_log,
+            source,
+            stream=self._stream,
+            activations=self.activations,
+            on_recorded=self._tag_recorded if self._auto_tags else None,
         )
 
     def stream(self, step: NewTimestep, *, token_count: int = 1) -> None:
@@ -302,27 +399,38 @@ class XDB:
         assert self._stream is not None, "the XDB is open"
         await self._stream.flush()
 
-    def activations(self, text: str) -> Mapping[str, float]:  # noqa: ARG002 (no lens yet)
-        """Return what the lenses say about a text that the agent may see."""
-        return {}
-
     async def get_state(self) -> dict[str, Any]:
         """Return what there is: counts, the current session and its last tick."""
         tags, buds = await self.tag_index.count()
+        documents = [] if self._documents is None else await self._documents.list_documents()
         return {
             "be_id": self.be_id,
             "session_id": self.session_id,
             "current_tick": self.current_tick,
             "tag_count": tags,
             "bud_count": buds,
+            "document_count": len(documents),
         }
 
     def _open_pack(self) -> ConceptGraph | None:
-        if self._concept_pack_path is None:
-            return None
-        return self._closing.enter_context(ConceptGraph.opened(self._concept_pack_path))
+        default = self.storage_path / CONCEPT_PACK
+        path = self._concept_pack_path or (default if default.exists() else None)
+        return None if path is None else self._closing.enter_context(ConceptGraph.opened(path))
 
-    async def _tag_ids(self, names_or_ids: Sequence[str]) -> list[str]:
+    async def _tag_recorded(self, session_id: str, steps: Sequence[NewTimestep]) -> None:
+        """Apply the tags of the highest concepts to the events that were recorded."""
+        by_event: dict[str, dict[str, float]] = {}
+        for step in steps:
+            if step.event_id is not None:
+                scores = by_event.setdefault(step.event_id, {})
+                for concept_id, score in step.concept_activations.items():
+                    scores[concept_id] = max(score, scores.get(concept_id, 0.0))
+        for event_id, scores in by_event.items():
+            target = choose_target(session_id, event_id=event_id)
+            await self.tag_index.apply_activations(target, highest(scores, AUTO_TAGS_MAX))
+
+    async def tag_ids(self, names_or_ids: Sequence[str]) -> list[str]:
+        """Return the ids of tags that are given by id or name; unknown ones are left out."""
         found = [await self.tag_index.resolve(each) for each in names_or_ids]
         return [tag.id for tag in found if tag is not None]
 

@@ -2,6 +2,7 @@
 
     name        -> `ctxmgr NAME`, `POST /NAME`, MCP tool NAME; two words are a group and its command
     group       -> `ctxmgr GROUP NAME`, for a name that HTTP and MCP have without the group
+    path        -> `POST PATH`, for a path that a requirement names
     parameters  -> arguments (positional) and flags (keyword-only), from run's signature
     docstring   -> help: the first line says what it does
     writes      -> for surfaces that must refuse to write
@@ -39,6 +40,8 @@ class Operation:
     """A command line to copy."""
     group: str | None = None
     """The command's group, if HTTP and MCP have the name alone; else it is part of the name."""
+    path: str | None = None
+    """The path in the HTTP API, if it is not the name."""
     uses_store: bool = True
     """Takes ``--store``."""
     streams: bool = False

@@ -190,7 +190,7 @@ def _source(
     return ConceptSource(
         concept=concept,
         names={word.replace("_", " "): round(shares[key], 4) for word, key in synset.words},
-        relations=tuple((kind, ids[other]) for kind, other in synset.pointers),
+        relations=tuple((kind, ids[other]) for kind, other in synset.pointers if other in ids),
     )
 
 

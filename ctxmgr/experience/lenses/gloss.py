@@ -51,10 +51,13 @@ SCORE_MIN: Final = 0.05
 """Lower scores are left out."""
 
 SCORES_MAX: Final = 200
-"""Concepts per observation: the highest."""
+"""Concepts per moment: the highest."""
 
 WINDOW_WORDS: Final = 48
 """Words of a text that count, from its end: what was said long ago is another moment's concern."""
+
+TEXT_CHARS_MAX: Final = 4_000
+"""Characters before the end in which those words are looked for."""
 
 PHRASE_WORDS_MAX: Final = 4
 """Longer names are found by their gloss only."""
@@ -72,8 +75,8 @@ class GlossLens:
         self._embedder = embedder
         self._vectors = None if embedder is None else _vectors(graph, entries, embedder)
 
-    def score(self, observation: Moment) -> Mapping[str, float]:
-        window = words(observation.text)[-WINDOW_WORDS:]
+    def score(self, moment: Moment) -> Mapping[str, float]:
+        window = words(moment.text[-TEXT_CHARS_MAX:])[-WINDOW_WORDS:]
         if not window:
             return {}
         text = " ".join(window)

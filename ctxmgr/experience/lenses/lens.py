@@ -1,16 +1,23 @@
 """Lenses: text or a hidden state in, scores of concepts out. Pure.
 
-observation ─► lenses ─► LensReading.all       every score: for the audit log
+moment ─► lenses ─► LensReading.all       every score: for the audit log
                    └───► LensReading.visible   the k highest that the policy shows: for
                                                the experience log, which the agent reads
 """
 
 import heapq
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Final, Protocol
 
 from ctxmgr.errors import Incorrect
+
+PART_CHARS: Final = 300
+"""A part of a long text: as many words as a lens looks at."""
+
+PARTS_MAX: Final = 8
 
 TOP_K: Final = 10
 """Activations per timestep that the experience log keeps."""
@@ -26,12 +33,12 @@ class Moment:
 
 
 class Lens(Protocol):
-    """Scores concepts. The same observation always gives the same scores."""
+    """Scores concepts. The same moment always gives the same scores."""
 
     @property
     def name(self) -> str: ...
 
-    def score(self, observation: Moment) -> Mapping[str, float]:
+    def score(self, moment: Moment) -> Mapping[str, float]:
         """Return concept id → score (0 to 1). Concepts that are left out score 0."""
 
 
@@ -50,7 +57,7 @@ class LensPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LensReading:
-    """What the lenses say about one observation."""
+    """What the lenses say about one moment."""
 
     all: Mapping[str, float]
     visible: Mapping[str, float]
@@ -64,14 +71,24 @@ class Lenses:
     policy: LensPolicy = LensPolicy()
     top_k: int = TOP_K
 
-    def read(self, observation: Moment) -> LensReading:
+    def read(self, moment: Moment) -> LensReading:
         """Ask every lens; a concept that several score has its highest score.
 
         ``Incorrect`` if a lens returns something that is not a score.
         """
+        return self._reading([moment])
+
+    def read_text(self, text: str) -> LensReading:
+        """Read a whole text, such as a message: the highest score in any part of it.
+
+        Of a long text, the first and the last parts are read.
+        """
+        return self._reading([Moment(text=part) for part in _parts(text)])
+
+    def _reading(self, moments: Sequence[Moment]) -> LensReading:
         scores: dict[str, float] = {}
-        for lens in self.lenses:
-            for concept_id, score in lens.score(observation).items():
+        for moment, lens in product(moments, self.lenses):
+            for concept_id, score in lens.score(moment).items():
                 if not 0 <= score <= 1:
                     raise Incorrect(f"the lens {lens.name} scores {concept_id} {score}, not 0 to 1")
                 scores[concept_id] = max(score, scores.get(concept_id, 0.0))
@@ -82,3 +99,11 @@ class Lenses:
 def highest(scores: Mapping[str, float], k: int) -> dict[str, float]:
     """Return the k highest scores, highest first; equal ones by concept id."""
     return dict(heapq.nsmallest(k, scores.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _parts(text: str) -> list[str]:
+    """Cut a text at spaces into parts of about ``PART_CHARS``; at most ``PARTS_MAX`` of them."""
+    half = PARTS_MAX // 2 * PART_CHARS
+    if len(text) > 2 * half:
+        text = f"{text[:half]} {text[-half:]}"
+    return textwrap.wrap(text, PART_CHARS) or [""]

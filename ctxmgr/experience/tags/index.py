@@ -9,6 +9,7 @@ applies ``dog`` with ``inherit=True`` also applies ``animal``, marked as inherit
 """
 
 import asyncio
+import hashlib
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -220,7 +221,7 @@ class TagIndex:
     ) -> list[TagApplication]:
         """Apply the tags of concepts that lenses scored highly, with the score as confidence.
 
-        Only concepts of the pack become tags.
+        Only concepts of the pack become tags. Doing it again for the same target changes nothing.
         """
         high = {each: score for each, score in activations.items() if score >= score_min}
         tags = {each: self._of_concept(each) for each in high}
@@ -230,11 +231,13 @@ class TagIndex:
             for concept_id, tag in tags.items():
                 stored = _by_id(connection, concept_id) or tag
                 if stored is not None:
-                    application = self._application(
-                        target, stored, high[concept_id], TagSource.AUTO, None
+                    application = replace(
+                        self._application(target, stored, high[concept_id], TagSource.AUTO, None),
+                        id=_auto_application_id(target, stored.id),
                     )
-                    self._store(connection, stored, application)
-                    applications.append(application)
+                    if not _is_applied(connection, application.id):
+                        self._store(connection, stored, application)
+                        applications.append(application)
             return applications
 
         return await self._file.write(apply) if high else []
@@ -444,6 +447,17 @@ def _recent_tags(connection: SqlConnection) -> list[Tag]:
 
 def _application_id() -> str:
     return f"ta-{secrets.token_hex(6)}"
+
+
+def _auto_application_id(target: AnnotationTarget, tag_id: str) -> str:
+    """Return the same id for the same target: events are delivered at least once."""
+    identity = orjson.dumps([tag_id, *target.fields().values()])
+    return f"ta-{hashlib.sha256(identity).hexdigest()[:12]}"
+
+
+def _is_applied(connection: SqlConnection, application_id: str) -> bool:
+    found = rows_of(connection, "SELECT 1 FROM tag_applications WHERE id = ?", (application_id,))
+    return bool(found)
 
 
 def _like(pattern: str) -> str:

@@ -17,7 +17,7 @@ _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 
 
 def path_of(operation: Operation) -> str:
-    return "/" + operation.name.replace(" ", "-")
+    return operation.path or "/" + operation.name.replace(" ", "-")
 
 
 def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:

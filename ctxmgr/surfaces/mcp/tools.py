@@ -42,6 +42,17 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "experience recall": "reads every session",
         "experience status": "describes files of the host",
         "experience export": "writes files on the host",
+        **dict.fromkeys(
+            ("experience tags", "experience tag", "experience comment", "experience bud"),
+            "reaches every session",
+        ),
+        **dict.fromkeys(
+            ("experience buds", "experience concepts"), "is for people who study agents"
+        ),
+        "experience documents": "is for people who write them",
+        "experience sync-documents": "reads files of the host",
+        "experience build-pack": "writes a file on the host",
+        "experience check-pack": "reads a file on the host",
         "export": "writes a file on the host",
         "import": "reads a file on the host",
         "import-recorded": "reads a file on the host",

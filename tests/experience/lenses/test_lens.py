@@ -65,6 +65,19 @@ def test_several_lenses_are_read_together() -> None:
     assert reading.visible == pytest.approx({"dog": 0.75, "p/robe::x": 0.3})
 
 
+def test_a_long_text_is_read_in_parts() -> None:
+    """000-R029: a message is about what any part of it is about; its size does not matter."""
+    lens = WordLens()
+    lenses = Lenses(lenses=(lens,), top_k=1_000)
+    text = "first " + "word " * 300_000 + "last"
+
+    reading = lenses.read_text(text)
+
+    assert set(reading.visible) >= {"first", "word", "last"}
+    assert len(lens.seen) <= 10
+    assert lenses.read_text("").visible == {}
+
+
 @pytest.mark.parametrize("value", [1.5, -0.1, float("nan")])
 def test_a_lens_that_returns_no_score_is_reported(value: float) -> None:
     """A lens may be anybody's code; its name is in the message."""

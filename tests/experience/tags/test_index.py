@@ -194,6 +194,7 @@ async def test_lenses_apply_tags_of_high_scores(tags: TagIndex, log: ExperienceL
         (HONESTY, TagSource.AUTO, 0.75)
     ]
     assert [step.tick for step in await log.query(tags=[HONESTY])] == [4, 5]
+    assert await tags.apply_activations(target, {HONESTY: 0.75}) == []
 
 
 async def test_tags_and_foreign_keys_hold_after_a_restart(tmp_path: Path) -> None:

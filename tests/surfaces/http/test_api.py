@@ -49,7 +49,7 @@ def test_no_offered_operation_takes_a_path_of_the_server() -> None:
     taken = {
         parameter.type
         for operation in offered_operations(OPERATIONS)
-        for parameter in operation.parameters
+        for parameter in operation.remote_parameters
     }
 
     assert Path not in taken

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from ctxmgr.core.events.event_type import EventType
+from ctxmgr.experience.xdb import XDB
 from ctxmgr.surfaces.catalogue import OPERATIONS
 from ctxmgr.surfaces.http.api import offered_operations
 from ctxmgr.surfaces.http.openapi import openapi_document, path_of
 from tests.components import ROOT
+from tests.experience.packs import small_pack
 from tests.surfaces.http.servers import Server, serving
 from tests.surfaces.worked_sessions import Worked, work_three_turns
 
@@ -26,9 +29,22 @@ async def local(home: Path) -> Worked:
 
 
 @pytest.fixture
-def server(local: Worked) -> Iterator[Server]:
+def server(local: Worked, experience: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setenv("CTXMGR_EXPERIENCE", str(experience))
     with serving(local.url) as running:
         yield running
+
+
+@pytest.fixture
+async def experience(home: Path) -> Path:
+    """Recorded steps, a concept pack and documents."""
+    root = home / "xdb"
+    root.mkdir()
+    small_pack(home).rename(root / "concepts.pack")
+    async with XDB(root, "be") as xdb:
+        await xdb.start_session("s1")
+        await xdb.record(EventType.INPUT, "a word", {"c": 0.5}, role="user")
+    return root
 
 
 def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None:
@@ -60,6 +76,10 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         ("/find", {"kind": "toolcall"}),
         ("/feed", {"documents": True}),
         ("/feed", {}),
+        ("/v1/xdb/tag", {"tag": "odd", "session": "s1", "ticks": "1-2"}),
+        ("/v1/xdb/comment", {"content": "odd", "timestep_id": "ts-s1-1"}),
+        ("/v1/xdb/bud", {"tag": "odd", "status": "collecting"}),
+        *((f"/v1/xdb/{name}", {}) for name in ("tags", "buds", "concepts", "documents", "recall")),
     ]
 
     for path, given in asked:

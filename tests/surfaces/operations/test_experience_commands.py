@@ -74,8 +74,10 @@ def test_recall_filters(run: Run, folder: Path) -> None:
     nothing = json_of(run("experience", "recall", "--ticks", "900-901", "--json"))
     run("experience", "recall", "--ticks", "x", code=2)
 
-    assert [(step["role"], step["content"]) for step in found] == [("assistant", "One file.")]
-    assert nothing == []
+    assert [(step["role"], step["content"]) for step in found["steps"]] == [
+        ("assistant", "One file.")
+    ]
+    assert nothing == {"steps": []}
 
 
 def test_status_counts_and_checks(run: Run, folder: Path) -> None:

@@ -59,6 +59,11 @@ class RecalledStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecalledSteps:
+    steps: tuple[RecalledStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedTable:
     """A file that was written."""
 
@@ -67,7 +72,7 @@ class ExportedTable:
     file: str
 
 
-_FOLDER = Param("The folder with the experience; default: the setting.", metavar="DIR")
+_FOLDER = Param("The folder with the experience; default: the setting.", metavar="DIR", local=True)
 
 
 async def experience_sql(
@@ -133,6 +138,7 @@ async def experience_recall(
         str | None, Param("Only steps with a score of this concept.", metavar="ID")
     ] = None,
     min_score: Annotated[float, Param("The lowest score of the concept.")] = 0.5,
+    tag: Annotated[str | None, Param("Only steps with this tag, by name or id.")] = None,
     kind: Annotated[EventKind | None, Param("Only steps of this event type.")] = None,
     ticks: Annotated[
         str | None, Param("Only steps between two ticks, such as 10-20.", metavar="RANGE")
@@ -142,7 +148,7 @@ async def experience_recall(
     limit: Annotated[int, Param("Steps to show.")] = 100,
     offset: Annotated[int, Param("Skip this many.")] = 0,
     folder: Annotated[Path | None, _FOLDER] = None,
-) -> tuple[RecalledStep, ...]:
+) -> RecalledSteps:
     """Find recorded timesteps; all filters have to hold."""
     from ctxmgr.surfaces.encoding import iso
 
@@ -152,15 +158,16 @@ async def experience_recall(
     async with app.xdb(folder) as xdb:
         found = await xdb.experience_log.query(
             session_id=session,
-            tick_range=_ticks(ticks),
+            tick_range=None if ticks is None else tick_range(ticks),
             time_range=times,
             event_types=None if kind is None else (kind,),
+            tags=None if tag is None else await xdb.tag_ids((tag,)),
             concept_activations={} if concept is None else {concept: (min_score, 1.0)},
             text_search=text,
             limit=limit,
             offset=offset,
         )
-    return tuple(
+    steps = tuple(
         RecalledStep(
             id=step.id,
             time=iso(step.timestamp),
@@ -175,6 +182,7 @@ async def experience_recall(
         )
         for step in found
     )
+    return RecalledSteps(steps=steps)
 
 
 async def experience_export(
@@ -192,9 +200,8 @@ async def experience_export(
     )
 
 
-def _ticks(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
+def tick_range(text: str) -> tuple[int, int]:
+    """Read a range of ticks, such as 10-20, or one tick."""
     first, dash, last = text.partition("-")
     if not (first.isdecimal() and (not dash or last.isdecimal())):
         raise Incorrect(f"{text!r:.40} is not a range of ticks, such as 10-20")
