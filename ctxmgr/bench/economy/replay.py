@@ -24,6 +24,7 @@ from ctxmgr.core.economy.folding import Count
 from ctxmgr.core.economy.policy import Economy, Prices
 from ctxmgr.core.objects.answers import text_part, toolcall_part
 from ctxmgr.core.objects.hashes import sha256
+from ctxmgr.core.secrets.masking import Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.errors import Corrupt
@@ -40,9 +41,14 @@ async def replayed(
     form: str = "openai",
     window: Window | None = None,
 ) -> AsyncIterator[Any]:
-    """Yield the payload of every call, in order; without a policy, in the plain layout."""
-    folding = window or Window()
-    async with connect("sqlite://:memory:", tracking=False, window=folding) as client:
+    """Yield the payload of every call, in order; without a policy, in the plain layout.
+
+    Secrets are shown: a recording may hold text that looks like one, and masking is not measured.
+    """
+    folding, shown = window or Window(), Secrets.SHOW
+    async with connect(
+        "sqlite://:memory:", tracking=False, window=folding, secrets=shown
+    ) as client:
         prompt = recorded.system_prompt or NO_SYSTEM_PROMPT
         session = await client.start("replayed", system_prompt=prompt)
         for number, turn in enumerate(recorded.turns, start=1):

@@ -79,6 +79,8 @@ class PieceKind(StrEnum):
     """A tool call with its whole output."""
     FOLDED = "folded"
     """One of the last three, of which some text is hidden."""
+    DIGEST = "digest"
+    """An old call in one line, with the few lines of it that are kept."""
     SUMMARY = "summary"
     """What is shown instead of turns that were compacted."""
 

@@ -28,13 +28,15 @@ WRITING_ALSO: Final = frozenset(
     {"create_file", "notebookedit", "replace", "replace_in_file", "writefile", "write_to_file"}
 )
 SHELLS_ALSO: Final = frozenset(
-    {"execute_bash", "execute_command", "run_in_terminal", "run_shell_command"}
+    {"exec_command", "execute_bash", "execute_command", "run_in_terminal", "run_shell_command"}
     | {"run_terminal_cmd", "shell_command"}
 )
 LISTING_ALSO: Final = frozenset({"glob", "list_dir", "list_directory", "list_files"})
-"""Further names, of Claude Code, Codex, Gemini CLI, OpenHands, Cline, Cursor and Copilot. They say
-which files a call uses. The kind of an output depends only on the names above: it decides how
-outputs in existing sessions fold."""
+"""Further names, of Claude Code, Codex, opencode, Gemini CLI, OpenHands, Cline, Cursor and
+Copilot."""
+
+SEARCHING: Final = frozenset({"grep", "grep_search", "search_file_content", "search_files"})
+"""Tools whose output is matching lines. They are not all traced: their arguments differ."""
 
 EDITORS: Final = frozenset({"str_replace_based_edit_tool", "str_replace_editor"})
 """Anthropic's text editor, whose argument ``command`` says what it does."""
@@ -56,6 +58,11 @@ _DIRECTORIES: Final = ("cwd", "workdir", "directory")
 _READERS: Final = frozenset({"cat", "head", "tail", "sed", "nl", "less", "more", "awk", "bat"})
 _SEARCHERS: Final = frozenset({"grep", "egrep", "fgrep", "rg", "ag", "ack"})
 _SETTING_UP: Final = frozenset({"cd", "export", "source", "set", ".", "sudo", "time", "timeout"})
+_HEADINGS: Final = frozenset({"echo", "printf"})
+"""Commands that print a line before the output of the next one."""
+
+_IN_SHELL = re.compile(r"(?:\S*/)?(?:ba|da|z)?sh\s+-\w*c\s+")
+_THEN_SEARCHED = re.compile(r"\|\s*(?:[ef]?grep|rg)\s")
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
 _PARTS = re.compile(r"&&|\|\||;|\n")
 _WORD = re.compile(r"[^\s|<>&;]+")
@@ -121,23 +128,32 @@ def trace_of(tool: str, args: Mapping[str, Any], *, directory: str | None) -> Tr
 def output_kind(tool: str, args: Mapping[str, Any]) -> OutputKind:
     """Return what the output of a call is."""
     name = tool.lower()
-    if name in READING:
+    if name in READING | READING_ALSO or (name in EDITORS and args.get("command") == "view"):
         return OutputKind.READ
-    if name in WRITING:
+    if name in WRITING | WRITING_ALSO | EDITORS | PATCHING:
         return OutputKind.WRITE
-    if name in SHELLS:
-        command = next((args[key] for key in (*_COMMANDS, _UNPARSED) if key in args), "")
-        if isinstance(command, list):
-            command = " ".join(map(str, command))
-        return _kind_of_command(command) if isinstance(command, str) else OutputKind.RUN
-    if name in LISTING:
-        return OutputKind.SEARCH if name == "grep" else OutputKind.RUN
-    return OutputKind.OTHER
+    if name in SHELLS | SHELLS_ALSO:
+        command = command_text(args)
+        return OutputKind.RUN if command is None else _kind_of_command(command)
+    if name in SEARCHING:
+        return OutputKind.SEARCH
+    return OutputKind.RUN if name in LISTING | LISTING_ALSO else OutputKind.OTHER
+
+
+def command_text(args: Mapping[str, Any]) -> str | None:
+    """Return the script that a call of a shell runs: for ``bash -lc "cat a.py"``, ``cat a.py``."""
+    command = next((args[key] for key in (*_COMMANDS, _UNPARSED) if key in args), "")
+    if isinstance(command, list):
+        command = " ".join(map(str, command))
+    if not isinstance(command, str):
+        return None
+    inner = _IN_SHELL.match(command)
+    return command if inner is None else command[inner.end() :].strip("'\"")
 
 
 def named_path(args: Mapping[str, Any]) -> str | None:
     """Return the path in a call's arguments, as the agent wrote it."""
-    return _text(args, _PATHS)
+    return _text(args, _PATHS_ALSO)
 
 
 def absolute(path: str | None, *, directory: str | None) -> str | None:
@@ -178,15 +194,15 @@ def _text(args: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def _kind_of_command(command: str) -> OutputKind:
-    # Deliberately not parsed with shell_words: it splits a few recorded commands differently (it
-    # skips comments, for example), and the kind decides how outputs in existing sessions fold.
+    # Deliberately not parsed with shell_words: a wrong guess only changes how much is shown, and
+    # commands that it cannot read need a kind, too.
     if _IN_PLACE.search(command):
         return OutputKind.RUN
     for part in _PARTS.split(command):
         words = _WORD.findall(part)
-        if not words or words[0] in _SETTING_UP:
+        if not words or words[0] in _SETTING_UP | _HEADINGS:
             continue
         if words[0] in _READERS:
-            return OutputKind.READ
+            return OutputKind.SEARCH if _THEN_SEARCHED.search(part) else OutputKind.READ
         return OutputKind.SEARCH if words[0] in _SEARCHERS else OutputKind.RUN
     return OutputKind.RUN

@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ctxmgr.core.discovery.known_tools import command_text
+
 _OFFSETS: Final = ("offset", "start_line", "line_start", "startLine", "start")
 _RANGES: Final = ("view_range", "line_range", "range")
-_COMMANDS: Final = ("command", "cmd")
 
 LINES_MAX: Final = 10**9
 """A larger number is not that of a line."""
@@ -34,6 +35,6 @@ def first_line(args: Mapping[str, Any], output: str) -> int:
     number = next((value for value in values if type(value) is int and value < LINES_MAX), None)
     if number is not None:
         return max(1, number)
-    command = next((args[name] for name in _COMMANDS if isinstance(args.get(name), str)), "")
+    command = command_text(args) or ""
     found = _SED.search(command) or _TAIL.search(command)
     return max(1, int(found[1])) if found else 1

@@ -162,6 +162,10 @@ class FoldLimits:
     """Whether changed lines of a diff and the last lines of a failed command stay."""
     only_repeats: bool = False
     """Whether only lines are hidden that are visible elsewhere."""
+    over: int | None = None
+    """Only longer texts are folded; None: those that are longer than ``tokens``."""
+    worth_min: float = 0.0
+    """The value per token that a line must have to be kept, unless it is at an end or fixed."""
 
 
 def shown(content: str, view: TextView | None, *, handle: str, title: str = "") -> str:
@@ -207,7 +211,8 @@ def fold(
     ``required`` are the indexes of lines that must stay, since another text refers to them.
     None: all of it, since the folded form would save less than ``SAVING_MIN``.
     """
-    if not repeats and text.tokens <= limits.tokens + HANDLE_TOKENS:
+    over = limits.tokens if limits.over is None else limits.over
+    if not repeats and text.tokens <= over + HANDLE_TOKENS:
         return None
     fixed = {*required, *(text.protected if limits.protects else ())}
     elsewhere = {
@@ -217,7 +222,7 @@ def fold(
         if span.start <= line.start and line.end <= span.end
     }
     own = set(range(len(text.lines))) - elsewhere
-    if limits.only_repeats or sum(text.lines[row].tokens for row in own) <= limits.tokens:
+    if limits.only_repeats or sum(text.lines[row].tokens for row in own) <= over:
         kept = own
     else:
         kept = _chosen(text, fixed - elsewhere, limits=limits, visible=visible, without=elsewhere)
@@ -235,6 +240,12 @@ def fold(
     view = _view(text, own, repeats, own=own, first_line=first_line)
     shorter = count(shown(text.content, view, handle=_ANY_HANDLE)) < text.tokens
     return view if repeats and shorter else None
+
+
+def kept_alone(text: FoldableText, *, limits: FoldLimits) -> int:
+    """Return the tokens of the lines that would be kept if nothing else were visible."""
+    kept = _chosen(text, text.protected, limits=limits, visible=VisibleNames(), without=set())
+    return sum(text.lines[row].tokens for row in kept)
 
 
 def digest_view(
@@ -392,7 +403,7 @@ def _chosen(
             heapreplace(heap, (now, row))
             continue
         heappop(heap)
-        if now >= 0 or price > left:
+        if now >= -limits.worth_min or price > left:
             continue
         kept.add(row)
         left -= price

@@ -30,7 +30,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ctxmgr.core.context.pressure import Pressure, PressureStep, oldest_half
 from ctxmgr.core.context.tokens import EXACT, Calibration, Sample, declared_bound
 from ctxmgr.core.economy.folding import HANDLE_TOKENS, SAVING_MIN, FoldLimits
-from ctxmgr.core.economy.policy import DIGEST_EVERY, IDLE_CALLS, REPEATS, STUB, Prices
+from ctxmgr.core.economy.policy import (
+    DIGEST_AGE,
+    DIGEST_CALLS_MIN,
+    DIGEST_EVERY,
+    IDLE_CALLS,
+    PATIENCE,
+    REPEATS,
+    STUB,
+    Prices,
+)
 from ctxmgr.core.economy.stream import SlotText, Stream
 from ctxmgr.core.economy.stream_state import StreamState
 from ctxmgr.core.economy.summary import Summary
@@ -60,6 +69,8 @@ class FoldCandidate:
     tokens: int
     folded_tokens: int
     """Its length after folding; equal to ``tokens`` if it cannot be folded now."""
+    waited: int = 0
+    """Calls since it could have been folded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,19 +112,25 @@ def plan_folds(
     caution: float,
     prices: Prices,
     calls_expected: int | None = None,
+    patience: float = 0.0,
     cold: bool = False,
 ) -> FoldPlan | None:
-    """Return the batch that saves most; None if no batch pays.
+    """Return the batch that saves most; None if no batch pays, or all should wait.
 
     ``candidates`` are in the order of the stream. ``message_tokens`` are the current lengths of the
     messages, of which the first ``cached`` were in the last prompt. The number of future calls is
-    ``calls_expected``, or else the calls so far divided by ``caution``.
+    ``calls_expected``, or else the calls so far divided by ``caution``. A batch waits until what it
+    could have saved so far is ``patience`` times what the rewrite costs.
     """
     expected = max(calls, CALLS_MIN) / caution if calls_expected is None else calls_expected
     gain = prices.read * expected + (prices.write if cold else 0.0)
     rewrite = 0.0 if cold else prices.write - prices.read
     best = max(
-        _batches(candidates, message_tokens=message_tokens, cached=cached),
+        (
+            batch
+            for batch in _batches(candidates, message_tokens=message_tokens, cached=cached)
+            if prices.read * batch.waited >= patience * rewrite * batch.rewritten
+        ),
         key=lambda batch: gain * batch.saved - rewrite * batch.rewritten,
         default=None,
     )
@@ -162,13 +179,15 @@ class _Batch(NamedTuple):
     """Index of the first candidate."""
     saved: int
     rewritten: int
+    waited: int
+    """Tokens that were sent again since they could have been saved, over all calls."""
 
 
 def _batches(
     candidates: Sequence[FoldCandidate], *, message_tokens: Sequence[int], cached: int
 ) -> Iterator[_Batch]:
     """Yield every possible batch, the shortest first: all foldable candidates from one on."""
-    saved = rewritten = 0
+    saved = rewritten = waited = 0
     message = cached
     for first in range(len(candidates) - 1, -1, -1):
         candidate = candidates[first]
@@ -179,9 +198,10 @@ def _batches(
             message -= 1
             rewritten += message_tokens[message]
         saved += saving
+        waited += saving * candidate.waited
         if candidate.position < cached:
             rewritten -= saving
-        yield _Batch(first, saved, rewritten)
+        yield _Batch(first, saved, rewritten, waited)
 
 
 WINDOW_SLACK: Final = 0.8
@@ -266,6 +286,11 @@ class FoldPlanner:
                 text.slot.key: text.repeated_tokens
                 for text in stream.slots.awake
                 if text.repeated_tokens and not text.settled
+            },
+            alone={
+                text.slot.key: text.alone_counted
+                for text in stream.slots.awake
+                if text.alone_counted is not None and not text.settled
             },
         )
 
@@ -420,8 +445,8 @@ class FoldPlanner:
             and text.slot.object_id not in pinned
             and (limits := self._limits(text, put_away)) is not None
         ]
-        candidates = [self._candidate(text, limits) for text, limits in folds]
-        digests = self._digests(pinned)
+        candidates = [self._candidate(text, limits, pinned) for text, limits in folds]
+        digests = self._digests(pinned, cold=cold)
         kept = [
             n
             for n, (text, _) in enumerate(folds)
@@ -442,24 +467,31 @@ class FoldPlanner:
             calls_expected=stream.policy.calls_expected,
             caution=stream.policy.caution,
             prices=stream.policy.prices,
+            patience=PATIENCE,
             cold=cold,
         )
         if plan is not None:
             chosen = [order[index] for index in plan.folds]
-            stream.fold(
-                [folds[n] for _, kind, n in chosen if kind],
-                digests=[n for _, kind, n in chosen if not kind],
-            )
+            digested = [n for _, kind, n in chosen if not kind]
+            batch = [folds[n] for _, kind, n in chosen if kind]
+            stream.fold([*batch, *self._released(batch, digested, pinned)], digests=digested)
         return plan
 
-    def _digests(self, pinned: Collection[str]) -> dict[int, FoldCandidate]:
+    def _digests(self, pinned: Collection[str], *, cold: bool) -> dict[int, FoldCandidate]:
         """Return turns that could become a digest, by their index."""
         stream = self._stream
-        if stream.number % DIGEST_EVERY:
+        if stream.number < DIGEST_CALLS_MIN or (stream.number % DIGEST_EVERY and not cold):
             return {}
         return {
-            index: FoldCandidate(stream.answer_at(index), now, min(now, then))
-            for index, now, then in stream.digestible(pinned=pinned)
+            index: FoldCandidate(
+                stream.answer_at(index),
+                now,
+                min(now, then),
+                waited=stream.number - index - DIGEST_AGE,
+            )
+            for index, now, then in stream.digestible(
+                pinned=pinned, held=lambda label: self._releases(label, pinned) is None
+            )
         }
 
     def _limits(self, text: SlotText, put_away: Collection[str]) -> FoldLimits | None:
@@ -473,18 +505,58 @@ class FoldPlanner:
             return self._aged(text)
         return REPEATS if text.repeated_tokens else None
 
-    def _candidate(self, text: SlotText, limits: FoldLimits) -> FoldCandidate:
+    def _releases(self, label: str, pinned: Collection[str]) -> list[SlotText] | None:
+        """Return what refers to a text and would be folded with it; None if that must stay."""
+        referring = self._stream.slots.referring(label)
+        if referring is None or not all(self._is_idle(text, pinned) for text in referring):
+            return None
+        return referring
+
+    def _is_idle(self, text: SlotText, pinned: Collection[str]) -> bool:
+        number = self._stream.number
+        return (
+            number > text.slot.first_prompt
+            and number - text.used >= IDLE_CALLS
+            and text.slot.object_id not in pinned
+        )
+
+    def _released(
+        self,
+        batch: Sequence[tuple[SlotText, FoldLimits]],
+        digests: Collection[int],
+        pinned: Collection[str],
+    ) -> list[tuple[SlotText, FoldLimits]]:
+        """Return what refers to the texts of a batch, and is not part of it itself."""
+        stream = self._stream
+        labels = [text.slot.label for text, _ in batch] + stream.labels(digests)
+        present = {id(text) for text, _ in batch}
+        released: list[tuple[SlotText, FoldLimits]] = []
+        for label in dict.fromkeys(labels):
+            for text in self._releases(label, pinned) or ():
+                if id(text) not in present and stream.turn_at(text.message) not in digests:
+                    present.add(id(text))
+                    released.append((text, self._aged(text)))
+        return released
+
+    def _candidate(
+        self, text: SlotText, limits: FoldLimits, pinned: Collection[str]
+    ) -> FoldCandidate:
         """Estimate a fold; one that would save too little is no fold."""
         if limits.only_repeats:
             folded = text.whole_tokens - text.repeated_tokens + HANDLE_TOKENS
         else:
-            stays = self._stream.slots.required_tokens(text)
+            releases = self._releases(text.slot.label, pinned)
+            stays = self._stream.slots.required_tokens(text) if releases is None else 0
             if limits.protects:
                 stays += text.protected_tokens
-            folded = max(limits.tokens, stays) + HANDLE_TOKENS
+            kept = text.alone_tokens(limits) if limits.tokens else 0
+            folded = max(kept, stays) + HANDLE_TOKENS
         if folded > (1 - SAVING_MIN) * text.whole_tokens:
             folded = text.tokens
-        return FoldCandidate(text.message, text.tokens, min(text.tokens, folded))
+        waited = self._stream.number - text.slot.first_prompt
+        if not limits.only_repeats:
+            waited = min(waited, self._stream.number - text.used - IDLE_CALLS) + 1
+        return FoldCandidate(text.message, text.tokens, min(text.tokens, folded), max(0, waited))
 
     def _fits(self, fixed: Callable[[], int], *, pinned: Collection[str]) -> FoldPlan | None:
         """Fold everything to its handle until the prompt fits: nothing is left to summarise."""
@@ -516,9 +588,10 @@ class FoldPlanner:
         newest: bool = False,
     ) -> FoldPlan:
         folds = self._expendable(limits_of, pinned=pinned, newest=newest)
-        candidates = [self._candidate(text, limits) for text, limits in folds]
+        candidates = [self._candidate(text, limits, pinned) for text, limits in folds]
         plan = plan_window(candidates, excess=excess)
-        self._stream.fold([folds[index] for index in plan.folds])
+        batch = [folds[index] for index in plan.folds]
+        self._stream.fold([*batch, *self._released(batch, (), pinned)])
         return plan
 
     def _at_most(self, fixed: Callable[[], int]) -> int:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Self
 
 from ctxmgr.core.discovery.known_tools import OutputKind
-from ctxmgr.core.economy.folding import FoldLimits
+from ctxmgr.core.economy.folding import HANDLE_TOKENS, FoldLimits
 from ctxmgr.errors import Incorrect
 
 
@@ -63,28 +63,38 @@ WHOLE_SHARE: Final = 0.1
 ENDS: Final = 0.3
 """The share of an arriving text's limit for its first and last lines."""
 
-# At fidelity 0, 0.5 and 1.
+LINES_SHARE: Final = 0.45
+"""The share of a text for the lines that are kept: with marks and names, it must save half."""
+
+# At fidelity 0, 0.5 and 1. Values are those of names per token.
 _ARRIVING: Final[Mapping[OutputKind, tuple[float, float, float]]] = {
     OutputKind.READ: (300, 2000, 20_000),
     OutputKind.SEARCH: (200, 600, 4000),
     OutputKind.WRITE: (80, 80, 400),
     OutputKind.RUN: (100, 420, 4000),
     OutputKind.OTHER: (250, 850, 8000),
-    OutputKind.ARGUMENT: (25, 120, 600),
+    OutputKind.ARGUMENT: (25, 200, 600),
 }
-_AGED_SHARE: Final = (0.05, 0.3, 0.7)
-_AGED: Final = (60, 600, 3000)
+_ARGUMENT_WHOLE: Final = (25, 60, 600)
+_ARGUMENT_WORTH: Final = (0.2, 0.03, 0.02)
+_AGED_SHARE: Final = (0.05, LINES_SHARE, LINES_SHARE)
+_AGED: Final = (60, 2000, 6000)
 _AGED_ARGUMENT_SHARE: Final = (0.05, 0.1, 0.4)
-_AGED_ARGUMENT: Final = (20, 40, 150)
-_DIGEST_SHARE: Final = (0.05, 0.2, 0.7)
-_DIGEST: Final = (20, 300, 3000)
-_CAUTION: Final = (2, 4, 8)
+_AGED_ARGUMENT: Final = (20, 90, 150)
+_AGED_WORTH: Final = (0.2, 0.045, 0.01)
+_DIGEST_SHARE: Final = (0.05, 0.5, 0.7)
+_DIGEST: Final = (20, 1000, 3000)
+_CAUTION: Final = (2, 3, 8)
 
 NAMES_TOKENS: Final = 300
 NAMES_SHARE: Final = 0.1
 """The list of hidden names may take this many tokens, or this share of a long text."""
 
 ARGUMENT_NAMES_TOKENS: Final = 100
+
+PATIENCE: Final = 0.8
+"""A batch waits until what it could have saved so far reaches this share of what the rewrite costs.
+A batch that begins as soon as it pays is followed by the next one a few calls later."""
 
 IDLE_CALLS: Final = 8
 """A text that no action has used for this many calls may be folded further."""
@@ -148,7 +158,16 @@ class Economy:
         if kind is OutputKind.READ:
             limit = max(limit, WHOLE_SHARE * self.window_tokens / 2)
         limit *= 2 ** min(asked_back, ASKED_BACK_MAX)
-        return FoldLimits(tokens=int(limit), ends=ENDS, names_tokens=_names_tokens(kind, tokens))
+        names_tokens = _names_tokens(kind, tokens)
+        if kind is not OutputKind.ARGUMENT:
+            return FoldLimits(tokens=int(limit), ends=ENDS, names_tokens=names_tokens)
+        return FoldLimits(
+            tokens=max(0, int(min(limit, LINES_SHARE * tokens - HANDLE_TOKENS))),
+            ends=ENDS,
+            names_tokens=names_tokens,
+            over=int(self._at(_ARGUMENT_WHOLE)),
+            worth_min=self._at(_ARGUMENT_WORTH),
+        )
 
     def shown_whole(self, kind: OutputKind, *, tokens: int) -> bool:
         """Whether a text is whole in the first prompt that shows it: it was asked for.
@@ -164,12 +183,20 @@ class Economy:
         share = self._at(_AGED_ARGUMENT_SHARE if argument else _AGED_SHARE)
         most = self._at(_AGED_ARGUMENT if argument else _AGED)
         limit = int(min(share * tokens, most))
-        return FoldLimits(tokens=limit, names_tokens=_names_tokens(kind, tokens))
+        return FoldLimits(
+            tokens=limit,
+            names_tokens=_names_tokens(kind, tokens),
+            worth_min=self._at(_AGED_WORTH),
+        )
 
     def digest(self, *, tokens: int) -> FoldLimits:
         """Return the limits for a call in a digest, whose texts have this many tokens."""
         limit = int(min(self._at(_DIGEST_SHARE) * tokens, self._at(_DIGEST)))
-        return FoldLimits(tokens=limit, names_tokens=_names_tokens(OutputKind.OTHER, tokens))
+        return FoldLimits(
+            tokens=limit,
+            names_tokens=_names_tokens(OutputKind.OTHER, tokens),
+            worth_min=self._at(_AGED_WORTH),
+        )
 
     def to_value(self) -> dict[str, Any]:
         """Return the settings as a turn record stores them."""
@@ -194,6 +221,9 @@ class Economy:
 
 DIGEST_AGE: Final = 30
 """Calls after which a turn may become a digest."""
+
+DIGEST_CALLS_MIN: Final = 90
+"""Calls from which on digests are considered: in a shorter session they do not pay."""
 
 DIGEST_EVERY: Final = 8
 """Calls between two plans that consider digests: they concern many old turns, not the newest."""

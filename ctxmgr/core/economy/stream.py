@@ -32,6 +32,7 @@ from ctxmgr.core.economy.folding import (
     digest_view,
     fold,
     has_long_line,
+    kept_alone,
     line_text,
     references,
     shown,
@@ -67,15 +68,17 @@ from ctxmgr.errors import Corrupt
 NAMES_USED_MIN: Final = 2
 """An action that names this many of a text's identifiers has used it. One is often chance."""
 
-NAMES_PER_USE: Final = 40
+NAMES_PER_USE: Final = 20
 """One more for this many: of a long text, a few names are in every action."""
 
 REPEAT_TOKENS_MIN: Final = 60
 """A shorter run of lines is repeated, not replaced by a reference."""
 
 CHARS_PER_TOKEN: Final = 4
-DIGEST_TOKENS: Final = 20
-"""For estimating a digest: the characters of a token, and the tokens of a title with its names."""
+DIGEST_TOKENS: Final = 15
+DIGEST_EXPECTED: Final = 0.1
+"""For estimating a digest: the characters of a token, the tokens of a title with its names, and the
+share of a call's texts that is kept."""
 
 TEXTS_MAX: Final = 256
 """Texts whose analysis is cached: the same text often comes twice in a row."""
@@ -104,6 +107,14 @@ class SlotText:
     _tokens: int | None = None
     _whole_tokens: int | None = None
     _protected_tokens: int | None = None
+    alone_counted: int | None = None
+    """What ``alone_tokens`` returned."""
+
+    def alone_tokens(self, limits: FoldLimits) -> int:
+        """Return the tokens of the lines that would be kept if nothing else were visible."""
+        if self.alone_counted is None:
+            self.alone_counted = kept_alone(self.text, limits=limits)
+        return self.alone_counted
 
     @property
     def text(self) -> FoldableText:
@@ -190,6 +201,8 @@ class SlotTexts:
         self._texts: dict[tuple[str, str, bool], FoldableText] = {}
         self._required: defaultdict[str, Counter[str]] = defaultdict(Counter)
         """Label → the lines of that text that others show by reference."""
+        self._referring: defaultdict[str, set[str]] = defaultdict(set)
+        """Label → the keys of the texts that refer to that text."""
         self._resting: list[_RestedText] = []
         self._settled_before: frozenset[str] = frozenset()
         self._uncounted: list[_RestedText] = []
@@ -292,6 +305,14 @@ class SlotTexts:
         """Whether another text refers to lines of this one."""
         return any(times > 0 for times in self._required.get(label, {}).values())
 
+    def referring(self, label: str) -> list[SlotText] | None:
+        """Return the texts that refer to lines of this one; None if one of them rests."""
+        keys = self._referring.get(label)
+        if not keys:
+            return []
+        found = [text for text in self.awake if text.slot.key in keys]
+        return found if len(found) == len(keys) else None
+
     def required_tokens(self, slot_text: SlotText) -> int:
         """Return the tokens of its lines that other texts refer to."""
         if not self._required.get(slot_text.slot.label):
@@ -350,7 +371,7 @@ class SlotTexts:
             if view is None or view.spans:
                 self._lines.enter_later(key, rested)
             if _refers(view):
-                self._refer(content, view, 1)
+                self._refer(key, content, view, 1)
         headings = [notice.heading for notice in turn.notices]
         self._rested_prose += [*headings, turn.user, *turn.shown_prose(self.views)]
         self._visible.later(self._count_rested)
@@ -425,7 +446,7 @@ class SlotTexts:
         self._lines.enter(
             slot.key, slot.content, visible_spans(slot.content, view), name=slot.label
         )
-        self._refer(slot.content, view, 1)
+        self._refer(slot.key, slot.content, view, 1)
         if view is None:
             self.views.pop(slot.key, None)
         else:
@@ -438,12 +459,16 @@ class SlotTexts:
         names = view.names if view is not None else ()
         self._visible.leave(visible_names(slot.content, view), names=names)
         self._lines.leave(slot.key)
-        self._refer(slot.content, view, -1)
+        self._refer(slot.key, slot.content, view, -1)
 
-    def _refer(self, content: str, view: TextView | None, times: int) -> None:
+    def _refer(self, key: str, content: str, view: TextView | None, times: int) -> None:
         """Count the lines that a view shows by reference: they must stay where they are."""
         for label, line in references(content, view):
             self._required[label][line] += times
+            if times > 0:
+                self._referring[label].add(key)
+            else:
+                self._referring[label].discard(key)
 
     def _count_rested(self) -> None:
         """Count the names of the texts that rest."""
@@ -707,6 +732,7 @@ class Stream:
                 message, call = start + slot.message, state.used[slot.key]
                 text = self.slots.wake(slot, message=message, call=call)
                 text.repeated_tokens = state.repeated.get(slot.key, 0)
+                text.alone_counted = state.alone.get(slot.key)
                 if slot.key in state.newest:
                     self._newest[slot.subject] = text
 
@@ -799,7 +825,9 @@ class Stream:
             before = self._turns[index - 1].digest(views) if index else ""
         return self._turns[index].shown(views, before=before)
 
-    def digestible(self, *, pinned: Collection[str]) -> Iterator[tuple[int, int, int]]:
+    def digestible(
+        self, *, pinned: Collection[str], held: Callable[[str], bool]
+    ) -> Iterator[tuple[int, int, int]]:
         """Yield old turns that could become a digest: index, tokens now, and about then."""
         last = self.number - DIGEST_AGE
         awake = {
@@ -811,17 +839,21 @@ class Stream:
             if index in awake or turn.is_digest(self.slots.views):
                 continue
             slots = list(turn.digest_slots())
-            if not slots or any(
-                slot.object_id in pinned or self.slots.is_required(slot.label) for slot in slots
-            ):
+            if not slots or any(slot.object_id in pinned or held(slot.label) for slot in slots):
                 continue
             start = self._starts[index] + 1
             now = sum(self.message_tokens[start : start + 1 + len(slots)])
             then = sum(self.count(text) for text in turn.shown_prose(self.slots.views))
             for slot in slots:
                 size = len(slot.content) // CHARS_PER_TOKEN
-                then += DIGEST_TOKENS + min(size, self.policy.digest(tokens=size).tokens)
+                then += DIGEST_TOKENS + min(
+                    int(DIGEST_EXPECTED * size), self.policy.digest(tokens=size).tokens
+                )
             yield index, now, then
+
+    def labels(self, indexes: Iterable[int]) -> list[str]:
+        """Return the labels of the calls of closed turns."""
+        return [slot.label for index in indexes for slot in self._turns[index].digest_slots()]
 
     def newest(self) -> tuple[str, ...]:
         """Return the keys of unsettled texts that are the newest of their file."""

@@ -9,6 +9,8 @@
                               are the newest of their file
     repeated                  tokens of the lines of a text that are visible elsewhere, if it was
                               shown whole because it was asked for
+    alone                     tokens of the lines of a text that would be kept if nothing else
+                              were visible, if that was counted
     message_tokens            of every message of the closed turns
     touched, requested        files that calls have read or written since the prompt, and objects
                               that are to be shown in full in the next one
@@ -49,6 +51,7 @@ class StreamState:
     recounted: AppendOnly[int] = field(default_factory=AppendOnly, repr=False, compare=False)
     """The messages that were counted, in that order; empty: not known."""
     repeated: Mapping[str, int] = field(default_factory=dict)
+    alone: Mapping[str, int] = field(default_factory=dict)
 
     def to_value(self, before: "StreamState | None" = None) -> dict[str, Any]:
         """Return the value to store after a record with ``before``."""
@@ -67,7 +70,12 @@ class StreamState:
             "touched": list(self.touched),
             "requested": list(self.requested),
             "repeated": dict(self.repeated),
+            "alone": self._alone_since(before),
         }
+
+    def _alone_since(self, before: "StreamState | None") -> dict[str, int]:
+        known = before.alone if before else {}
+        return {key: tokens for key, tokens in self.alone.items() if key not in known}
 
     def _used_since(self, before: "StreamState | None") -> dict[str, int]:
         keys: Iterable[str] = self.used
@@ -105,18 +113,21 @@ class StreamState:
         last: Mapping[str, Any] | None = None
         settled: list[str] = []
         used: dict[str, int] = {}
+        alone: dict[str, int] = {}
         tokens: list[int] = []
         for last in values:
             if last is None:
                 return None
             settled += last["settled"]
             used |= last["used"]
+            alone |= last.get("alone", {})  # records of economy/1 have none
             for start, changed in last["message_tokens"]:
                 tokens[start : start + len(changed)] = changed
         if last is None:
             return None
-        repeated = dict(last.get("repeated", {}))  # records of economy/1 have none
-        numbers = (*tokens, *used.values(), *last["asked_back"].values(), *repeated.values())
+        repeated = dict(last.get("repeated", {}))
+        counts = (used, last["asked_back"], repeated, alone)
+        numbers = (*tokens, *(number for each in counts for number in each.values()))
         if not all(type(number) is int for number in numbers):
             raise ValueError("a count in the state of its stream is not an integer")
         if not all(type(name) is str for name in (*last["touched"], *last["requested"])):
@@ -136,4 +147,5 @@ class StreamState:
             touched=tuple(last["touched"]),
             requested=tuple(last["requested"]),
             repeated=repeated,
+            alone={key: kept for key, kept in alone.items() if key not in gone},
         )

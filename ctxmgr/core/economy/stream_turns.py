@@ -35,8 +35,9 @@ DIGEST: Final = "="
 PROSE: Final = "~"
 """The last character of the keys of digests and of shortened prose."""
 
-TITLE_CHARS_MAX: Final = 80
-"""Characters of a call's arguments in the title of its digest."""
+TITLE_CHARS_MAX: Final = 60
+TITLE_FOLDERS: Final = 1
+"""Characters of a call's arguments in the title of its digest, and folders of a path."""
 
 CHARS_MIN: Final = 60
 """Shorter strings are not folded: a handle would be as long."""
@@ -268,7 +269,7 @@ class HeldTurn:
                     key=key,
                     object_id=call.ref.object_id,
                     text=digested(content, view, title=_digest_title(call))[:-1],
-                    kind=PieceKind.FOLDED,
+                    kind=PieceKind.DIGEST,
                     hidden_tokens=view.hidden_tokens,
                 )
 
@@ -538,9 +539,13 @@ def _digest_content(call: AnswerCall) -> str:
 
 
 def _digest_title(call: AnswerCall) -> str:
-    """Return the handle, the tool and the short arguments of a call, in one line."""
-    values = [text for _, text in strings(call.args)]
-    subject = " ".join([text for text in values if len(text) < CHARS_MIN] or values)
+    """Return the handle, tool, status and short arguments of a call, in one line."""
+    path = named_path(call.args)
+    if path:
+        subject = "/".join(path.rstrip("/").split("/")[-TITLE_FOLDERS - 1 :])
+    else:
+        values = [text for _, text in strings(call.args)]
+        subject = " ".join([text for text in values if len(text) < CHARS_MIN] or values)
     words = " ".join(subject.split())[:TITLE_CHARS_MAX]
     failed = "" if call.ref.status == "ok" else f" {call.ref.status}"
     return f"{call.handle} {escaped(call.ref.tool)}{failed} {escaped(words)}".rstrip()
@@ -557,7 +562,8 @@ def _path(call: AnswerCall) -> str:
     if named or output_kind(call.ref.tool, call.args) is not OutputKind.READ:
         return named or ""
     words = " ".join(text for _, text in strings(call.args)).split()
-    return next((word for word in reversed(words) if _SOURCE.fullmatch(word)), "")
+    bare = (word.strip("'\"") for word in reversed(words))
+    return next((word for word in bare if _SOURCE.fullmatch(word)), "")
 
 
 def _title(call: AnswerCall) -> str:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,7 @@ from click.testing import Result as Outcome
 from ctxmgr.bench.economy.figures import undominated
 from ctxmgr.bench.economy.judge import PolicyResult, Score
 from ctxmgr.bench.economy.policies import Ours, Policy, Simple, append_only, clear, clip, keep
-from ctxmgr.bench.economy.replay import MarkedCache, Replay
+from ctxmgr.bench.economy.replay import MarkedCache, Replay, Truth
 from ctxmgr.bench.economy.sent_messages import SentMessages, of_payload
 from ctxmgr.bench.economy.sessions import read_session
 from ctxmgr.core.context.tokens import TokenCounter
@@ -78,6 +79,24 @@ def test_clearing_waits_for_its_threshold_and_then_sweeps(replay: Replay) -> Non
 async def test_a_client_sends_the_bytes_that_were_evaluated(replay: Replay) -> None:
     """Figures for anything but the output of ``render`` would be worthless."""
     assert await replay.check_through_client(Ours(Economy())) == 36
+
+
+async def test_a_recorded_secret_does_not_change_what_is_compared() -> None:
+    """The client would mask it, and every later call would differ from what was evaluated."""
+    recorded = session(calls=9)
+    recorded["messages"][3]["text"] += "\nexport GITHUB_TOKEN=ghp_" + "a1B2c3D4e5" * 4
+    replay = Replay("secret", [read_session(recorded)], count=COUNT)
+
+    assert await replay.check_through_client(Ours(Economy())) == 9
+
+
+def test_in_every_prompt_references_resolve_and_what_was_read_is_whole(replay: Replay) -> None:
+    """The benchmark reports both for every recording; here they must not occur."""
+    again = read_session(session(calls=60))
+    rereading = replace(again, turns=again.turns * 3)
+    replays = (replay, Replay("read again", [rereading], count=COUNT))
+
+    assert [each.truth(Ours(Economy())) for each in replays] == [Truth(0, 0)] * 2
 
 
 def test_messages_built_turn_by_turn_equal_the_whole_request() -> None:

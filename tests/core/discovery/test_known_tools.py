@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ctxmgr.core.discovery.discover import discover
-from ctxmgr.core.discovery.known_tools import Trace, trace_of
+from ctxmgr.core.discovery.known_tools import OutputKind, Trace, output_kind, trace_of
 
 PATCH = """*** Begin Patch
 *** Update File: src/a.py
@@ -83,3 +83,41 @@ def test_a_failed_call_used_no_file_of_its_arguments() -> None:
     trace = trace_of("apply_patch", {"input": PATCH}, directory="/w").as_failed()
 
     assert (trace.reads, trace.writes, trace.failed) == ((), (), True)
+
+
+READ, SEARCH, WRITE, RUN = (
+    OutputKind.READ,
+    OutputKind.SEARCH,
+    OutputKind.WRITE,
+    OutputKind.RUN,
+)
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "kind"),
+    [
+        ("shell", {"command": ["bash", "-lc", "cat src/a.py"]}, READ),
+        ("shell", {"command": ["bash", "-lc", "sed -n '1,80p' a.py"]}, READ),
+        ("shell", {"command": ["bash", "-lc", "pytest -q"]}, RUN),
+        ("exec_command", {"cmd": "/bin/zsh -c 'nl -ba a.py'"}, READ),
+        ("execute_bash", {"command": "cd /w && cat a.py"}, READ),
+        ("execute_bash", {"command": "head -40 a.py"}, READ),
+        ("execute_bash", {"command": "grep -rn name ."}, SEARCH),
+        ("execute_bash", {"command": "echo a.py; cat a.py"}, READ),
+        ("execute_bash", {"command": "cat a.py | grep name"}, SEARCH),
+        ("execute_bash", {"command": "cat > a.py <<'E'\nx\nE"}, RUN),
+        ("execute_bash", {"command": "echo done"}, RUN),
+        ("str_replace_editor", {"command": "view", "path": "/w/a.py"}, READ),
+        ("str_replace_editor", {"command": "str_replace", "path": "/w/a.py"}, WRITE),
+        ("read", {"filePath": "/w/a.py", "offset": 40}, READ),
+        ("Read", {"file_path": "/w/a.py"}, READ),
+        ("apply_patch", {"input": PATCH}, WRITE),
+        ("search_files", {"regex": "name"}, SEARCH),
+        ("think", {"thought": "cat a.py"}, OutputKind.OTHER),
+    ],
+)
+def test_the_kind_of_an_output_is_known_for_the_tools_of_other_harnesses(
+    tool: str, args: dict[str, Any], kind: OutputKind
+) -> None:
+    """What was read is shown whole in the next prompt, with whichever tool it was read."""
+    assert output_kind(tool, args) is kind

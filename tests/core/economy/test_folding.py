@@ -146,6 +146,23 @@ def test_a_view_of_the_first_renderer_is_shown_as_it_was() -> None:
     assert shown("one\ntwo\nsix\n", view, handle="#1") == "...\ntwo\n...\n[#1 +7 tok: gone_name]"
 
 
+def test_lines_that_are_not_worth_their_tokens_are_hidden() -> None:
+    """A text with little that is new becomes short, one with much stays long."""
+    few = "".join(f"the same words in row {row}\n" for row in range(100)) + "one new_name here\n"
+    many = "".join(f"new_name_{row} here\n" for row in range(100))
+    limits = FoldLimits(tokens=10_000, over=50, worth_min=0.05)
+
+    views = [
+        fold(FoldableText.of(text, count=count), limits=limits, visible=VisibleNames(), count=count)
+        for text in (few, many)
+    ]
+
+    assert views[0] is not None
+    assert "one new_name here" in shown(few, views[0], handle="#1")
+    assert count(shown(few, views[0], handle="#1")) < 40
+    assert views[1] is None
+
+
 def test_one_long_line_is_cut_where_structure_allows() -> None:
     """Single-line JSON would otherwise be shown whole or not at all."""
     content = "[" + ", ".join(f'{{"flight": "HAT{at:03}"}}' for at in range(100)) + "]"

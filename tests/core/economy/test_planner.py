@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,3 +109,19 @@ def test_no_other_start_of_the_batch_would_save_more(
     best = max(nets, default=0.0)
     assert (made is None) == (best <= 0)
     assert made is None or abs(made.net - best) < 1e-6
+
+
+@pytest.mark.parametrize(("waited", "batches"), [(0, 0), (4, 0), (12, 1)])
+def test_a_batch_waits_until_it_could_have_saved_its_rewrite(waited: int, batches: int) -> None:
+    """What becomes foldable a few calls later would need the next rewrite."""
+    made = plan_folds(
+        [FoldCandidate(0, 1000, 0, waited)],
+        message_tokens=[1000, 1000],
+        cached=2,
+        calls=1000,
+        caution=1,
+        prices=Prices(),
+        patience=0.8,
+    )
+
+    assert (made is not None) == batches

@@ -87,7 +87,7 @@ def test_idle_outputs_are_folded_in_one_batch_when_that_pays() -> None:
 def test_an_output_used_by_an_action_is_not_idle() -> None:
     """The agent is still working with it."""
     used, idle = Talk(), Talk()
-    for talk, text in ((used, "value_f_1, value_f_2 and value_f_3"), (idle, "nothing")):
+    for talk, text in ((used, "value_f_1, value_f_2, value_f_3, value_f_4"), (idle, "nothing")):
         talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
         for _ in range(10):
             talk.turn("ok", text=text)
@@ -218,6 +218,23 @@ def test_lines_that_are_visible_elsewhere_become_a_reference() -> None:
     assert "$ cat f.py\n[40 lines as in #1 read f.py]\n[#2]" in talk.prompt()
 
 
+def test_a_text_is_folded_with_what_refers_to_it() -> None:
+    """An old text would otherwise stay whole as long as the session, for a few tokens."""
+    talk = Talk()
+    talk.turn(long_output("f"), tool="read", args={"path": "f.py"})
+    talk.turn("$ cat f.py\n" + long_output("f"), args={"command": "make show"})
+    for _ in range(10):
+        talk.turn("ok")
+    assert "as in #1" in talk.turn("ok")
+
+    folded = talk.prompt(cold=True)
+
+    assert "as in #1" not in folded
+    assert "[#1 +" in folded
+    assert "[#2 bash ok +" in folded
+    assert dangling(talk.stream) == []
+
+
 @given(
     reads=st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(5, 60)),
@@ -261,7 +278,7 @@ def test_kinds_of_output_that_are_restored_often_are_shown_longer() -> None:
     shy, asked = Talk(), Talk()
     asked.stream.asked_back[OutputKind.RUN] += 2
     for talk in (shy, asked):
-        talk.turn(long_output("run", lines=200))
+        talk.turn(long_output("run", lines=800))
 
     assert count(asked.prompt()) > 1.5 * count(shy.prompt())
 

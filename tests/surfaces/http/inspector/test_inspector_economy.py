@@ -48,7 +48,7 @@ async def test_pieces_have_the_colour_of_what_they_show(economy: FoldedServer) -
 
         assert {name for name, shown in kinds.items() if name not in (shown or "").split()} == set()
         await expect(page.locator(".legend")).to_contain_text("folded")
-        await expect(page.locator(".outcome")).to_contain_text("9 folded, hiding")
+        await expect(page.locator(".outcome")).to_contain_text("9 folded · ")
         await photograph(page, "economy")
 
 

@@ -66,11 +66,15 @@ export const KINDS = {
   file: "files",
   output: "tool outputs",
   folded: "folded",
+  digest: "digests of old calls",
   notice: "notices",
   summary: "summary of old turns",
   user: "user",
   assistant: "assistant",
 };
+
+/** Whether some of a piece's text is hidden. */
+export const isShortened = (block) => block.shows === "folded" || block.shows === "digest";
 
 export const kindName = (kind) => KINDS[kind] ?? kind;
 

@@ -2,7 +2,7 @@
 
 import { get } from "../data/api.js";
 import { breakTone, cacheOutcome, costOf, timesOf } from "../data/session.js";
-import { KINDS, count, duration, kindName, money, number, percent, pieceName, shortId, when } from "../data/words.js";
+import { KINDS, count, duration, isShortened, kindName, money, number, percent, pieceName, shortId, when } from "../data/words.js";
 import { callCard } from "../widgets/call-card.js";
 import { languageOf, lineClass } from "../widgets/code-view.js";
 import { diffView } from "../widgets/diff-view.js";
@@ -21,7 +21,7 @@ const VIEWS = [["prompt", "Prompt"], ["changes", "Changes"], ["answer", "Answer"
 const FILTERS = {
   all: ["all pieces", () => true],
   changed: ["changed only", (block) => block.change !== "same"],
-  folded: ["folded only", (block) => block.shows === "folded"],
+  folded: ["folded only", isShortened],
   failed: ["failed tools only", (block) => block.status === "fail"],
 };
 
@@ -153,12 +153,14 @@ export class PromptPanel {
   #folding() {
     const { blocks } = this.view;
     const having = (...kinds) => blocks.filter((block) => kinds.includes(block.shows)).length;
-    const [files, outputs, folded, listed] = [having("file"), having("output"), having("folded"), having("listed")];
+    const [files, outputs, folded, digests, listed] = [having("file"), having("output"), having("folded"), having("digest"), having("listed")];
     const hidden = blocks.reduce((all, block) => all + block.hidden_tokens, 0);
     const parts = [
       files ? `${count(files, "file")} in full` : null,
       outputs ? `${count(outputs, "tool output")} in full` : null,
-      folded ? `${number(folded)} folded, hiding ${number(hidden)} tokens` : null,
+      folded ? `${number(folded)} folded` : null,
+      digests ? `${number(digests)} in a digest` : null,
+      hidden ? `${number(hidden)} tokens hidden` : null,
       listed ? `${number(listed)} as metadata` : null,
     ];
     return parts.filter(Boolean).join(" · ");
@@ -208,7 +210,7 @@ export class PromptPanel {
 
   #piece(block) {
     const body = h("pre", { class: "piece-text" }, ...textOf(block));
-    const foldable = block.shows === "folded" || (block.shows === "listed" && block.kind);
+    const foldable = isShortened(block) || (block.shows === "listed" && block.kind);
     const toggle = foldable
       ? choice([["shown", "Shown"], ["full", "Full"]], { chosen: "shown", label: `What to show of ${pieceName(block)}`, onChoose: (what) => this.#unfold(block, piece, body, what) })
       : null;
@@ -303,7 +305,7 @@ function row(block) {
     swatch(block.shows),
     h("span", { class: "name", title: pieceName(block) }, pieceName(block)),
     block.status === "fail" ? h("span", { class: "mark failed" }, "failed") : null,
-    block.shows === "folded" ? h("span", { class: "mark folded", title: `${number(block.hidden_tokens)} tokens are hidden` }, "folded") : null,
+    isShortened(block) ? h("span", { class: "mark folded", title: `${number(block.hidden_tokens)} tokens are hidden` }, block.shows) : null,
     block.change === "same" ? null : h("span", { class: `mark ${block.change}` }, MARKS[block.change]),
     h("span", { class: "figure", title: `${count(block.chars, "character")}` }, number(block.tokens)),
   ];
