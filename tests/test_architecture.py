@@ -124,7 +124,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "bench.economy": _rooms(
         "bench app messages recordings core.client core.context core.economy core.objects"
-        " core.sessions core.store errors"
+        " core.secrets core.sessions core.store errors"
     ),
     "bench.surfaces": _rooms(
         "bench bench.core __init__ stores stores.sqlite core.append_only core.client core.context"
