@@ -301,10 +301,6 @@ class SlotTexts:
         self._show(slot_text, view)
         return slot_text
 
-    def is_required(self, label: str) -> bool:
-        """Whether another text refers to lines of this one."""
-        return any(times > 0 for times in self._required.get(label, {}).values())
-
     def referring(self, label: str) -> list[SlotText] | None:
         """Return the texts that refer to lines of this one; None if one of them rests."""
         keys = self._referring.get(label)
