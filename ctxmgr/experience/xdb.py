@@ -43,10 +43,15 @@ from ctxmgr.experience.records.timestep import (
 )
 from ctxmgr.experience.streams import TokenStream
 from ctxmgr.experience.tags.index import TagIndex
+from ctxmgr.experience.windows.evidence import EvidencePackage
+from ctxmgr.experience.windows.lifecycle_contract import TRIBAL_MINIMUMS, LifecycleContract
+from ctxmgr.experience.windows.storage_manager import StorageManager
+from ctxmgr.experience.windows.window_book import WindowBook
 
 LOG_FOLDER: Final = "experience"
 CONCEPT_PACK: Final = "concepts.pack"
 DOCUMENTS_FOLDER: Final = "documents"
+EXPORTS_FOLDER: Final = "exports"
 CONTEXT_TOKENS: Final = 8_192
 """The window of a session, unless it is started with another one."""
 
@@ -79,6 +84,7 @@ class XDB:
         lens_policy: LensPolicy = LensPolicy(),  # noqa: B008 (it is frozen)
         auto_tags: bool = True,
         create: bool = True,
+        contract: LifecycleContract = TRIBAL_MINIMUMS,
     ) -> None:
         self.storage_path = storage_path
         self.be_id = be_id
@@ -95,6 +101,8 @@ class XDB:
         self._documents: DocumentRepository | None = None
         self._closing = ExitStack()
         self._tags: TagIndex | None = None
+        self.contract = contract
+        """The limits: of the context, of what is retained, and of compressed records."""
         self._log: ExperienceLog | None = None
         self._stream: TokenStream | None = None
         self.session_id: str | None = None
@@ -196,6 +204,28 @@ class XDB:
 
     async def list_documents(self, doc_type: DocumentType | None = None) -> list[Document]:
         return await self.documents.list_documents(doc_type)
+
+    # What is kept, and how long.
+
+    @property
+    def windows(self) -> WindowBook:
+        """The windows of recorded experience: retain, expire, submit, resolve."""
+        quota = self.contract.resources.memory.warm_quota_tokens
+        return WindowBook(self.experience_log, warm_quota_tokens=quota, top_k=self._top_k)
+
+    def storage_manager(self, max_storage_bytes: int | None = None) -> StorageManager:
+        """Return what compresses cold records; the limit is the contract's unless it is given."""
+        limit = self.contract.resources.memory.cold_storage_bytes
+        return StorageManager(
+            self.experience_log.file,
+            max_storage_bytes=limit if max_storage_bytes is None else max_storage_bytes,
+            top_k=self._top_k,
+        )
+
+    async def export_submission(self, submission_id: str) -> EvidencePackage:
+        """Write the evidence of a submission to ``exports/{submission_id}``."""
+        exports = self.storage_path / EXPORTS_FOLDER
+        return await self.windows.export_submission(submission_id, exports, be_id=self.be_id)
 
     # Sessions and recording.
 

@@ -44,6 +44,16 @@ from ctxmgr.surfaces.operations.layers.experience_tags import (
     experience_tag,
     experience_tags,
 )
+from ctxmgr.surfaces.operations.layers.windows import (
+    experience_compress,
+    experience_package,
+    experience_release,
+    experience_resolve,
+    experience_retain,
+    experience_submit,
+    experience_verify_package,
+    experience_windows,
+)
 from ctxmgr.surfaces.operations.objects import as_of, diff, show
 from ctxmgr.surfaces.operations.recall import recall
 from ctxmgr.surfaces.operations.recordings import cache, import_recorded
@@ -494,6 +504,62 @@ OPERATIONS: Final = (
         name="experience check-pack",
         writes=False,
         example="ctxmgr experience check-pack wordnet.pack",
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_windows,
+        name="experience windows",
+        writes=False,
+        example="ctxmgr experience windows s1",
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_retain,
+        name="experience retain",
+        writes=True,
+        example="ctxmgr experience retain s1 10-20 --reason bud:kindness",
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_release,
+        name="experience release",
+        writes=True,
+        example="ctxmgr experience release window-0123456789ab",
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_submit,
+        name="experience submit",
+        writes=True,
+        example="ctxmgr experience submit tag-0123456789ab graft-1",
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_resolve,
+        name="experience resolve",
+        writes=True,
+        example="ctxmgr experience resolve graft-1 --accepted",
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_package,
+        name="experience package",
+        writes=True,
+        example="ctxmgr experience package graft-1",
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_verify_package,
+        name="experience verify-package",
+        writes=False,
+        example="ctxmgr experience verify-package exports/graft-1",
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_compress,
+        name="experience compress",
+        writes=True,
+        example="ctxmgr experience compress --limit 50000000",
         uses_store=False,
     ),
     Operation(
