@@ -165,7 +165,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "surfaces.operations.layers": _rooms(
         "surfaces.operation surfaces.access_tokens surfaces.encoding app settings search"
-        " experience.concepts experience.documents experience.records errors"
+        " experience.concepts experience.documents experience.records experience.windows errors"
     ),
     "surfaces.http": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"
