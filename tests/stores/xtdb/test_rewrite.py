@@ -17,7 +17,10 @@ from tests.contracts.namespace import Namespace, day, put, title_on
 
 pytestmark = pytest.mark.xtdb
 
-WORDS = [f"word {n} " + "x" * 200 for n in range(400)]
+
+def words_of(namespace: Namespace) -> list[str]:
+    """A long list that no other test has: pieces are shared by the whole database."""
+    return [f"{namespace.mark} {n} " + "x" * 200 for n in range(400)]
 
 
 @pytest.fixture
@@ -84,27 +87,29 @@ async def test_a_client_that_remembers_evicted_pieces_sends_them_again(
     store: XtdbStore, xtdb_url: str, namespace: Namespace
 ) -> None:
     """Otherwise its next version would refer to what is gone."""
-    first = await put(store, namespace.note(words=WORDS), valid_from=day(1))
+    words = words_of(namespace)
+    first = await put(store, namespace.note(words=words), valid_from=day(1))
     async with await XtdbStore.open(xtdb_url, kinds=namespace.kinds, timeout_s=60) as other:
         assert (await other.get(namespace.id())) is not None
 
         await store.rewrite({(namespace.id(), first.sequence): namespace.note(words=[])})
-        await put(other, namespace.note(words=[*WORDS, "more"]))
+        await put(other, namespace.note(words=[*words, "more"]))
 
     read = await store.get(namespace.id())
     assert read is not None
-    assert read.document["words"] == [*WORDS, "more"]
+    assert read.document["words"] == [*words, "more"]
 
 
 async def test_pieces_that_are_used_while_they_are_evicted_are_put_again(
     store: XtdbStore, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction between the search for references and the eviction is found afterwards."""
-    first = await put(store, namespace.note("a", words=WORDS))
+    words = words_of(namespace)
+    first = await put(store, namespace.note("a", words=words))
     update = Rewriter._update_once
 
     async def write_and_update(self: Rewriter, *arguments: Any) -> None:
-        await put(store, namespace.note("b", words=WORDS))
+        await put(store, namespace.note("b", words=words))
         await update(self, *arguments)
 
     monkeypatch.setattr(Rewriter, "_update_once", write_and_update)
@@ -112,7 +117,7 @@ async def test_pieces_that_are_used_while_they_are_evicted_are_put_again(
 
     read = await store.get(namespace.id("b"))
     assert read is not None
-    assert read.document["words"] == WORDS
+    assert read.document["words"] == words
 
 
 async def test_the_server_returns_nothing_of_what_was_evicted(
@@ -120,7 +125,7 @@ async def test_the_server_returns_nothing_of_what_was_evicted(
 ) -> None:
     """Design D9. Neither the log nor any entity has it, and no plan is left."""
     secret = f"sk-live-{namespace.mark}"
-    fields = {"text": secret * 20_000, "words": [*WORDS, secret]}
+    fields = {"text": secret * 20_000, "words": [*words_of(namespace), secret]}
     first = await put(store, namespace.note(title=secret, **fields))
     commit = await store.commit([Put(namespace.note("x"))], key=namespace.id("key"))
 
