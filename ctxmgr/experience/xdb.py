@@ -33,6 +33,7 @@ from ctxmgr.experience.log.batches import TOP_K
 from ctxmgr.experience.log.filters import LIMIT
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.records.annotations import Comment, Tag, choose_target
+from ctxmgr.experience.records.contents import storable
 from ctxmgr.experience.records.kinds import BudStatus, TagType
 from ctxmgr.experience.records.timestep import (
     NewTimestep,
@@ -398,7 +399,7 @@ class XDB:
         )
         comment = Comment(
             id=f"comment-{uuid.uuid4().hex[:12]}",
-            content=content,
+            content=storable(content),
             created_at=_now(),
             **target.fields(),
         )

@@ -10,6 +10,7 @@ from typing import Final
 
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.errors import Incorrect
+from ctxmgr.experience.records.timestep import TICK_MAX
 
 LIMIT: Final = 100
 LIMIT_MAX: Final = 100_000
@@ -49,6 +50,10 @@ class StepFilters:
             _check(
                 given is None or given[0] <= given[1],
                 f"{name} {given}: its ends are swapped",
+            )
+            _check(
+                given is None or max(map(abs, given)) <= TICK_MAX,
+                f"{name} {given}: its ends are within ±{TICK_MAX}",
             )
         _check(
             len(self.concept_activations) <= CONCEPTS_MAX,

@@ -1,11 +1,14 @@
 """Tags, their applications, and comments. Pure."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.experience.records.kinds import BudStatus, TagSource, TagType, TargetType
-from ctxmgr.experience.records.timestep import parse_timestep_id
+from ctxmgr.experience.records.timestep import TICK_MAX, check_session_id, parse_timestep_id
+
+EVENT_ID_CHARS_MAX: Final = 1_024
+"""Characters of an event's id; tool calls have the ids of the core's objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +104,20 @@ def choose_target(
         )
     if session_id is None:
         raise Incorrect("no session is active: call start_session first")
+    check_session_id(session_id)
     if event_id is not None:
+        if not 0 < len(event_id) <= EVENT_ID_CHARS_MAX or not event_id.isprintable():
+            raise Incorrect(
+                f"{event_id!r:.80} is not the id of an event: 1 to {EVENT_ID_CHARS_MAX} printable"
+                " characters"
+            )
         return AnnotationTarget(
             session_id=session_id, target_type=TargetType.EVENT, event_id=event_id
         )
     assert tick_range is not None
     start, end = tick_range
+    if not (0 <= start <= TICK_MAX and 0 <= end <= TICK_MAX):
+        raise Incorrect(f"the ticks {start} to {end} are not within 0 and {TICK_MAX}")
     if start > end:
         raise Incorrect(f"the range {start} to {end} is empty: the first tick comes first")
     return AnnotationTarget(

@@ -23,6 +23,7 @@ from ctxmgr.experience.concepts.concept import check_concept_id
 from ctxmgr.experience.concepts.graph import ConceptGraph
 from ctxmgr.experience.log.tag_targets import TAG_COLUMNS, add_application, read_tag
 from ctxmgr.experience.records.annotations import AnnotationTarget, Tag, TagApplication
+from ctxmgr.experience.records.contents import storable
 from ctxmgr.experience.records.kinds import BudStatus, TagSource, TagType
 from ctxmgr.experience.records.timestep import TimestepRecord
 from ctxmgr.experience.tags.buds import CANDIDATES, promoted_to_bud, reverted, with_status
@@ -190,6 +191,7 @@ class TagIndex:
         """
         if note is not None and len(note) > NOTE_CHARS_MAX:
             raise Incorrect(f"a note of {len(note)} characters; the limit is {NOTE_CHARS_MAX}")
+        note = None if note is None else storable(note)
 
         def apply(connection: SqlConnection) -> tuple[Tag, TagApplication]:
             tag = _by_id(connection, name_or_id) or self._by_name_or_concept(connection, name_or_id)

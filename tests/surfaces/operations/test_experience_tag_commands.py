@@ -149,6 +149,11 @@ def test_http_has_the_paths_of_the_rows(home: Path, folder: Path) -> None:
         documents = server.get("/v1/xdb/documents", doc_type="specification")
         wrong = server.post("/v1/xdb/tag", tag="odd", session="s1")
         elsewhere = server.get("/v1/xdb/buds", folder="/etc")
+        far = [
+            server.post("/v1/xdb/tag", tag="odd", session="s1", ticks=f"1-{10**30}"),
+            server.post("/v1/xdb/tag", tag="odd", session="s1", event_id="\0"),
+            server.post("/v1/xdb/recall", ticks=f"1-{10**30}"),
+        ]
 
     assert applied.json()["tag"]["name"] == "odd"
     assert [step["content"] for step in recalled.json()["steps"]] == ["one", "two"]
@@ -157,3 +162,4 @@ def test_http_has_the_paths_of_the_rows(home: Path, folder: Path) -> None:
     assert documents.json() == {"documents": []}
     assert wrong.status_code == 400
     assert elsewhere.status_code == 400
+    assert [answer.status_code for answer in far] == [400, 400, 400]
