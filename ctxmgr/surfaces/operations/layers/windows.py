@@ -205,7 +205,7 @@ async def experience_compress(
     ] = None,
     folder: Annotated[Path | None, _FOLDER] = None,
 ) -> StorageReport:
-    """Compress the oldest cold records until they are below their limit, and show what they take.
+    """Compress cold records to their limit, and show what each level takes.
 
     Hot, warm and submitted windows are never touched.
     """
