@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ctxmgr.bench.economy.compaction import TURNS, WINDOW_TOKENS, compaction_figures
 from ctxmgr.bench.economy.figures import Measured, figures, planning_figures, token_figures
 from ctxmgr.bench.economy.judge import PolicyResult
 from ctxmgr.bench.economy.picture import Curve, picture
@@ -36,6 +37,10 @@ SIMPLE: Final = (
 )
 QUICK_SESSIONS: Final = 5
 """Sessions per file in a short run."""
+
+SHORT_TURNS: Final = 200
+SHORT_WINDOW_TOKENS: Final = 10_000
+"""Of the session that is compacted in a short run."""
 
 PRICES: Final = Prices()
 _DRAWN: Final = ("append-only", "keep 5 every call", "keep 5 in steps of 10", "clear at 64k to 32k")
@@ -99,12 +104,20 @@ async def run(
     count = TokenCounter().count
     results: list[Figure] = []
     measured: list[Measured] = []
-    for name, sessions in read_folder(
-        folder, sessions_max=QUICK_SESSIONS if quick else None
-    ).items():
+    by_name = read_folder(folder, sessions_max=QUICK_SESSIONS if quick else None)
+    for name, sessions in by_name.items():
         replay = Replay(name, sessions, count=count)
         measured.append(await _measure(replay, say))
         results += figures(measured[-1], prices=PRICES, promised=not quick)
+    say("sessions longer than the window")
+    every = [session for sessions in by_name.values() for session in sessions]
+    results += compaction_figures(
+        every,
+        count=count,
+        turns=SHORT_TURNS if quick else TURNS,
+        window_tokens=SHORT_WINDOW_TOKENS if quick else WINDOW_TOKENS,
+        promised=not quick,
+    )
     results += [*planning_figures(count=count), *token_figures(quick=quick)]
     if picture_file is not None:
         await to_thread(picture_file.write_text, _picture(measured), encoding="utf-8")

@@ -49,6 +49,7 @@ What you read is whole in the next prompt. Long and old texts are shortened: a l
 line such as [#7 +1234 tok: names] says how many tokens are hidden and which names they contain.
 [12 lines as in #5 read a.py] stands for lines that are shown at #5.
 Old calls are listed in a digest: [#7 bash make +1234 tok: names], then lines that were kept.
+In a very long session, the first turns are summarised: [turns 1–240 are summarised here …].
 A message such as [#7 src/a.py changed] reports what changed since, with the difference.
 activate(#7) shows the whole text again, pin(#7) keeps it whole, deactivate(#7) removes it.
 If there is a tool recall, recall(query) searches everything you have seen, shown or not.

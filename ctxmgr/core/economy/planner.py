@@ -204,14 +204,19 @@ def _batches(
         yield _Batch(first, saved, rewritten, waited)
 
 
-WINDOW_SLACK: Final = 0.8
-"""A prompt that exceeds the window is brought to this share of it, to leave room for the next."""
+FULL_SHARE: Final = 0.8
+"""The share of the window at which it counts as full (000-R144)."""
 
-SUMMARY_SHARE: Final = 0.08
+RELIEVED_SHARE: Final = 0.64
+"""The share to which folding must bring a full window: otherwise old turns are summarised. It
+leaves room for the next calls, since each relief breaks the cached prefix."""
+
+SUMMARY_SHARE: Final = 0.15
 """The share of the window, without what must be shown, that a summary may take."""
 
 SUMMARY_TOKENS_MIN: Final = 200
-"""For a summary, however small the window is."""
+SUMMARY_TOKENS_MAX: Final = 12_000
+"""For a summary, however small or large the window is: it is read with every call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,18 +338,19 @@ class FoldPlanner:
     ) -> Planning:
         """Do what ``next_plan`` does, and let the caller write the notes of summaries."""
         number, plan = self._planned
-        if number != self._stream.number and self._stream.policy.folds_sent:
+        folds = cold or self._stream.summary is None  # else at the next compaction, at no cost
+        if number != self._stream.number and self._stream.policy.folds_sent and folds:
             plan = self._pays(put_away, pinned=pinned, cold=cold)
         window = self._stream.policy.window_tokens
         pressure = Pressure(
-            full_at=window + 1,
-            relieved_at=int(window * WINDOW_SLACK) + 1,
+            full_at=int(window * FULL_SHARE) + 1,
+            relieved_at=int(window * RELIEVED_SHARE) + 1,
             flushed=self._flushed,
         )
         compacted = False
         while (step := pressure.step(self._at_most(fixed))) is not PressureStep.NONE:
             if step is PressureStep.FOLD:
-                excess = self._at_most(fixed) - int(window * WINDOW_SLACK)
+                excess = self._at_most(fixed) - int(window * RELIEVED_SHARE)
                 plan = self._fold_oldest(self._aged, excess=excess, pinned=pinned)
             else:
                 due = self.due(fixed)
@@ -380,7 +386,9 @@ class FoldPlanner:
             first=turns[0][0],
             last=last,
             tokens=self._at_most(fixed),
-            budget_tokens=max(SUMMARY_TOKENS_MIN, int(SUMMARY_SHARE * left)),
+            budget_tokens=min(
+                SUMMARY_TOKENS_MAX, max(SUMMARY_TOKENS_MIN, int(SUMMARY_SHARE * left))
+            ),
             text=lambda: self._stream.shown_until(last),
         )
 
@@ -572,7 +580,7 @@ class FoldPlanner:
             tokens = self._at_most(fixed)
             if tokens <= window:
                 return plan
-            excess = tokens if all_of_it else tokens - int(window * WINDOW_SLACK)
+            excess = tokens if all_of_it else tokens - int(window * RELIEVED_SHARE)
             plan = self._fold_oldest(limits_of, excess=excess, pinned=pinned, newest=newest)
         tokens = self._at_most(fixed)
         if tokens <= window:
@@ -634,7 +642,7 @@ class FoldPlanner:
         )
 
     def _aged(self, slot_text: SlotText) -> FoldLimits:
-        return self._stream.policy.aged(slot_text.slot.kind, tokens=slot_text.whole_tokens)
+        return self._stream.shaping.aged(slot_text.slot.kind, tokens=slot_text.whole_tokens)
 
 
 def _stub(_text: SlotText) -> FoldLimits:

@@ -9,7 +9,7 @@ sessions; between these they are interpolated geometrically. Prices and window a
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Self
 
@@ -197,6 +197,14 @@ class Economy:
             names_tokens=_names_tokens(OutputKind.OTHER, tokens),
             worth_min=self._at(_AGED_WORTH),
         )
+
+    def once_compacted(self) -> Self:
+        """Return the policy that shapes texts after the first compaction.
+
+        From then on the prompt fills the window again and again. Folding does not make it shorter
+        on average, it only delays the next compaction: less is worth losing lines for that.
+        """
+        return replace(self, fidelity=min(1.0, 2 * self.fidelity))
 
     def to_value(self) -> dict[str, Any]:
         """Return the settings as a turn record stores them."""

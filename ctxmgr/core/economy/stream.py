@@ -17,6 +17,7 @@ from bisect import bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from ctxmgr.core.append_only import AppendOnly
@@ -501,6 +502,11 @@ def _refers(view: TextView | None) -> bool:
     return view is not None and any(span.as_in for span in view.spans)
 
 
+@lru_cache(maxsize=8)
+def _once_compacted(policy: Economy) -> Economy:
+    return policy.once_compacted()
+
+
 def no_signatures(_content: str, _path: str) -> Collection[int]:
     return ()
 
@@ -543,6 +549,11 @@ class Stream:
     def notices(self) -> tuple[Notice, ...]:
         """The notices before the open turn."""
         return self._opened.notices
+
+    @property
+    def shaping(self) -> Economy:
+        """The policy with the limits that apply to texts now."""
+        return self.policy if self.summary is None else _once_compacted(self.policy)
 
     @property
     def compacted(self) -> int:
@@ -786,7 +797,7 @@ class Stream:
         """Make texts shorter, in one batch; ``digests`` are the indexes of turns."""
         for index in digests:
             turn, start = self._turns[index], self._starts[index]
-            self.slots.digest(turn, start=start, policy=self.policy)
+            self.slots.digest(turn, start=start, policy=self.shaping)
         # What refers to other texts comes first: they need not keep these lines for it any more.
         for slot_text, limits in sorted(folds, key=lambda fold: not _refers(fold[0].view)):
             self.slots.refold(slot_text, limits=limits)
@@ -843,7 +854,7 @@ class Stream:
             for slot in slots:
                 size = len(slot.content) // CHARS_PER_TOKEN
                 then += DIGEST_TOKENS + min(
-                    int(DIGEST_EXPECTED * size), self.policy.digest(tokens=size).tokens
+                    int(DIGEST_EXPECTED * size), self.shaping.digest(tokens=size).tokens
                 )
             yield index, now, then
 
@@ -885,7 +896,7 @@ class Stream:
             slot_text = self.slots.restore(
                 slot, message=message, call=call, view=views.get(slot.key)
             )
-            aged = self.policy.aged(slot.kind, tokens=slot_text.whole_tokens)
+            aged = self.shaping.aged(slot.kind, tokens=slot_text.whole_tokens)
             if slot_text.view is not None and slot_text.kept_tokens() <= aged.tokens:
                 self.slots.settle(slot_text)
             self._supersede(slot_text)
@@ -898,8 +909,8 @@ class Stream:
             asked_back = self.asked_back[slot.kind]
             limits = (
                 None
-                if self.policy.shown_whole(slot.kind, tokens=tokens)
-                else self.policy.arriving(slot.kind, tokens=tokens, asked_back=asked_back)
+                if self.shaping.shown_whole(slot.kind, tokens=tokens)
+                else self.shaping.arriving(slot.kind, tokens=tokens, asked_back=asked_back)
             )
         self._supersede(self.slots.arrive(slot, message=message, call=call, limits=limits))
 

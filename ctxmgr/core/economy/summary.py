@@ -43,7 +43,7 @@ from ctxmgr.core.economy.visible_names import VisibleNames, identifiers
 from ctxmgr.core.objects.answers import AnswerCall
 from ctxmgr.core.store.canonical import canonical
 
-USER_SHARE: Final = 0.35
+USER_SHARE: Final = 0.25
 NOTES_SHARE: Final = 0.15
 FILES_SHARE: Final = 0.05
 FAILURES_SHARE: Final = 0.1

@@ -21,7 +21,7 @@ from ctxmgr.core.economy.summary import NOTES_SHARE, Summary
 from ctxmgr.core.model import Charge, Model, Question, Stop, ask, to_value
 from ctxmgr.core.objects.compaction import CompactionRecord, CompactionTrigger, compaction_id
 from ctxmgr.core.store.contract import Match, Operation, Put, Store
-from ctxmgr.core.store.documents import storable
+from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.errors import Corrupt
 
 NOTES_SECONDS: Final = 30.0
@@ -147,15 +147,27 @@ class Compactions:
 
 
 async def requested_after(store: Store, session_id: str, *, count: int) -> Summary | None:
-    """Return the summary of a compaction that was requested and that no turn has shown yet.
+    """Return the summary of the last compaction that was requested and that no turn has shown yet.
 
     ``count`` is the number of compactions of the session that its last turn had.
     """
-    version = await store.get(compaction_id(session_id, number=count + 1))
-    if version is None:
-        return None
-    record = CompactionRecord.from_document(version.document)
+    summary = None
+    while (document := await _document(store, session_id, count + 1)) is not None:
+        summary, count = _summary(document), count + 1
+    return summary
+
+
+async def _document(store: Store, session_id: str, number: int) -> Document | None:
+    version = await store.get(compaction_id(session_id, number=number))
+    return None if version is None else version.document
+
+
+def _summary(document: Document) -> Summary:
+    record = CompactionRecord.from_document(document)
     try:
-        return None if record.parts is None else Summary.from_value(record.parts)
+        summary = Summary.from_value(record.parts or {})
     except (KeyError, TypeError, ValueError) as error:
-        raise Corrupt(f"{record.id} does not say what it shows: {error}") from error
+        raise Corrupt(f"{record.id} does not say what it shows: {error!r:.200}") from error
+    if summary.number != document["n"]:
+        raise Corrupt(f"{record.id} is number {summary.number} by its summary")
+    return summary

@@ -26,8 +26,8 @@ from ctxmgr.errors import Corrupt, Incorrect
 COMPACTION: Final = "compaction"
 """The kind of the document."""
 
-RESULT_LEVEL: Final = "reply"
-"""The level of a summary, in the words of the experience log: one record for many replies."""
+RESULT_LEVEL: Final = 1
+"""The level of a summary: REPLY, one of the levels of the experience log."""
 
 NUMBER_MAX: Final = 2**53
 """Of turns, tokens and milliseconds: every JSON reader has integers up to this."""
@@ -67,7 +67,7 @@ class CompactionRecord:
     """The key concepts of the summary; of a session, its most specific names."""
     top_k_activations: Mapping[str, float] = field(default_factory=dict)
     trigger: CompactionTrigger
-    result_level: str = RESULT_LEVEL
+    result_level: int = RESULT_LEVEL
     model: str | None = None
     """The model that wrote a part of the summary; None: no model did."""
     usage: Mapping[str, int] | None = None
@@ -81,7 +81,7 @@ class CompactionRecord:
         object.__setattr__(self, "trigger", CompactionTrigger(self.trigger))
         for name in ("timestamp", "range_start", "range_end", "timesteps_compacted"):
             _check_number(name, getattr(self, name))
-        for name in ("tokens_before", "tokens_after"):
+        for name in ("tokens_before", "tokens_after", "result_level"):
             _check_number(name, getattr(self, name))
         if self.range_end < self.range_start:
             raise Incorrect(f"a range cannot go from {self.range_start} to {self.range_end}")
@@ -112,7 +112,7 @@ class CompactionRecord:
             names = [item.name for item in fields(cls) if item.name not in {"id", "session_id"}]
             values: dict[str, Any] = {name: document[name] for name in names}
             values["summary_concept_tags"] = tuple(values["summary_concept_tags"])
-            for name in (*values["summary_concept_tags"], values["result_level"]):
+            for name in values["summary_concept_tags"]:
                 check_text("name", name)
             record = cls(id=document[ID], session_id=document["session"], **values)
             _check_number("n", document["n"])

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.surfaces.views.bundles import ExportedBundle, ImportedBundle
     from ctxmgr.surfaces.views.calls import CallPage
-    from ctxmgr.surfaces.views.changes import Fork, Membership, TitledSession
+    from ctxmgr.surfaces.views.changes import (
+        CompactedSession,
+        Fork,
+        Membership,
+        TitledSession,
+    )
     from ctxmgr.surfaces.views.log import Log
     from ctxmgr.surfaces.views.objects import ObjectPage
     from ctxmgr.surfaces.views.prompts import PromptView, TurnView
@@ -389,6 +394,20 @@ async def unpin(app: "App", session: SessionName, object_id: MemberName) -> "Mem
     from ctxmgr.surfaces.views.changes import change_sets
 
     return await change_sets(await app.store(), session, object_id, change="unpin")
+
+
+async def compact(app: "App", session: SessionName) -> "CompactedSession":
+    """Show the oldest half of a session's prompt as a summary.
+
+    This happens by itself when the window is full, and concerns only how prompts look: the turns
+    and their objects stay stored whole. The session must have the economy policy.
+    """
+    from ctxmgr.surfaces.views.changes import compact_session
+    from ctxmgr.surfaces.views.lookup import require_session
+
+    store = await app.store()
+    stored = await require_session(store, session)
+    return await compact_session(store, stored.session_id)
 
 
 async def fork(

@@ -1,4 +1,4 @@
-"""Change a session's sets, title and state, and fork it, without its agent. Commits.
+"""Change a session's sets, title and state, compact it, and fork it, without its agent. Commits.
 
 The rules are the agent's. A file that was discovered but never read must be read before it can be
 shown. That is done only below the mounts that a person declared on this machine: which mounts the
@@ -18,6 +18,7 @@ from ctxmgr.core.events.lifecycle import LIFECYCLE, PAUSED, lifecycle_document
 from ctxmgr.core.files.mount_settings import MountSetting
 from ctxmgr.core.files.mounts import FileLocation
 from ctxmgr.core.objects.codec import from_document
+from ctxmgr.core.objects.compaction import COMPACTION
 from ctxmgr.core.objects.envelope import (
     CHAT,
     FILE,
@@ -45,7 +46,9 @@ Change = Literal["activate", "deactivate", "pin", "unpin"]
 
 CONTENT_KINDS: Final = frozenset({FILE, TOOLCALL})
 
-NOT_CONTENT: Final = frozenset({CHAT, SESSION, SYSTEM_PROMPT, TURN, FORK, LIFECYCLE, RUN, POLICY})
+NOT_CONTENT: Final = frozenset(
+    {CHAT, SESSION, SYSTEM_PROMPT, TURN, FORK, LIFECYCLE, RUN, POLICY, COMPACTION}
+)
 """Kinds whose ids begin with the kind, and that are never shown as an object."""
 
 SHORT_ID_LENGTH: Final = 12
@@ -197,3 +200,43 @@ async def pause_session(store: Store, name: str) -> str:
     paused = Put(lifecycle_document(session_id, state=PAUSED))
     await commit_once(store, [paused, lease.put_released()])
     return session_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedSession:
+    """The oldest turns of a session that are shown as a summary from its next prompt on."""
+
+    session_id: str
+    compaction: str | None
+    """The id of the record; None: the session has too few turns, and nothing was written."""
+    turns: str = ""
+    """The first and the last turn."""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    summary: str = ""
+
+
+async def compact_session(store: Store, session_id: str) -> CompactedSession:
+    """Show the oldest half of a session's prompt as a summary.
+
+    ``Incorrect`` if a client has it open: what that client shows would not change.
+    """
+    lease = SessionLease(store, session_id, clock=time.time)
+    await lease.look()
+    await lease.require_free()
+    async with visiting_client(store) as client:
+        try:
+            live = await client.visit(session_id)
+            record = await live.compact()
+        finally:
+            await commit_once(store, [lease.put_released()])
+    if record is None:
+        return CompactedSession(session_id=session_id, compaction=None)
+    return CompactedSession(
+        session_id=session_id,
+        compaction=record.id,
+        turns=f"{record.range_start}–{record.range_end}",
+        tokens_before=record.tokens_before,
+        tokens_after=record.tokens_after,
+        summary=record.summary,
+    )

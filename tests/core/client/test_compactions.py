@@ -162,6 +162,25 @@ async def test_a_requested_compaction_is_stored_and_shown_next(client: Client) -
     assert (await client.prompt_as_of("s1", turn=9)).text() == shown
 
 
+async def test_the_last_of_several_requested_compactions_is_shown(client: Client) -> None:
+    """000-R172: each has its number, also if no turn came between them."""
+    session = await client.start("s1", system_prompt="Be careful.")
+    for _ in range(8):
+        await turn(session, lines=3)
+    await client.pause("s1")
+
+    for _ in range(2):
+        visited = await client.visit("s1")
+        record = await visited.compact()
+
+    assert record is not None
+    assert [found.id for found in await records(client, "s1")] == [
+        compaction_id("s1", number=1),
+        compaction_id("s1", number=2),
+    ]
+    assert record.summary in await (await client.resume("s1")).render("")
+
+
 async def test_too_short_a_session_is_not_compacted(client: Client) -> None:
     """000-R172: None is returned if there is nothing to compact."""
     session = await client.start("s1", system_prompt="Be careful.")
