@@ -108,7 +108,6 @@ CONFINED: Final[Mapping[str, _Confine]] = MappingProxyType(
         "deactivate": _by_session,
         "pin": _by_session,
         "unpin": _by_session,
-        "compact": _by_session,
         "show": _by_name,
         "diff": _by_name,
         "as-of": _by_name,

@@ -71,6 +71,7 @@ LEFT_OUT: Final = MappingProxyType(
         "export": "writes a file on the server's machine",
         "import": "reads a file on the server's machine",
         "import-recorded": "reads a file on the server's machine",
+        "compact": "is for a session that no client has open; a harness calls its own session",
         "backup": "writes a file on the server's machine",
         "verify": "reads the whole file; for the store's administrator",
         "vacuum": "rewrites the whole file; for the store's administrator",
