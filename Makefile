@@ -13,7 +13,7 @@ UV_PIP := uv pip install --quiet --python $(BIN)/python
 # The tests start hundreds of Python processes. Without bytecode each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-long lint bench bench-stores bench-core bench-surfaces experiments coverage-map mutants docs clean
+.PHONY: help setup demo test test-long lint bench bench-stores bench-core bench-surfaces bench-experience experiments coverage-map mutants docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -56,9 +56,9 @@ lint: $(STAMP)  ## run ruff and mypy
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: bench-stores bench-core bench-surfaces  ## run short benchmarks; missed targets are reported but do not fail
+bench: bench-stores bench-core bench-surfaces bench-experience  ## run short benchmarks; missed targets are reported but do not fail
 
-bench-stores bench-core bench-surfaces: bench-%: $(STAMP)
+bench-stores bench-core bench-surfaces bench-experience: bench-%: $(STAMP)
 	@$(BIN)/ctxmgr bench $* --quick --report-only
 
 experiments: $(ENOUGH)  ## run every experiment on the recorded sessions in SESSIONS, and write the reports

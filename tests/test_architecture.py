@@ -133,6 +133,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "bench.audit": _rooms("bench audit core.events errors"),
     "bench.knowledge": _rooms("bench search stores core.store errors"),
+    "bench.experience": _rooms("bench experience.log experience.records core.events stores errors"),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
     "integrations.langgraph": _rooms("integrations __init__ core.store"),
     # surfaces

@@ -20,7 +20,6 @@ import apsw
 
 from ctxmgr.errors import Incorrect, NewerFormat, NotFound
 from ctxmgr.stores.sqlite.connection import (
-    PAGE_BYTES,
     enable_wal,
     translate_errors,
     wait_for_lock,
@@ -29,7 +28,7 @@ from ctxmgr.stores.sqlite.connection import (
 SqlConnection: TypeAlias = apsw.Connection
 """A connection inside a transaction; for annotations outside ``stores``."""
 
-CHECKPOINT_PAGES: Final = 2_000
+CHECKPOINT_PAGES: Final = 8_000
 """The write-ahead log is copied to the file when it has grown by these pages: 32 MB."""
 
 _MIGRATION: Final = re.compile(r"(\d{3})_\w+\.sql")
@@ -163,8 +162,6 @@ def _connect(path: Path, *, create: bool) -> SqlConnection:
 
 def _migrate(connection: SqlConnection, path: Path, layout: LayerLayout) -> None:
     scripts = layout.scripts()
-    if connection.execute("PRAGMA page_count").get == 0:
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     if _version(connection, path, layout, len(scripts)) == len(scripts):
         return
     enable_wal(connection)

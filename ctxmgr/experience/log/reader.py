@@ -35,6 +35,9 @@ from ctxmgr.stores.layer_file import LayerFile, SqlConnection, rows_of
 ATTEMPTS: Final = 5
 """How often a query begins again because files were merged meanwhile."""
 
+SESSIONS_AT_ONCE: Final = 50
+"""Sessions whose steps one statement reads."""
+
 _STEPS: Final = (
     "session_id, tick, epoch_ms(ts), event_type, content, event_id, event_start, event_end,"
     " token_id, role, concept_activations"
@@ -411,17 +414,17 @@ class LogReader:
         files = self._files(segments)
         if not files:
             return {}
-        conditions, values = list[str](), list[object]()
-        for session, ticks in wanted.items():
-            conditions.append(
-                "(session_id = ? AND tick BETWEEN ? AND ? AND list_contains(?, tick))"
-            )
-            values += [session, min(ticks), max(ticks), list(ticks)]
-        sql = (
-            f"SELECT {_STEPS} FROM {parquet(files)} AS t"
-            f" WHERE ({' OR '.join(conditions)}) AND {_not_gone(snapshot)}"
-        )
-        rows = self._engine.rows(sql, values, tables={"gone": snapshot.gone})
+        # One plain condition per session: DuckDB then skips row groups, and columns of other rows.
+        parts = [
+            f"SELECT {_STEPS} FROM {parquet(files)} AS t WHERE session_id = {quoted(session)}"
+            f" AND tick BETWEEN {min(ticks)} AND {max(ticks)}"
+            f" AND tick IN ({', '.join(map(str, ticks))}) AND {_not_gone(snapshot)}"
+            for session, ticks in wanted.items()
+        ]
+        rows = list[tuple[Any, ...]]()
+        for start in range(0, len(parts), SESSIONS_AT_ONCE):
+            sql = " UNION ALL ".join(parts[start : start + SESSIONS_AT_ONCE])
+            rows += self._engine.rows(sql, tables={"gone": snapshot.gone})
         return {StepPlace(row[0], row[1]): _record(row) for row in rows}
 
     def _tail_hits(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def bench(
     app: "App",
     name: Annotated[
-        Literal["stores", "core", "economy", "surfaces", "audit", "knowledge"],
+        Literal["stores", "core", "economy", "surfaces", "audit", "knowledge", "experience"],
         Param("Which benchmark."),
     ],
     folder: Annotated[
@@ -29,6 +29,9 @@ async def bench(
     histories: Annotated[
         int | None, Param("For stores: number of random histories to compare the stores on.")
     ] = None,
+    steps: Annotated[
+        int | None, Param("For experience: timesteps in the log that is queried.")
+    ] = None,
     picture: Annotated[
         Path | None, Param("For economy: write a picture of the longest session here.")
     ] = None,
@@ -38,11 +41,13 @@ async def bench(
     Both run in turns in one process, and targets are ratios of the two.
     """
     module = import_module(f"ctxmgr.bench.{name}.run")
-    given = {"folder": folder, "picture_file": picture}
+    given = {"folder": folder, "picture_file": picture, "steps": steps}
     options = {option: value for option, value in given.items() if value is not None}
     if folder is not None and name not in {"economy", "knowledge"}:
         raise Incorrect(f"the {name} benchmark takes no folder; leave it out")
     if picture is not None and name != "economy":
         raise Incorrect("--picture draws recorded sessions; use it with `ctxmgr bench economy`")
+    if steps is not None and name != "experience":
+        raise Incorrect("--steps sizes a log; use it with `ctxmgr bench experience`")
     report: Report = await module.run(quick=quick, histories=histories, say=app.say, **options)
     return replace(report, report_only=report_only)

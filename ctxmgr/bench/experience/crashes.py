@@ -1,0 +1,83 @@
+"""Kill processes that append, fold and merge, and look for what was acknowledged.
+
+Each round starts two processes on one log, and kills them at a random moment. Then every session is
+read: its ticks have no gap and none is there twice, and all files are as they were written.
+"""
+
+import asyncio
+import random
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from ctxmgr.bench.report import Figure, Say
+from ctxmgr.experience.log.log import ExperienceLog
+
+ROUNDS: Final = 200
+QUICK_ROUNDS: Final = 2
+PROCESSES: Final = 2
+SECONDS_MAX: Final = 0.6
+"""A process lives at most so long after its first acknowledgement."""
+
+
+async def crash_figures(rounds: int, *, say: Say) -> list[Figure]:
+    """Kill processes at random moments; nothing acknowledged may be missing or there twice."""
+    chance = random.Random(rounds)  # noqa: S311 (repeatable trials)
+    with TemporaryDirectory(prefix="ctxmgr-bench-", dir=Path.cwd()) as folder:
+        root = Path(folder) / "log"
+        acknowledged: dict[str, int] = {}
+        for number in range(rounds):
+            say(f"experience: kill -9, round {number + 1} of {rounds}")
+            names = [f"round-{number}-{process}" for process in range(PROCESSES)]
+            counts = await asyncio.gather(*(killed(root, name, chance) for name in names))
+            acknowledged |= dict(zip(names, counts, strict=True))
+        faults = await faults_of(root, acknowledged)
+    return [
+        Figure(
+            what=f"kill -9, {rounds} rounds of {PROCESSES} processes: sessions with a fault",
+            value=len(faults),
+            bound="none",
+            meets=not faults,
+            against="–",
+            note=f"{sum(acknowledged.values()):,} steps acknowledged"
+            + (f"; {faults[0]}" if faults else ""),
+        )
+    ]
+
+
+async def killed(root: Path, session: str, chance: random.Random) -> int:
+    """Start a process, kill it after a while, and return the last tick that it acknowledged."""
+    seconds = chance.random() * SECONDS_MAX
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ctxmgr.bench.experience.append_child", str(root), session),
+        stdout=PIPE,
+    )
+    assert child.stdout is not None
+    first = await child.stdout.readline()
+    await asyncio.sleep(seconds)
+    child.kill()
+    lines = (first + await child.stdout.read()).split(b"\n")
+    await child.wait()
+    complete = lines[:-1]
+    return int(complete[-1]) if complete else 0
+
+
+async def faults_of(root: Path, acknowledged: dict[str, int]) -> list[str]:
+    """Return what is wrong with the log after processes were killed."""
+    faults = []
+    async with await ExperienceLog.open(root) as log:
+        await log.check(hashes=True)
+        result = await log.sql(
+            "SELECT session_id, count(*), count(DISTINCT tick), max(tick), (SELECT count(*)"
+            " FROM activations a WHERE a.session_id = t.session_id)"
+            " FROM timesteps t GROUP BY session_id",
+            rows_max=1_000_000,
+        )
+        found = {row[0]: row[1:] for row in result.rows}
+        for session, last in acknowledged.items():
+            steps, ticks, highest, activations = found.get(session, (0, 0, 0, 0))
+            if not steps == ticks == highest >= last or activations != 2 * steps:
+                faults.append(f"{session}: {steps} steps, {ticks} ticks, last {highest} of {last}")
+    return faults
