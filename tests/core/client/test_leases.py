@@ -12,6 +12,7 @@ import pytest
 import ctxmgr
 from ctxmgr import Conflict, Incorrect, Store
 from ctxmgr.core.client import leases
+from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.sessions.lease import HEARTBEAT_S, LEASE_MS
 from ctxmgr.stores.sqlite.store import SqliteStore
 from tests.core.builders.clients import with_clock
@@ -40,7 +41,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
     url = f"sqlite:///{tmp_path}/s.db"
-    async with await SqliteStore.open(url, clock=clock.instant) as opened:
+    async with await SqliteStore.open(url, kinds=KINDS, clock=clock.instant) as opened:
         yield opened
 
 
