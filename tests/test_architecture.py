@@ -88,7 +88,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "experience": _CORE_FOR_LAYERS
     | _rooms("experience.concepts experience.documents experience.lenses experience.log")
     | _rooms("experience.records experience.tags experience.windows search stores"),
-    "search": _CORE_FOR_LAYERS | _rooms("stores"),
+    "search": _CORE_FOR_LAYERS | _rooms("stores stores.sqlite"),
     "knowledge": _CORE_FOR_LAYERS | _rooms("experience search"),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),
     # composition

@@ -5,13 +5,13 @@ for short statements, the second for long ones, and their sum for both. A vector
 signed bytes and a scale, a quarter of its size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import Corrupt, Incorrect
 from ctxmgr.search.pieces import SearchSource
 from ctxmgr.search.terms import STOP_WORDS, words
 
@@ -44,6 +44,9 @@ class ByteRows:
         products: Floats = np.einsum("ij,j->i", numbers.astype(np.float32), query)
         return products * scales
 
+    def taken(self, rows: "Ints") -> Self:
+        return type(self)(self.numbers[rows], self.scales[rows])
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class PieceVectors:
@@ -66,6 +69,38 @@ class PieceVectors:
                 f"{embedder} ({dimension}): embed its texts again"
             )
 
+    def arrays(self) -> dict[str, bytes]:
+        parts = {}
+        for kind in ("content", "plain", "source"):
+            rows: ByteRows = getattr(self, kind)
+            parts[f"{kind}_numbers"] = rows.numbers.tobytes()
+            parts[f"{kind}_scales"] = rows.scales.astype("<f4").tobytes()
+        return parts
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, bytes],
+        *,
+        embedder: str,
+        dimension: int,
+        pieces: int,
+        sources: int,
+    ) -> Self:
+        """Read what ``arrays`` returned; ``Corrupt`` if it does not fit the segment."""
+        found = {}
+        for kind, count in (("content", pieces), ("plain", pieces), ("source", sources)):
+            try:
+                numbers = np.frombuffer(arrays[f"{kind}_numbers"], dtype=np.int8)
+                scales = np.frombuffer(arrays[f"{kind}_scales"], dtype="<f4")
+                rows = ByteRows(numbers.reshape(count, dimension), scales)
+            except (KeyError, ValueError) as error:
+                raise Corrupt(f"the search index has damaged vectors: {error}") from error
+            if len(scales) != count:
+                raise Corrupt(f"the search index has {len(scales)} vectors for {count} texts")
+            found[kind] = rows
+        return cls(embedder=embedder, dimension=dimension, **found)
+
 
 def embed_sources(sources: Sequence[SearchSource], embedder: "Embedder") -> PieceVectors:
     """Embed the pieces of sources in their order."""
@@ -78,6 +113,27 @@ def embed_sources(sources: Sequence[SearchSource], embedder: "Embedder") -> Piec
         source=ByteRows.from_vectors(
             embedder.embed([content_words(source.text) for source in sources])
         ),
+    )
+
+
+def join(parts: "Sequence[tuple[PieceVectors, Ints, Ints]]") -> PieceVectors:
+    """Join vectors, each with the pieces and sources that are kept."""
+    first = parts[0][0]
+    for vectors, _, _ in parts:
+        vectors.require(first.embedder, first.dimension)
+    return PieceVectors(
+        embedder=first.embedder,
+        dimension=first.dimension,
+        content=_joined([vectors.content.taken(pieces) for vectors, pieces, _ in parts]),
+        plain=_joined([vectors.plain.taken(pieces) for vectors, pieces, _ in parts]),
+        source=_joined([vectors.source.taken(sources) for vectors, _, sources in parts]),
+    )
+
+
+def _joined(rows: Sequence[ByteRows]) -> ByteRows:
+    return ByteRows(
+        np.concatenate([part.numbers for part in rows]),
+        np.concatenate([part.scales for part in rows]),
     )
 
 

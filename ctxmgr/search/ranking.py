@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ctxmgr.search.days import day_ranges
-from ctxmgr.search.piece_vectors import PieceVectors, content_words
+from ctxmgr.search.piece_vectors import PieceVectors, content_words, join
 from ctxmgr.search.segment import (
     DAY_NONE,
     GAP,
@@ -143,8 +143,8 @@ class SearchPool:
         return frozenset(found)
 
     @cached_property
-    def sample(self) -> "list[tuple[PoolPart, Ints, Ints]]":
-        """The same pieces and sources however the pool is divided: parts, pieces, sources."""
+    def sample(self) -> PieceVectors | None:
+        """Vectors of some pieces and sources, the same however the pool is divided."""
         keys, ids, places = [], [], []
         for number, part in enumerate(self.parts):
             chosen = np.flatnonzero(part.live & (part.segment.pieces > 0))
@@ -155,17 +155,23 @@ class SearchPool:
                 places.append((number, int(source)))
         order = sorted(range(len(keys)), key=lambda entry: (keys[entry], ids[entry]))[:SAMPLE_MAX]
         each = -(-SAMPLE_MAX // max(1, len(order)))
-        sample = []
+        sample: list[tuple[PieceVectors, Ints, Ints]] = []
         for entry in order:
             part = self.parts[places[entry][0]]
+            if part.vectors is None:
+                continue
             source = places[entry][1]
             start = int(part.segment.first[source]) - GAP * (source + 1)
             count = int(part.segment.pieces[source])
             pieces = np.unique(np.linspace(0, count - 1, min(each, count)).astype(np.int32))
             sample.append(
-                (part, (start + pieces).astype(np.int32), np.array([source], dtype=np.int32))
+                (
+                    part.vectors,
+                    (start + pieces).astype(np.int32),
+                    np.array([source], dtype=np.int32),
+                )
             )
-        return sample
+        return join(sample) if sample else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,18 +374,15 @@ class _Search:
     def _means(self) -> Mapping[str, tuple[float, float]]:
         """The mean and deviation of similarities in the pool."""
         assert self._vectors is not None
-        found: dict[str, list[Floats]] = {"content": [], "plain": [], "source": []}
         content_query, plain_query = self._vectors[0], self._vectors[1]
-        for part, pieces, sources in self._pool.sample:
-            if part.vectors is not None:
-                vectors = part.vectors
-                found["content"].append(vectors.content.similarities(content_query, pieces))
-                found["plain"].append(vectors.plain.similarities(plain_query, pieces))
-                found["source"].append(vectors.source.similarities(content_query, sources))
-        return {
-            kind: (float(np.concatenate(values).mean()), float(np.concatenate(values).std()))
-            for kind, values in found.items()
+        sample = self._pool.sample
+        assert sample is not None
+        similar = {
+            "content": sample.content.similarities(content_query),
+            "plain": sample.plain.similarities(plain_query),
+            "source": sample.source.similarities(content_query),
         }
+        return {kind: (float(x.mean()), float(x.std())) for kind, x in similar.items()}
 
     def _entries(
         self, part: PoolPart, slots: "Ints", scores: "Floats", limit: int

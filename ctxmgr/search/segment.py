@@ -13,13 +13,14 @@ counts, so they do not depend on how an index is divided.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 from zlib import crc32
 
 import numpy as np
 
+from ctxmgr.errors import Corrupt
 from ctxmgr.search.pieces import SearchSource
 from ctxmgr.search.terms import STOP_WORDS, words
 
@@ -79,6 +80,51 @@ class PoolSegment:
         whole = slice(self.source_offsets[place], self.source_offsets[place + 1])
         return self.slots[here], self.counts[here], self.sources[whole], self.source_counts[whole]
 
+    def arrays(self) -> dict[str, bytes]:
+        """Return the arrays as bytes, by name."""
+        return {
+            field.name: np.ascontiguousarray(getattr(self, field.name), dtype="<i4").tobytes()
+            for field in fields(self)
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, bytes]) -> Self:
+        """Read what ``arrays`` returned; ``Corrupt`` if it does not fit together."""
+        missing = {field.name for field in fields(cls)} - arrays.keys()
+        if missing:
+            raise Corrupt(f"a segment of the search index has no {', '.join(sorted(missing))}")
+        try:
+            segment = cls(
+                **{
+                    field.name: np.frombuffer(arrays[field.name], dtype="<i4")
+                    for field in fields(cls)
+                }
+            )
+        except ValueError as error:
+            raise Corrupt(f"a segment of the search index is damaged: {error}") from error
+        segment._check()
+        return segment
+
+    def _check(self) -> None:
+        slots = len(self.lengths)
+        fits = (
+            len(self.offsets) == len(self.source_offsets) == len(self.terms) + 1
+            and self.offsets[-1] == len(self.slots) == len(self.counts)
+            and self.source_offsets[-1] == len(self.sources) == len(self.source_counts)
+            and len(self.first) == len(self.pieces) == len(self.days) == len(self.keys)
+            and len(self.speakers) == slots
+            and _inside(self.slots, slots)
+            and _inside(self.sources, len(self.first))
+            and _inside(self.first + self.pieces, slots)
+            and slots == GAP + int(self.pieces.sum()) + GAP * len(self.first)
+        )
+        if not fits:
+            raise Corrupt("a segment of the search index is damaged: its arrays do not fit")
+
+
+def _inside(numbers: "Ints", end: int) -> bool:
+    return len(numbers) == 0 or (int(numbers.min()) >= 0 and int(numbers.max()) < end)
+
 
 _EMPTY: Final = np.zeros(0, dtype=np.int32)
 _NOTHING: Final = (_EMPTY, _EMPTY, _EMPTY, _EMPTY)
@@ -121,6 +167,50 @@ def build(sources: Sequence[SearchSource], term_ids: TermIds) -> PoolSegment:
         speakers=speakers,
         days=_ints([source.day.toordinal() if source.day else DAY_NONE for source in sources]),
         keys=_ints([crc32(source.source_id.encode()) & 0x7FFFFFFF for source in sources]),
+    )
+
+
+def merge(parts: "Sequence[tuple[PoolSegment, NDArray[np.bool_]]]") -> PoolSegment:
+    """Join segments, each with the sources that are kept, in their order."""
+    postings: list[tuple[Ints, Ints, Ints]] = []
+    columns: list[tuple[Ints, Ints, Ints]] = []
+    slot_values: list[tuple[Ints, Ints]] = []
+    start = GAP
+    firsts = []
+    for segment, kept in parts:
+        source_of = slot_sources(segment)
+        pieces = segment.pieces[kept]
+        first = (start + np.concatenate(([0], np.cumsum(pieces + GAP)[:-1]))).astype(np.int32)
+        first = first[: len(pieces)]
+        new_first = np.zeros(len(kept), dtype=np.int32)
+        new_first[kept] = first
+        posting_source = source_of[segment.slots]
+        live = kept[posting_source]
+        moved = segment.slots + (new_first - segment.first)[posting_source]
+        term_of = np.repeat(segment.terms, np.diff(segment.offsets))
+        postings.append((term_of[live], moved[live], segment.counts[live]))
+        columns.append((pieces, segment.days[kept], segment.keys[kept]))
+        firsts.append(first)
+        chosen = np.flatnonzero((source_of >= 0) & np.where(source_of >= 0, kept[source_of], False))
+        slot_values.append((segment.lengths[chosen], segment.speakers[chosen]))
+        start += int((pieces + GAP).sum())
+    terms, slots, counts = (np.concatenate(column) for column in zip(*postings, strict=True))
+    pieces, days, keys = (np.concatenate(column) for column in zip(*columns, strict=True))
+    first = np.concatenate(firsts)
+    lengths = np.zeros(start, dtype=np.int32)
+    speakers = np.full(start, SPEAKER_NONE, dtype=np.int32)
+    places = piece_slots(first, pieces)
+    lengths[places], speakers[places] = (
+        np.concatenate(column) for column in zip(*slot_values, strict=True)
+    )
+    return _segment(
+        postings=(terms, slots, counts),
+        first=first,
+        pieces=pieces,
+        lengths=lengths,
+        speakers=speakers,
+        days=days,
+        keys=keys,
     )
 
 

@@ -31,6 +31,9 @@ TEXT_CHARS_MAX: Final = 20_000
 BATCH_TEXTS: Final = 1_024
 """Texts that are tokenized at once, which bounds the memory."""
 
+FEW_TEXTS: Final = 4
+"""Up to so many texts are tokenized one by one: waking the tokenizer's threads takes 2 ms."""
+
 _WEIGHTS: Final = Path("weights", "l2_supercat_256.safetensors")
 _VOCABULARY: Final = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 
@@ -70,7 +73,11 @@ class StaticEmbedder:
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), BATCH_TEXTS):
             batch = [text[:TEXT_CHARS_MAX] for text in texts[start : start + BATCH_TEXTS]]
-            encoded = self._tokenizer.encode_batch(batch, add_special_tokens=False)
+            if len(batch) <= FEW_TEXTS:
+                encode = self._tokenizer.encode
+                encoded = [encode(text, add_special_tokens=False) for text in batch]
+            else:
+                encoded = self._tokenizer.encode_batch(batch, add_special_tokens=False)
             for number, entry in enumerate(encoded, start):
                 if entry.ids:
                     rows[number] = self._table[entry.ids].mean(axis=0)

@@ -83,6 +83,24 @@ def read_longmemeval(folder: Path) -> QuestionSet:
     return QuestionSet(sources=tuple(sources.values()), questions=tuple(questions))
 
 
+def read_sessions(folder: Path) -> list[SearchSource]:
+    """Return the sessions of LongMemEval with every turn, cut like notes."""
+    sources: dict[str, SearchSource] = {}
+    for path in _files(folder, "longmemeval*"):
+        for entry in _read(path):
+            for session_id, day, turns in zip(
+                entry["haystack_session_ids"],
+                entry["haystack_dates"],
+                entry["haystack_sessions"],
+                strict=True,
+            ):
+                text = "\n".join(turn["content"] for turn in turns)
+                sources[session_id] = SearchSource.from_text(
+                    text, source_id=session_id, category="conversation", day=_day(day)
+                )
+    return list(sources.values())
+
+
 def _files(folder: Path, name: str) -> list[Path]:
     found = sorted((*folder.glob(f"{name}.json"), *folder.glob(f"{name}.json.gz")))
     if not found:

@@ -1,30 +1,44 @@
-"""`ctxmgr bench knowledge DIR`: what the search finds on public questions, against FTS5."""
+"""`ctxmgr bench knowledge [DIR]`: what the search finds on public questions, and its speed."""
 
 from asyncio import to_thread
 from pathlib import Path
+from typing import Any, Final
 
-from ctxmgr.bench.knowledge.questions import read_locomo, read_longmemeval
+from ctxmgr.bench.knowledge.questions import read_locomo, read_longmemeval, read_sessions
 from ctxmgr.bench.knowledge.recall_figures import locomo_figures, longmemeval_figures
-from ctxmgr.bench.report import Report, Say
+from ctxmgr.bench.knowledge.speed import FULL, QUICK, speed_figures
+from ctxmgr.bench.report import Report, Say, reported
 from ctxmgr.errors import Incorrect
 from ctxmgr.search.static_vectors import StaticEmbedder
+
+_NEEDS_FOLDER: Final[dict[str, Any]] = {
+    "what": "LoCoMo and LongMemEval",
+    "value": None,
+    "against": "FTS5",
+    "note": "not shipped; pass a folder with locomo*.json.gz and longmemeval*.json.gz",
+}
 
 
 async def run(
     *, quick: bool, say: Say, histories: int | None = None, folder: Path | None = None
 ) -> Report:
-    """Ask the questions of a folder; a short run asks those of one conversation."""
+    """Ask the questions of a folder; a short run asks those of one conversation.
+
+    Without a folder only the speed is measured, on generated text.
+    """
     if histories is not None:
         raise Incorrect("--histories compares the stores; use it with `ctxmgr bench stores`")
-    if folder is None:
-        raise Incorrect(
-            "`ctxmgr bench knowledge` takes a folder with LoCoMo's and LongMemEval's questions "
-            "(locomo*.json.gz, longmemeval*.json.gz), which are not shipped; pass one"
-        )
     embedder = StaticEmbedder.load()
+    sizes = QUICK if quick else FULL
+    if folder is None:
+        speed = await speed_figures(sizes, embedder, say=say)
+        return Report(figures=(*speed, reported(**_NEEDS_FOLDER)))
     sets = await to_thread(read_locomo, folder)
     figures = await to_thread(locomo_figures, sets[:1] if quick else sets, embedder, say=say)
     if not quick:
         pool = await to_thread(read_longmemeval, folder)
         figures += await to_thread(longmemeval_figures, pool, embedder, say=say)
+        figures += await speed_figures(
+            sizes, embedder, say=say, sessions=await to_thread(read_sessions, folder)
+        )
     return Report(figures=tuple(figures))
