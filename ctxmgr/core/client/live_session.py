@@ -569,6 +569,15 @@ class LiveSession:
         )
         return await lookup.resolve(self._state.session, name)
 
+    async def call_with_handle(self, handle: str) -> ToolCall:
+        """Return the tool call that has a handle of the economy layout, such as ``#7``."""
+        object_id = await self._resolve(handle)
+        stored = await self._state.runtime.store.get(object_id)
+        call = None if stored is None else from_document(stored.document)
+        if not isinstance(call, ToolCall):
+            raise Incorrect(f"{handle} is a file; read it by its path")
+        return call
+
     async def _open_economy(self, policy: "Economy") -> "LiveEconomy":
         from ctxmgr.core.client.live_economy import LiveEconomy
 

@@ -18,6 +18,7 @@ model notices a misspelt name.
 
 import asyncio
 import json
+import re
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.client.tool_calls import IndexedToolCall
 from ctxmgr.core.context.compact import LIST_TOOL
 from ctxmgr.core.context.guide import NamedPolicy, tool_help
-from ctxmgr.core.discovery.known_tools import absolute
+from ctxmgr.core.discovery.known_tools import OutputKind, absolute, output_kind
 from ctxmgr.core.discovery.search_commands import (
     NO_FILES,
     NO_MATCHES,
@@ -75,6 +76,9 @@ LISTED_OBJECTS: Final = 200
 """Objects that one call lists, unless the model asks for more: some 6,000 tokens."""
 
 LISTED_OBJECTS_MAX: Final = 1_000
+
+_HANDLE: Final = re.compile(r"#\d{1,9}")
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
 RECALL_QUERY_CHARS_MAX: Final = 1_000
 """In one query."""
@@ -399,7 +403,7 @@ class Tools:
             output=output.text,
             status="ok" if output.ok else "fail",
             faithful=output.faithful,
-            discover=name not in {RECALL.name, LIST_OBJECTS.name},
+            discover=name not in {RECALL.name, LIST_OBJECTS.name} and not _reads_output(args),
         )
 
     async def _change(self, tool_call_id: str, name: str, args: Mapping[str, Any]) -> ToolResult:
@@ -422,6 +426,8 @@ class Tools:
         return await self._runs[name](read_arguments(name, self._offered[name].arguments, args))
 
     async def _read(self, args: ReadArguments) -> _Output:
+        if _HANDLE.fullmatch(args.path):
+            return await self._read_output(args)
         path = self._absolute(args.path)
         read = await self._sandbox().read(path, bytes_max=FILE_BYTES_MAX)
         if isinstance(read, RefusedFile) and read.refusal is Refusal.TOO_LARGE:
@@ -435,6 +441,23 @@ class Tools:
         if lines and not page:
             raise Incorrect(f"{path} has {len(lines):,} lines; offset {args.offset:,} is beyond")
         return _Output(ok=True, text="".join(page) + note)
+
+    async def _read_output(self, args: ReadArguments) -> _Output:
+        """Read lines of an earlier output, by the numbers that a prompt shows for hidden ones."""
+        from ctxmgr.core.economy.file_lines import first_line
+
+        call = await self._session.call_with_handle(args.path)
+        content = call.content or ""
+        read = output_kind(call.tool, call.args) is OutputKind.READ
+        first = first_line(call.args, content) if read else 1
+        lines = _LINE.findall(content)
+        page = lines[max(0, args.offset - first) :][: args.limit]
+        if lines and not page:
+            last = first + len(lines) - 1
+            raise Incorrect(
+                f"{args.path} ends with line {last:,}; offset {args.offset:,} is beyond"
+            )
+        return _Output(ok=True, text="".join(page))
 
     async def _read_page(self, path: str, args: ReadArguments, *, why: str) -> _Output:
         """Read some lines of a file that is too large to be read whole and stored."""
@@ -540,6 +563,11 @@ class Tools:
         if sandbox is None:
             raise Incorrect("this client has no sandbox: the harness runs its tools and records")
         return sandbox
+
+
+def _reads_output(args: Mapping[str, Any]) -> bool:
+    path = args.get("path")
+    return isinstance(path, str) and _HANDLE.fullmatch(path) is not None
 
 
 def _fault(name: object, args: object) -> str | None:

@@ -45,7 +45,7 @@ activate(id) shows a full text again, deactivate(id) removes it, pin(id) keeps i
 _ECONOMY: Final = """\
 Every file and every tool output appears once, where it arrived, and has a handle such as #7.
 What you read is whole in the next prompt. Long and old texts are shortened: a line such as
-⋯ lines 40–51 stands for hidden lines (of a file: read(offset=40, limit=12) shows them), and a last
+⋯ lines 40–51 stands for hidden lines, which read(path=#7, offset=40, limit=12) shows, and a last
 line such as [#7 +1234 tok: names] says how many tokens are hidden and which names they contain.
 [12 lines as in #5 read a.py] stands for lines that are shown at #5.
 Old calls are listed in a digest: [#7 bash make +1234 tok: names], then lines that were kept.

@@ -1,12 +1,13 @@
 """The file tools as models use them: pages of large files, other encodings, empty results."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 import ctxmgr
-from ctxmgr import Incorrect, LiveSession
+from ctxmgr import Incorrect, LiveSession, toolcall_part
 from ctxmgr.core.client.tools import PAGE_BYTES_MAX, PAGE_LINES
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX
 from ctxmgr.sandboxes.host import Host
@@ -181,3 +182,32 @@ async def test_a_path_outside_the_mounts_names_the_mounts(tmp_path: Path, work: 
 
         with pytest.raises(ctxmgr.Denied, match=r"^/etc/passwd is outside the mounts \(/src\)$"):
             await session.read("/etc/passwd")
+
+
+async def test_hidden_lines_of_an_output_are_read_by_their_numbers(session: LiveSession) -> None:
+    """003-R145: the numbers of a hole are usable for outputs as for files."""
+    log = "".join(f"step {n} of the build wrote object_{n}\n" for n in range(1, 401))
+    part = "".join(f"def name_{n}(): ...\n" for n in range(200, 300))
+    await session.render("build", policy="economy")
+    calls = {
+        "c1": ("bash", {"command": "make"}, log),
+        "c2": ("read", {"path": "a.py", "offset": 200, "limit": 100}, part),
+    }
+    parts = []
+    for name, (tool, args, output) in calls.items():
+        await session.record(name, tool=tool, args=args, output=output, discover=False)
+        parts.append(toolcall_part(name, call_id=name, tool=tool, args=args))
+    await session.end_turn(parts)
+    prompt = str(await session.render("go on", policy="economy"))
+    first, last = map(int, re.findall(r"⋯ lines (\d+)–(\d+)", prompt)[0])
+
+    _, hidden = await call(session, "read", path="#1", offset=first, limit=last - first + 1)
+    _, row = await call(session, "read", 2, path="#2", offset=240, limit=1)
+    beyond = await call(session, "read", 3, path="#1", offset=500)
+    unknown = await call(session, "read", 4, path="#99")
+
+    assert hidden == "".join(log.splitlines(keepends=True)[first - 1 : last])
+    assert row == "def name_240(): ...\n"
+    assert beyond == (False, "#1 ends with line 400; offset 500 is beyond")
+    assert not unknown[0]
+    assert "no handle '#99'" in unknown[1]
