@@ -145,7 +145,7 @@ async def experience_submit(
     *,
     folder: Annotated[Path | None, _FOLDER] = None,
 ) -> SubmittedWindows:
-    """Keep every window with an example of a bud until a submission is resolved."""
+    """Keep the examples of a bud until a submission is resolved."""
     async with app.xdb(folder) as xdb:
         done = await xdb.windows.submit_graft(bud, submission)
     return SubmittedWindows(
@@ -160,7 +160,10 @@ async def experience_resolve(
     accepted: Annotated[bool, Param("It was accepted: compress what nothing else needs.")] = False,
     folder: Annotated[Path | None, _FOLDER] = None,
 ) -> tuple[WindowLine, ...]:
-    """Release the windows of a submission, and show them as they are then."""
+    """Release the windows of a submission.
+
+    Shows them as they are then.
+    """
     async with app.xdb(folder) as xdb:
         return tuple(
             map(_line, await xdb.windows.resolve_submission(submission, accepted=accepted))
@@ -173,7 +176,10 @@ async def experience_package(
     *,
     folder: Annotated[Path | None, _FOLDER] = None,
 ) -> EvidenceFiles:
-    """Write the evidence of a submission to exports/SUBMISSION in the folder."""
+    """Write the evidence of a submission to a folder.
+
+    The folder is exports/SUBMISSION in that of the experience.
+    """
     async with app.xdb(folder) as xdb:
         return _files(await xdb.export_submission(submission))
 
@@ -205,7 +211,7 @@ async def experience_compress(
     ] = None,
     folder: Annotated[Path | None, _FOLDER] = None,
 ) -> StorageReport:
-    """Compress cold records to their limit, and show what each level takes.
+    """Compress cold records to their limit; show what they take.
 
     Hot, warm and submitted windows are never touched.
     """
