@@ -338,8 +338,7 @@ class FoldPlanner:
     ) -> Planning:
         """Do what ``next_plan`` does, and let the caller write the notes of summaries."""
         number, plan = self._planned
-        folds = cold or self._stream.summary is None  # else at the next compaction, at no cost
-        if number != self._stream.number and self._stream.policy.folds_sent and folds:
+        if number != self._stream.number and self._stream.policy.folds_sent:
             plan = self._pays(put_away, pinned=pinned, cold=cold)
         window = self._stream.policy.window_tokens
         pressure = Pressure(
@@ -349,7 +348,9 @@ class FoldPlanner:
         )
         compacted = False
         while (step := pressure.step(self._at_most(fixed))) is not PressureStep.NONE:
-            if step is PressureStep.FOLD:
+            if step is PressureStep.FOLD and self._stream.summary is not None:
+                pass  # folding would only delay the next compaction, and lose lines
+            elif step is PressureStep.FOLD:
                 excess = self._at_most(fixed) - int(window * RELIEVED_SHARE)
                 plan = self._fold_oldest(self._aged, excess=excess, pinned=pinned)
             else:
@@ -488,6 +489,8 @@ class FoldPlanner:
     def _digests(self, pinned: Collection[str], *, cold: bool) -> dict[int, FoldCandidate]:
         """Return turns that could become a digest, by their index."""
         stream = self._stream
+        if stream.summary is not None:
+            return {}
         if stream.number < DIGEST_CALLS_MIN or (stream.number % DIGEST_EVERY and not cold):
             return {}
         return {
@@ -507,6 +510,8 @@ class FoldPlanner:
         number = self._stream.number
         if text.slot.object_id in put_away:
             return STUB
+        if self._stream.summary is not None:
+            return None
         if number <= text.slot.first_prompt:
             return None
         if number - text.used >= IDLE_CALLS:
