@@ -14,15 +14,18 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
 
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.core.events.events import Listener
 from ctxmgr.core.events.origins import EventSource
+from ctxmgr.core.objects.compaction import CompactionRecord
 from ctxmgr.core.store.contract import Store
 from ctxmgr.errors import Incorrect
 from ctxmgr.experience.concepts.graph import ConceptGraph
+from ctxmgr.experience.context_window import ContextWindowManager
 from ctxmgr.experience.documents.document import Document, DocumentType
 from ctxmgr.experience.documents.repository import DocumentRepository, FolderSync
 from ctxmgr.experience.lenses.lens import Lens, Lenses, LensPolicy, highest
@@ -53,9 +56,6 @@ LOG_FOLDER: Final = "experience"
 CONCEPT_PACK: Final = "concepts.pack"
 DOCUMENTS_FOLDER: Final = "documents"
 EXPORTS_FOLDER: Final = "exports"
-CONTEXT_TOKENS: Final = 8_192
-"""The window of a session, unless it is started with another one."""
-
 SURPRISING: Final = ("surprising", "confusing", "interesting", "unexpected")
 """The tags of ``recall_surprising``."""
 
@@ -110,6 +110,8 @@ class XDB:
         """The current session; None: ``start_session`` was not called."""
         self.current_tick = 0
         """The last tick of the current session that was recorded here."""
+        self.context_manager: ContextWindowManager | None = None
+        """The context of the current session."""
 
     async def __aenter__(self) -> Self:
         self._log = await ExperienceLog.open(
@@ -230,21 +232,40 @@ class XDB:
 
     # Sessions and recording.
 
-    async def start_session(
-        self, session_id: str, max_context_tokens: int = CONTEXT_TOKENS
-    ) -> None:
-        """Make a session the current one; a known one continues after its last tick."""
+    async def start_session(self, session_id: str, max_context_tokens: int | None = None) -> None:
+        """Make a session the current one; a known one continues after its last tick.
+
+        Its context holds as many tokens as the contract says, 8,192 without one. When it is full,
+        its oldest half is compacted, and expires unless it is retained.
+        """
         check_session_id(session_id)
-        if max_context_tokens < 1:
-            raise Incorrect(f"a context has at least one token, not {max_context_tokens}")
+        memory = self.contract.resources.memory
+        context = ContextWindowManager(
+            memory.context_window_tokens if max_context_tokens is None else max_context_tokens,
+            self.experience_log,
+            session_id=session_id,
+            windows=self.windows,
+        )
         self.current_tick = await self.experience_log.last_tick(session_id)
-        self.session_id = session_id
+        self.session_id, self.context_manager = session_id, context
         await self.load_concepts()
 
     async def end_session(self) -> None:
         """Leave the current session."""
-        self.session_id = None
+        self.session_id = self.context_manager = None
         self.current_tick = 0
+
+    def get_context_state(self) -> dict[str, Any]:
+        """Return how full the context of the session is; an ``error`` if there is no session."""
+        if self.context_manager is None:
+            return {"error": "no session is active: call start_session first"}
+        return asdict(self.context_manager.get_context_state())
+
+    async def request_compaction(self) -> CompactionRecord | None:
+        """Compact the oldest half of the context now; None if there is no session."""
+        if self.context_manager is None:
+            return None
+        return await self.context_manager.request_compaction()
 
     async def record(
         self,
@@ -259,7 +280,10 @@ class XDB:
         role: Role | None = None,
         token_count: int = 1,
     ) -> str:
-        """Store a timestep of the current session durably; return its id."""
+        """Store a timestep of the current session durably; return its id.
+
+        Its tokens count in the context, whose oldest half is compacted when it is full.
+        """
         session_id = self._session()
         if token_count < 0:
             raise Incorrect(f"a timestep has no fewer than 0 tokens, not {token_count}")
@@ -277,6 +301,8 @@ class XDB:
         appended = await self.experience_log.append(session_id, [step])
         assert appended is not None
         self.current_tick = appended.last_tick
+        if self.context_manager is not None:
+            await self.context_manager.add_tokens(token_count, appended.last_tick)
         return timestep_id(session_id, appended.last_tick)
 
     # Recall.
@@ -431,7 +457,7 @@ class XDB:
         await self._stream.flush()
 
     async def get_state(self) -> dict[str, Any]:
-        """Return what there is: counts, the current session and its last tick."""
+        """Return what there is: counts, the current session and how full its context is."""
         tags, buds = await self.tag_index.count()
         documents = [] if self._documents is None else await self._documents.list_documents()
         return {
@@ -441,6 +467,7 @@ class XDB:
             "tag_count": tags,
             "bud_count": buds,
             "document_count": len(documents),
+            "context": self.get_context_state(),
         }
 
     def _open_pack(self) -> ConceptGraph | None:

@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from ctxmgr import CompactionTrigger
 from ctxmgr.errors import Incorrect
-from ctxmgr.experience.records.kinds import BudStatus, EventType
+from ctxmgr.experience.records.kinds import BudStatus, EventType, Fidelity
+from ctxmgr.experience.windows.lifecycle_contract import (
+    ContractResources,
+    LifecycleContract,
+    MemoryLimits,
+)
+from ctxmgr.experience.windows.time_windows import Ticks
 from ctxmgr.experience.xdb import XDB
 
 
@@ -165,3 +172,57 @@ async def test_buds_become_ready(tmp_path: Path) -> None:
 
         assert [each.id for each in await xdb.get_buds(BudStatus.READY)] == [bud.id]
         assert await xdb.get_buds(BudStatus.COLLECTING) == []
+
+
+async def test_a_full_context_is_compacted_and_its_oldest_half_expires(tmp_path: Path) -> None:
+    """000-R154, 000-R061, 000-R069, 000-R144: what was retained stays token by token."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a", max_context_tokens=1_000)
+        for number in range(4):
+            await xdb.record(EventType.INPUT, f"message {number}", token_count=100)
+        await xdb.windows.retain("a", Ticks(2, 2))
+        for number in range(4, 8):
+            await xdb.record(EventType.INPUT, f"message {number}", token_count=100)
+
+        state = xdb.get_context_state()
+        assert state["current_tokens"] < 800
+        assert (state["max_tokens"], state["session_id"], state["current_tick"]) == (1_000, "a", 8)
+        left = [step.tick for step in await xdb.recall()]
+        assert (left[0], left[-1]) == (2, 8)
+        assert 1 not in left
+        windows = {window.ticks: window.fidelity for window in await xdb.windows.windows("a")}
+        assert windows[Ticks(1, 1)] is Fidelity.COLD
+        assert windows[Ticks(2, 2)] is Fidelity.WARM
+        [reply] = await xdb.windows.lineage("ts-a-1")
+        assert reply.summary == "message 0"
+
+
+async def test_a_compaction_can_be_requested(tmp_path: Path) -> None:
+    """000-R172, 000-A17, 000-R171, 000-R173: without a session there is none."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        assert await xdb.request_compaction() is None
+        assert "no session" in xdb.get_context_state()["error"]
+        await xdb.start_session("a")
+        for number in range(4):
+            await xdb.record(EventType.INPUT, f"message {number}", token_count=100)
+
+        record = await xdb.request_compaction()
+
+        assert record is not None
+        assert (record.trigger, record.range_start) == (CompactionTrigger.MANUAL, 1)
+        context = (await xdb.get_state())["context"]
+        assert context["max_tokens"] == 8_192
+        assert context["current_tokens"] == record.tokens_after
+        await xdb.end_session()
+        assert xdb.context_manager is None
+
+
+async def test_the_context_has_the_size_of_the_contract(tmp_path: Path) -> None:
+    """000-R212: unless the session is started with another one."""
+    memory = MemoryLimits(context_window_tokens=32_768)
+    contract = LifecycleContract(resources=ContractResources(memory=memory))
+    async with XDB(tmp_path, "be-1", contract=contract) as xdb:
+        await xdb.start_session("a")
+        assert xdb.get_context_state()["max_tokens"] == 32_768
+        await xdb.start_session("a", 500)
+        assert xdb.get_context_state()["max_tokens"] == 500
