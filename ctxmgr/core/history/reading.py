@@ -119,11 +119,12 @@ async def stored_answers(store: Store, session_id: str) -> list[list[Document]]:
         raise NotFound(f"there is no session {session_id}")
     try:
         answers = [turn["assistant"] for turn in version.document["turns"]]
-        if all(type(part) is dict for parts in answers for part in parts):
-            return answers
+        are_parts = all(type(part) is dict for parts in answers for part in parts)
     except (KeyError, TypeError):
-        pass
-    raise Corrupt(f"{chat_id(session_id)}: the answers of its turns are not lists of parts")
+        are_parts = False
+    if not are_parts:
+        raise Corrupt(f"{chat_id(session_id)}: the answers of its turns are not lists of parts")
+    return answers
 
 
 async def read_turns_until(store: Store, session_id: str, *, turn: int) -> FirstTurns:
