@@ -102,6 +102,7 @@ def test_a_failure_and_what_came_of_it_stay_in_the_summary() -> None:
 
     assert summary is not None
     assert "src/server.py #3" in summary.text
+    assert "ValueError: no port given; then ok in #2" in summary.text
 
 
 def test_the_record_of_a_summary_names_another_renderer() -> None:
