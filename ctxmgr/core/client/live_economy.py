@@ -126,6 +126,8 @@ class LiveEconomy:
 
     async def _restore(self, record: EconomyRecord, *, turn: int) -> None:
         """Restore what the prompt of an earlier turn showed, byte for byte."""
+        if record.summary is not None and record.stream is None:
+            raise Corrupt(f"the record of turn {turn} has a summary without its stream")
         self._epoch, self._notices = record.epoch, dict(record.notices)
         self._masks = dict(record.masks)
         past, last = self._state.chat.turns[: turn - 1], self._state.chat.turns[turn - 1]

@@ -4,17 +4,19 @@ A record of our own is written by ``TurnRecorder`` and read back as it is. One i
 anything, and is used long after it was imported.
 """
 
+import re
 from typing import Annotated, Any, Final
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ctxmgr.core.economy.records import EconomyRecord
+from ctxmgr.core.economy.summary import Summary
 from ctxmgr.core.files.mounts import MOUNTS_MAX, MountMapping
 from ctxmgr.core.history.session_policy import policy_of
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.objects.compaction import COMPACTION, CompactionRecord
-from ctxmgr.core.objects.envelope import POLICY, check_ids, check_text
+from ctxmgr.core.objects.envelope import POLICY, TURN, check_ids, check_text
 from ctxmgr.core.objects.hashes import is_hash
 from ctxmgr.core.store.documents import KIND, Document
 from ctxmgr.errors import Corrupt, Incorrect
@@ -23,6 +25,21 @@ COUNT_MAX: Final = 2**53
 """Of tokens, characters, turns and transactions: every JSON reader has integers up to this."""
 
 _Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]
+
+_TextKey = Annotated[str, Field(pattern=r"^[0-9]{1,15}[.!]")]
+"""Names a text of the stream: the number of its turn, then its place in the turn."""
+
+_KEY_OF_TURN: Final = re.compile(rf"{TURN}:[0-9]{{1,15}}:")
+
+
+def _mask_key(key: str) -> str:
+    if key.startswith(f"{TURN}:") and not _KEY_OF_TURN.match(key):
+        raise ValueError(f"{key!r:.80} names no turn")
+    return key
+
+
+_MaskKey = Annotated[str, AfterValidator(_mask_key)]
+"""The id of a tool call, or a text of a turn as in ``core.economy.turn_masks``."""
 
 
 class _Strict(BaseModel):
@@ -61,13 +78,14 @@ class _RecordedStream(BaseModel):
     samples: list[tuple[_Count, _Count]]
     broken: _Count
     asked_back: dict[str, _Count]
-    settled: list[str]
-    used: dict[str, Annotated[int, Field(ge=-COUNT_MAX, le=COUNT_MAX)]]
-    newest: list[str]
+    settled: list[_TextKey]
+    used: dict[_TextKey, Annotated[int, Field(ge=-COUNT_MAX, le=COUNT_MAX)]]
+    newest: list[_TextKey]
     message_tokens: list[tuple[_Count, list[_Count]]]
     touched: list[str]
     requested: list[str]
-    repeated: dict[str, _Count] = {}
+    repeated: dict[_TextKey, _Count] = {}
+    alone: dict[_TextKey, _Count] = {}
     """Records of ``economy/1`` have none."""
 
 
@@ -101,9 +119,9 @@ class _RecordedPolicy(BaseModel):
     settings: dict[str, Any]
     epoch: _Count
     pool: list[str] | None
-    views: dict[str, _RecordedView]
+    views: dict[_TextKey, _RecordedView]
     notices: dict[Annotated[str, Field(pattern=r"^[0-9]{1,15}$")], list[_RecordedNotice]]
-    masks: dict[str, list[tuple[_Count, _Count, str]]]
+    masks: dict[_MaskKey, list[tuple[_Count, _Count, str]]]
     files: dict[str, str]
     plan: dict[str, Any] | None
     stream: _RecordedStream | None = None
@@ -164,11 +182,15 @@ def _check_compaction(document: Document) -> None:
         )
     except ValidationError as error:
         raise Corrupt(f"{record.id} is not a compaction: {_reason(error)}") from error
+    if record.parts is not None and Summary.from_value(record.parts).text != record.summary:
+        raise Corrupt(f"{record.id} has a summary that does not follow from its parts")
 
 
 def _check_policy(value: Document) -> None:
     # As JSON: a stored list is a tuple there.
-    _RecordedPolicy.model_validate_json(orjson.dumps(value))
+    recorded = _RecordedPolicy.model_validate_json(orjson.dumps(value))
+    if "compaction" in value and recorded.stream is None:
+        raise Incorrect("it has a summary, but not the stream that continues after it")
     EconomyRecord.joined([value])
 
 

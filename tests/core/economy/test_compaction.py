@@ -199,9 +199,43 @@ def test_a_record_is_stored_and_read_back() -> None:
         {"top_k_activations": {"a": "high"}},
         {"summary_concept_tags": [1]},
         {"more": 1},
+        {"parts": Summary(turns=2, number=1, notes=("Another text.",)).to_value()},
     ],
 )
 def test_a_wrong_record_of_a_bundle_is_refused(wrong: dict[str, Any]) -> None:
     """What comes from elsewhere is checked where it enters."""
     with pytest.raises(Corrupt, match="compaction:s1:1"):
         check_record(_record().to_document(number=1) | wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("views", {"x": {"spans": [], "names": [], "hidden_tokens": 0}}),
+        ("masks", {"turn:x:user": []}),
+        ("stream", None),
+        *(("stream", {name: ["zz"]}) for name in ("settled", "newest")),
+        *(("stream", {name: {"zz": 1}}) for name in ("used", "repeated", "alone")),
+    ],
+)
+async def test_a_wrong_turn_record_of_a_bundle_is_refused(name: str, wrong: Any) -> None:
+    """A key that names no turn, and a summary without its stream, would fail on resume."""
+    async with ctxmgr.connect(
+        "sqlite://:memory:", tracking=False, policy=Economy(window_tokens=2_000)
+    ) as client:
+        session = await client.start("s1", system_prompt="Be careful.")
+        for number in range(12):
+            await session.render("go")
+            call, output = f"c{number}", long_output(f"f{number}", lines=20)
+            await session.record(call, tool="bash", args={}, output=output)
+            await session.end_turn([toolcall_part(call, call_id=call, tool="bash", args={})])
+        version = await client.store.get("turn:s1:12")
+    assert version is not None
+    document = dict(version.document)
+    assert "compaction" in document["policy"]
+    check_record(document)
+    policy = dict(document["policy"])
+    policy[name] = {**policy[name], **wrong} if isinstance(wrong, dict) else wrong
+
+    with pytest.raises(Corrupt, match="turn:s1:12 is not a turn record"):
+        check_record(document | {"policy": policy})
