@@ -72,7 +72,12 @@ class LiveEconomy:
     def __init__(self, state: SessionState, policy: Economy) -> None:
         self._state = state
         self._count = state.runtime.count
-        self._stream = Stream(policy, count=self._count, signatures=signature_rows)
+        self._stream = Stream(
+            policy,
+            count=self._count,
+            signatures=signature_rows,
+            mask=state.runtime.masker.shown,
+        )
         self._planner = FoldPlanner(self._stream)
         self._files = ShownFiles()
         self._notices: dict[int, tuple[Notice, ...]] = {}

@@ -61,7 +61,7 @@ from ctxmgr.core.economy.stream_turns import (
     numbered,
     turn_number,
 )
-from ctxmgr.core.economy.summary import Summary, summarised
+from ctxmgr.core.economy.summary import Mask, Summary, summarised, unmasked
 from ctxmgr.core.economy.visible_names import VisibleNames, identifier_set, identifiers
 from ctxmgr.core.objects.answers import AnswerCall, AnswerPart
 from ctxmgr.errors import Corrupt
@@ -515,10 +515,16 @@ class Stream:
     """The turns of one session, as they are shown."""
 
     def __init__(
-        self, policy: Economy, *, count: Count, signatures: Signatures = no_signatures
+        self,
+        policy: Economy,
+        *,
+        count: Count,
+        signatures: Signatures = no_signatures,
+        mask: Mask = unmasked,
     ) -> None:
         self.policy = policy
         self.count = count
+        self._mask = mask
         self._signatures = signatures
         self.slots = SlotTexts(count=count, signatures=signatures)
         self.handles: dict[str, str] = {}
@@ -615,7 +621,7 @@ class Stream:
         )
         # The summary depends on what is still visible, and the stream shows the summary.
         self.restore(turns, opened, views=views, state=kept, summary=Summary(turns=number))
-        self.summary = summary or summarised(
+        self.summary = (summary and summary.masked(self._mask)) or summarised(
             gone,
             before=before,
             views=old_views,
@@ -623,6 +629,7 @@ class Stream:
             notes=notes,
             budget=budget,
             count=self.count,
+            mask=self._mask,
         )
         self.slots.add_fixed(self.summary.text)
         self.broken = 0
@@ -666,7 +673,7 @@ class Stream:
         for object_id, texts in gone.items():
             if object_id not in stays:
                 newest = texts[-1].slot
-                yield asked_back(newest.handle, object_id, content=newest.content)
+                yield asked_back(newest.handle, object_id, content=self._mask(newest.content))
 
     def next_handle(self) -> str:
         return f"#{len(self.handles) + 1}"

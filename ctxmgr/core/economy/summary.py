@@ -22,10 +22,10 @@ and its text follows from them.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 from ctxmgr.core.discovery.known_tools import OutputKind, named_path, output_kind
 from ctxmgr.core.economy.folding import (
@@ -38,10 +38,13 @@ from ctxmgr.core.economy.folding import (
     line_text,
     visible_spans,
 )
-from ctxmgr.core.economy.stream_turns import HeldTurn, TextSlot
+from ctxmgr.core.economy.stream_turns import HeldTurn, TextSlot, turn_number
 from ctxmgr.core.economy.visible_names import VisibleNames, identifiers
 from ctxmgr.core.objects.answers import AnswerCall
 from ctxmgr.core.store.canonical import canonical
+
+Mask: TypeAlias = Callable[[str], str]
+"""Masks the secrets of a text."""
 
 USER_SHARE: Final = 0.25
 NOTES_SHARE: Final = 0.15
@@ -143,6 +146,20 @@ class Summary:
         if self.names:
             yield "Names: " + " ".join(self.names)
 
+    def masked(self, mask: Mask) -> Self:
+        """Return the summary without the secrets of its parts."""
+        return replace(
+            self,
+            user=tuple((turn, mask(text)) for turn, text in self.user),
+            notes=tuple(map(mask, self.notes)),
+            files={mask(path): handle for path, handle in self.files.items()},
+            failures=tuple(
+                replace(item, call=mask(item.call), line=mask(item.line)) for item in self.failures
+            ),
+            lines=tuple((mask(label), mask(line)) for label, line in self.lines),
+            names=tuple(name for name in self.names if mask(name) == name),
+        )
+
     def to_value(self) -> dict[str, Any]:
         return {
             "turns": self.turns,
@@ -177,6 +194,11 @@ class Summary:
         )
 
 
+def unmasked(text: str) -> str:
+    """Show the secrets of a text."""
+    return text
+
+
 def summarised(
     turns: Sequence[HeldTurn],
     *,
@@ -186,18 +208,21 @@ def summarised(
     notes: str = "",
     budget: int,
     count: Count,
+    mask: Mask = unmasked,
 ) -> Summary:
     """Return the summary of what ``before`` summarised and of the turns after it.
 
     ``views`` say what was shown of the turns, and ``visible`` what is still shown besides them.
     ``notes`` are written by a model, which has read those of the summary before; if they are empty,
-    sentences of the assistant are chosen.
+    sentences of the assistant are chosen. The turns may have been shown with secrets that are to be
+    masked now: ``mask`` is given whole texts where it can be, to recognise secrets of many lines.
     """
     before = before or Summary(turns=0)
-    user, omitted = _user(before, turns, budget=int(USER_SHARE * budget), count=count)
-    own_notes = tuple(_notes(before, turns, notes, budget=int(NOTES_SHARE * budget), count=count))
+    user, omitted = _user(before, turns, mask, budget=int(USER_SHARE * budget), count=count)
+    notes_budget = int(NOTES_SHARE * budget)
+    own_notes = tuple(_notes(before, turns, notes, mask, budget=notes_budget, count=count))
     files = _files(before, turns, budget=int(FILES_SHARE * budget), count=count)
-    failures = _failures(before, turns, budget=int(FAILURES_SHARE * budget), count=count)
+    failures = _failures(before, turns, mask, budget=int(FAILURES_SHARE * budget), count=count)
     head = Summary(
         turns=turns[-1].number,
         number=before.number + 1,
@@ -206,14 +231,15 @@ def summarised(
         notes=own_notes,
         files=files,
         failures=failures,
-    )
+    ).masked(mask)
     known = set(identifiers(head.text))
     left = max(0, budget - count(head.text))
     names_budget = int(NAMES_SHARE * left)
-    lines = _lines(before, turns, views, visible, budget=left - names_budget, count=count)
+    seen = [_SeenText(slot, views.get(slot.key), mask) for slot in _shown_slots(turns, views)]
+    lines = _lines(before, seen, visible, budget=left - names_budget, count=count)
     known.update(name for _, line in lines for name in identifiers(line))
-    names = _names(before, turns, views, visible, known, budget=names_budget, count=count)
-    return replace(head, lines=lines, names=names)
+    names = _names(before, seen, visible, known, budget=names_budget, count=count)
+    return replace(head, lines=lines, names=names).masked(mask)
 
 
 def _cut(text: str, *, tokens: int, count: Count) -> str:
@@ -226,10 +252,10 @@ def _cut(text: str, *, tokens: int, count: Count) -> str:
 
 
 def _user(
-    before: Summary, turns: Sequence[HeldTurn], *, budget: int, count: Count
+    before: Summary, turns: Sequence[HeldTurn], mask: Mask, *, budget: int, count: Count
 ) -> tuple[tuple[tuple[int, str], ...], int]:
     """Return what the user said: the first message, then the newest; and how many are left out."""
-    said = [*before.user, *((turn.number, turn.user) for turn in turns if turn.user)]
+    said = [*before.user, *((turn.number, mask(turn.user)) for turn in turns if turn.user)]
     entry = max(1, int(ENTRY_SHARE * budget))
     whole = sum(count(text) for _, text in said) <= budget
     cut = said if whole else [(turn, _cut(text, tokens=entry, count=count)) for turn, text in said]
@@ -249,14 +275,14 @@ def _newest(
 
 
 def _notes(
-    before: Summary, turns: Sequence[HeldTurn], notes: str, *, budget: int, count: Count
+    before: Summary, turns: Sequence[HeldTurn], notes: str, mask: Mask, *, budget: int, count: Count
 ) -> Iterable[str]:
     if notes:
         return (_cut(notes, tokens=budget, count=count),)
     found = dict.fromkeys(before.notes)
     for turn in turns:
         for text in turn.prose():
-            for sentence in _SENTENCE.split(text):
+            for sentence in _SENTENCE.split(mask(text)):
                 if _DECISION.search(sentence) and len(sentence) <= SENTENCE_CHARS_MAX:
                     found[f"(turn {turn.number}) {sentence.strip()}"] = None
     sentences = list(found)
@@ -278,16 +304,16 @@ def _files(
 
 
 def _failures(
-    before: Summary, turns: Sequence[HeldTurn], *, budget: int, count: Count
+    before: Summary, turns: Sequence[HeldTurn], mask: Mask, *, budget: int, count: Count
 ) -> tuple[Failure, ...]:
     """Return what failed and what came of it; of equal calls that fail again, the last."""
     failures = {failure.call: failure for failure in before.failures}
     for turn in turns:
         for call, slot in turn.outputs():
-            name = _called(call)
+            name = _called(call, mask)
             if slot.failed:
                 failures.pop(name, None)
-                failures[name] = Failure(handle=slot.handle, call=name, line=_reason(slot))
+                failures[name] = Failure(handle=slot.handle, call=name, line=_reason(slot, mask))
             elif name in failures and not failures[name].solved:
                 failed = failures[name]
                 failures[name] = Failure(
@@ -298,29 +324,57 @@ def _failures(
     return tuple(_newest(entries, texts, budget=budget, count=count))
 
 
-def _called(call: AnswerCall) -> str:
-    args = canonical(dict(call.args)).decode()
+def _called(call: AnswerCall, mask: Mask) -> str:
+    args = mask(canonical(dict(call.args)).decode())
     return " ".join(f"{call.ref.tool} {args}".split())[:LINE_CHARS_MAX]
 
 
-def _reason(slot: TextSlot) -> str:
+def _reason(slot: TextSlot, mask: Mask) -> str:
     """Return the line of a failed call's output that says most about it."""
-    lines = [line.strip() for line in slot.content.splitlines() if line.strip()]
+    lines = [line.strip() for line in mask(slot.content).splitlines() if line.strip()]
     errors = [line for line in lines if ERROR.search(line)]
     return (errors or lines or ["no output"])[-1][:LINE_CHARS_MAX]
 
 
+@dataclass(frozen=True, slots=True)
+class _SeenText:
+    """A text of the stream, as it was shown."""
+
+    slot: TextSlot
+    view: TextView | None
+    mask: Mask
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines that were shown; of a secret over several lines, none."""
+        content = self.slot.content
+        masked = self.mask(content)
+        for span in visible_spans(content, self.view):
+            line = line_text(content, span).removesuffix("\n")
+            if masked == content or line in masked:
+                yield line
+            elif (hidden := self.mask(line)) != line:
+                yield hidden
+
+    def names(self) -> Iterator[str]:
+        yield from identifiers("\n".join(self.lines()))
+        if self.view is not None:
+            content = self.slot.content
+            masked = self.mask(content)
+            names = self.view.names
+            yield from (name for name in names if masked == content or name in masked)
+
+
 def _lines(
     before: Summary,
-    turns: Sequence[HeldTurn],
-    views: Mapping[str, TextView],
+    seen: Sequence[_SeenText],
     visible: VisibleNames,
     *,
     budget: int,
     count: Count,
 ) -> tuple[tuple[str, str], ...]:
     """Choose lines as folding does, by names that are visible nowhere else; newer ones first."""
-    candidates = [*before.lines, *_shown_lines(turns, views)][::-1]
+    shown = ((text.slot.label, line) for text in seen for line in text.lines() if line.strip())
+    candidates = [*before.lines, *shown][::-1]
     starts, position = [], 0
     for _, line in candidates:
         starts.append(position)
@@ -332,29 +386,18 @@ def _lines(
     return tuple(candidates[row] for row in sorted(chosen, reverse=True))
 
 
-def _shown_lines(
-    turns: Sequence[HeldTurn], views: Mapping[str, TextView]
-) -> Iterator[tuple[str, str]]:
+def _shown_slots(turns: Sequence[HeldTurn], views: Mapping[str, TextView]) -> Iterator[TextSlot]:
     for turn in turns:
-        for slot in _shown_slots(turn, views):
-            for line in visible_spans(slot.content, views.get(slot.key)):
-                text = line_text(slot.content, line).removesuffix("\n")
-                if text.strip():
-                    yield slot.label, text
-
-
-def _shown_slots(turn: HeldTurn, views: Mapping[str, TextView]) -> Iterator[TextSlot]:
-    if not turn.is_digest(views):
-        yield from turn.slots()
-        return
-    yield from (slot for slot in turn.slots() if not slot.message)
-    yield from turn.digest_slots()
+        if not turn.is_digest(views):
+            yield from turn.slots()
+            continue
+        yield from (slot for slot in turn.slots() if not slot.message)
+        yield from turn.digest_slots()
 
 
 def _names(
     before: Summary,
-    turns: Sequence[HeldTurn],
-    views: Mapping[str, TextView],
+    seen: Sequence[_SeenText],
     visible: VisibleNames,
     known: set[str],
     *,
@@ -362,13 +405,8 @@ def _names(
     count: Count,
 ) -> tuple[str, ...]:
     """Return names that are visible nowhere else, the newest first."""
-    held: list[str] = []
-    for turn in reversed(turns):
-        for slot in _shown_slots(turn, views):
-            view = views.get(slot.key)
-            spans = visible_spans(slot.content, view)
-            held += identifiers("\n".join(line_text(slot.content, span) for span in spans))
-            held += view.names if view is not None else ()
+    newest_first = sorted(seen, key=lambda text: -turn_number(text.slot.key))
+    held = [name for text in newest_first for name in text.names()]
     names, left = list[str](), budget
     for name in dict.fromkeys([*held, *before.names]):
         if name in known or name.isdigit() or visible.anywhere(name):

@@ -78,8 +78,9 @@ class Compactions:
         """Do what a step of the planner asks for; return the notes of the model, or nothing."""
         if step is PressureStep.FLUSH:
             if self.flushers:
+                text = self.mask(due.text())
                 request = FlushRequest(
-                    session_id=self.session_id, first=due.first, last=due.last, text=due.text()
+                    session_id=self.session_id, first=due.first, last=due.last, text=text
                 )
                 await flush(self.flushers, request)
             return ""
@@ -123,7 +124,7 @@ class Compactions:
             return ""
         tokens = max(NOTES_TOKENS_MIN, int(NOTES_SHARE * due.budget_tokens))
         question = Question(
-            text=_INSTRUCTION.format(tokens=tokens, text=due.text()),
+            text=_INSTRUCTION.format(tokens=tokens, text=self.mask(due.text())),
             purpose=PURPOSE,
             output_tokens_max=tokens,
         )

@@ -279,3 +279,33 @@ async def test_listeners_hear_of_compactions(tmp_path: Path) -> None:
         (n, record.range_start, record.range_end) for n, record in enumerate(stored, start=1)
     ]
     assert compaction_id("s1", number=1) == stored[0].id
+
+
+async def test_a_summary_masks_what_earlier_turns_showed(tmp_path: Path) -> None:
+    """Turns that were shown with their secrets keep them; what is made of them later does not."""
+    token, url = "ghp_" + "a1B2c3D4e5F6" * 3, f"sqlite:///{tmp_path}/s.db"
+    key = "-----BEGIN PRIVATE KEY-----\nMIIabcdefghijk0123\n-----END PRIVATE KEY-----\n"
+    args = {"command": f"curl -H {token}"}
+    async with ctxmgr.connect(
+        url, tracking=False, policy=POLICY, secrets=ctxmgr.Secrets.SHOW
+    ) as client:
+        session = await client.start("s1", system_prompt="Be careful.")
+        await session.render(f"Use {token} because it works.")
+        output = f"exit code 1\nError: {token} is wrong\n{key}"
+        await session.record("c1", tool="bash", args=args, output=output)
+        said = text_part(f"I'll use {token} because it works.")
+        await session.end_turn([said, toolcall_part("c1", call_id="c1", tool="bash", args=args)])
+        for _ in range(6):
+            await turn(session, lines=3)
+        await client.pause("s1")
+    saves = Saves()
+    async with ctxmgr.connect(url, tracking=False, policy=POLICY, flushers=[saves]) as client:
+        resumed = await client.resume("s1")
+        record = await resumed.compact()
+        prompt = await resumed.render("next")
+
+    assert record is not None
+    for text in (record.summary, str(record.parts), saves.requests[0].text, prompt):
+        assert "because it works" in text
+        assert token not in text
+        assert "MIIabcdefghijk0123" not in text
