@@ -29,8 +29,9 @@ from ctxmgr.core.objects.compaction import CompactionRecord, CompactionTrigger
 from ctxmgr.errors import Incorrect
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.records.timestep import TimestepRecord
+from ctxmgr.experience.windows.compression import token_count
 from ctxmgr.experience.windows.window_book import WindowBook
-from ctxmgr.stores.layer_file import SqlConnection
+from ctxmgr.stores.layer_file import SqlConnection, rows_of
 
 COMPACTION_THRESHOLD: Final = 0.8
 """The share of the window at which it counts as full."""
@@ -117,6 +118,24 @@ class ContextWindowManager:
     def summary(self) -> str:
         """What the context holds instead of the ticks that were compacted."""
         return self._summary
+
+    async def restore(self) -> None:
+        """Continue a session: the last summary, and every timestep since its compaction."""
+        rows = await self._experience.file.read(
+            lambda db: rows_of(
+                db,
+                "SELECT range_end, summary FROM compactions WHERE session_id = ?"
+                " ORDER BY range_end DESC LIMIT 1",
+                (self._session_id,),
+            )
+        )
+        end, summary = rows[0] if rows else (0, "")
+        last = await self._experience.last_tick(self._session_id)
+        steps = await self._steps(end + 1, last) if last > end else []
+        self._spans = [(step.tick, token_count(step)) for step in steps]
+        self._spans_tokens = sum(tokens for _, tokens in self._spans)
+        self._summary, self._summary_tokens = summary, self._count(summary) if summary else 0
+        self._tick = last
 
     def get_context_state(self) -> ContextState:
         tokens = self._spans_tokens + self._summary_tokens
@@ -215,7 +234,9 @@ class ContextWindowManager:
         self._spans, self._spans_tokens = stays, sum(tokens for _, tokens in stays)
         self._summary, self._summary_tokens = summary, summary_tokens
         if self._windows is not None:
-            await self._windows.expire(self._session_id, before_tick=end + 1, summary=summary)
+            await self._windows.expire(
+                self._session_id, before_tick=end + 1, hot_from=start, summary=summary
+            )
         return record
 
     async def _activations(self, start: int, end: int, concepts: Sequence[str]) -> dict[str, float]:

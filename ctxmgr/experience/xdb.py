@@ -246,6 +246,7 @@ class XDB:
             session_id=session_id,
             windows=self.windows,
         )
+        await context.restore()
         self.current_tick = await self.experience_log.last_tick(session_id)
         self.session_id, self.context_manager = session_id, context
         await self.load_concepts()

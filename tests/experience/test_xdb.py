@@ -226,3 +226,25 @@ async def test_the_context_has_the_size_of_the_contract(tmp_path: Path) -> None:
         assert xdb.get_context_state()["max_tokens"] == 32_768
         await xdb.start_session("a", 500)
         assert xdb.get_context_state()["max_tokens"] == 500
+
+
+async def test_a_continued_session_has_its_context(tmp_path: Path) -> None:
+    """000-A15, 000-A16: the next compaction covers what was recorded before the restart."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a", 1_000)
+        for number in range(5):
+            await xdb.record(EventType.INPUT, f"early {number} " + "word " * 98, token_count=100)
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a", 1_000)
+        assert xdb.get_context_state()["current_tokens"] == 500
+        for number in range(4):
+            await xdb.record(EventType.INPUT, f"late {number}", token_count=100)
+
+        assert xdb.context_manager is not None
+        assert "early" in xdb.context_manager.summary
+        summary, tokens = xdb.context_manager.summary, xdb.get_context_state()["current_tokens"]
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a", 1_000)
+        assert xdb.context_manager is not None
+        assert xdb.context_manager.summary == summary
+        assert xdb.get_context_state()["current_tokens"] < tokens

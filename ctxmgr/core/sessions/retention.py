@@ -212,6 +212,8 @@ async def _members(store: Store, sessions: frozenset[str]) -> tuple[dict[str, No
     members: dict[str, None] = {}
     others: list[Session] = []
     async for version in _all(store, Query(SESSION), without=("session_index", "metadata_pool")):
+        if not version.object_id.startswith(session_object_id("")):
+            continue  # a document of that type under another object id is no session
         stored = await stored_sets(store, version.object_id)
         assert stored is not None, "just found"
         if stored.session.session_id in sessions:

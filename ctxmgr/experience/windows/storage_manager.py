@@ -7,7 +7,8 @@ vacuum.
     usage ≥ limit × threshold ─► a pass: the oldest records of the finest level, unit by unit
                               ─► again, until usage is below it
 
-A pass that would free nothing is undone and ends the run: detail is never given up for nothing.
+A level that would free nothing is left as it is, as detail is never given up for nothing; when no
+level frees anything, the run ends.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -104,7 +105,7 @@ class StorageManager:
         """Compress the oldest records until usage is below the threshold.
 
         ``on_pass`` is called after each pass with the usage and the target. Ends early when nothing
-        is left to compress, or when a pass would free nothing.
+        is left to compress, or when no level would free anything.
         """
         before = usage = await self.get_current_usage()
         target = int(self.max_storage_bytes * self.compression_threshold)
@@ -134,17 +135,16 @@ class StorageManager:
             for level in SOURCES:
                 condition = "compression_level = ? AND superseded_by IS NULL"
                 oldest = read_records(db, condition, (int(level),), limit=size)
-                if oldest:
-                    self._compress(db, oldest)
-                    if sum(bytes_by_level(db).values()) < before:
-                        return True
-                    raise _NothingFreed
+                if not oldest:
+                    continue
+                db.execute("SAVEPOINT level")
+                self._compress(db, oldest)
+                if sum(bytes_by_level(db).values()) < before:
+                    return True
+                db.execute("ROLLBACK TO level")
             return False
 
-        try:
-            return await self._file.write(change)
-        except _NothingFreed:
-            return False
+        return await self._file.write(change)
 
     def _compress(self, db: SqlConnection, oldest: Sequence[CompressedRecord]) -> None:
         level = next_level(oldest[0].level)
@@ -161,10 +161,6 @@ class StorageManager:
             )
             save_record(db, coarse)
             supersede(db, (record.id for record in records), by=coarse.id)
-
-
-class _NothingFreed(Exception):  # noqa: N818 — undoes the pass, and never leaves this module
-    """A pass would have freed nothing."""
 
 
 def _record_of(

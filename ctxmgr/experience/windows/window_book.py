@@ -73,7 +73,7 @@ class GraftSubmission:
     window_ids: tuple[str, ...]
     """Windows that became SUBMITTED."""
     missing: tuple[str, ...]
-    """Examples whose tokens are not in the log any more, as ``SESSION:FIRST-LAST``."""
+    """Examples that are not in the log any more, as ``SESSION:FIRST-LAST`` or ``SESSION:EVENT``."""
 
     @property
     def partial(self) -> bool:
@@ -101,7 +101,8 @@ class WindowBook:
     async def get_windows_for_tag(self, tag_id: str) -> list[TimeWindow]:
         """Return the windows that have a timestep with this tag."""
         found: dict[str, TimeWindow] = {}
-        for session_id, ranges in (await self._tagged_ticks(tag_id)).items():
+        tagged, _ = await self._tagged_ticks(tag_id)
+        for session_id, ranges in tagged.items():
             windows = await self.windows(session_id)
             for ticks in ranges:
                 found |= {window.id: window for window in overlapping(ticks, windows)}
@@ -145,17 +146,18 @@ class WindowBook:
         return await self._file.write(change)
 
     async def expire(
-        self, session_id: str, *, before_tick: int, summary: str | None = None
+        self, session_id: str, *, before_tick: int, hot_from: int = 0, summary: str | None = None
     ) -> list[TimeWindow]:
         """Compress to replies what is before a tick and neither retained nor submitted.
 
-        This is what happens to the ticks that a compaction took out of the context; ``summary`` is
-        the one that replaced them. An event that the tick divides stays whole, in the log.
+        This is what happens to the ticks that a compaction took out of the context: hot ones from
+        ``hot_from`` on, and windows that were released. ``summary`` is the one that replaced them.
+        An event that the tick divides stays whole, in the log.
         """
         cold: list[TimeWindow] = []
         wanted = Ticks(0, before_tick - 1)
         while wanted.start <= wanted.end:
-            window = await self._cool(session_id, wanted, summary)
+            window = await self._cool(session_id, wanted, summary, hot_from=hot_from)
             if window is None:
                 break
             cold.append(window)
@@ -168,7 +170,7 @@ class WindowBook:
         HOT and WARM windows become SUBMITTED; one that is SUBMITTED already gets the second id.
         Examples that were compressed before are reported as missing.
         """
-        ranges = await self._tagged_ticks(bud_tag_id)
+        ranges, lost = await self._tagged_ticks(bud_tag_id)
 
         async def prepare() -> Callable[[SqlConnection], GraftSubmission]:
             known = {session_id: await self.windows(session_id) for session_id in ranges}
@@ -181,7 +183,8 @@ class WindowBook:
 
             def change(db: SqlConnection) -> GraftSubmission:
                 _require_unchanged(db, known)
-                return _submit(db, submission_id, known, fresh, ranges)
+                done = _submit(db, submission_id, known, fresh, ranges)
+                return replace(done, missing=(*done.missing, *lost))
 
             return change
 
@@ -272,7 +275,13 @@ class WindowBook:
         return chain
 
     async def _cool(
-        self, session_id: str, wanted: Ticks, summary: str | None, *, divide: bool = False
+        self,
+        session_id: str,
+        wanted: Ticks,
+        summary: str | None,
+        *,
+        hot_from: int = 0,
+        divide: bool = False,
     ) -> TimeWindow | None:
         """Compress the first part of a range that may expire; None if there is none.
 
@@ -281,7 +290,7 @@ class WindowBook:
 
         async def prepare() -> Callable[[SqlConnection], TimeWindow | None]:
             known = await self.windows(session_id)
-            for part in _expiring(known, wanted):
+            for part in _expiring(known, wanted, hot_from=hot_from):
                 steps = await self._whole_events(session_id, part, divide=divide)
                 if steps:
                     break
@@ -301,12 +310,15 @@ class WindowBook:
     ) -> Sequence[TimestepRecord]:
         """Return the first timesteps of a range, without an event that is not complete."""
         end = min(part.end, part.start + STEPS_PER_CHANGE - 1)
-        found = await self._steps(session_id, Ticks(part.start, end + 1))
-        steps = [step for step in found if step.tick <= end]
-        following = found[-1] if len(found) > len(steps) else None
-        if following is None or following.event_id is None or not steps:
-            return steps
-        whole = [step for step in steps if step.event_id != following.event_id]
+        steps = await self._steps(session_id, Ticks(part.start, end))
+        events = {step.event_id for step in steps if step.event_id is not None}
+        ticks = await self._log.event_ticks(session_id, sorted(events))
+        # Events may overlap, as those of parallel tool calls do: the cut divides none of them.
+        cut = end + 1
+        for first, last in sorted(ticks.values(), key=lambda each: each[1], reverse=True):
+            if last >= cut:
+                cut = min(cut, first)
+        whole = [step for step in steps if step.tick < cut]
         # An event that is longer than one change is divided, as it would otherwise never expire.
         return whole if whole or not (divide or end < part.end) else steps
 
@@ -345,7 +357,8 @@ class WindowBook:
     ) -> list[TimeWindow]:
         """Return new windows for the parts of a range that have none; HOT and not stored yet."""
         found: list[TimeWindow] = []
-        for part in uncovered(ticks, (window.ticks for window in known)):
+        recorded = Ticks(ticks.start, min(ticks.end, await self._log.last_tick(session_id)))
+        for part in uncovered(recorded, (window.ticks for window in known)):
             tokens, first, last = 0, None, None
             for start in range(part.start, part.end + 1, STEPS_PER_CHANGE):
                 end = min(part.end, start + STEPS_PER_CHANGE - 1)
@@ -394,8 +407,9 @@ class WindowBook:
             gone=tuple(window.ticks for window in inside if window.fidelity is Fidelity.COLD),
         )
 
-    async def _tagged_ticks(self, tag_id: str) -> dict[str, list[Ticks]]:
-        """Return the ticks with a tag, by session; an event counts with all its timesteps."""
+    async def _tagged_ticks(self, tag_id: str) -> tuple[dict[str, list[Ticks]], list[str]]:
+        """Return the ticks with a tag by session, and the tagged events that are not in the log."""
+        lost: list[str] = []
         targets = await self._file.read(lambda db: tag_targets(db, [tag_id]))
         found: dict[str, list[Ticks]] = {}
         for session_id, start, end in targets.ranges:
@@ -406,7 +420,8 @@ class WindowBook:
         for session_id, event_ids in events.items():
             ticks = await self._log.event_ticks(session_id, event_ids)
             found.setdefault(session_id, []).extend(Ticks(*each) for each in ticks.values())
-        return {session_id: merge_ticks(ranges) for session_id, ranges in found.items()}
+            lost += [f"{session_id}:{name}" for name in event_ids if name not in ticks]
+        return {name: merge_ticks(ranges) for name, ranges in found.items()}, lost
 
     async def _change(self, prepare: Callable[[], Awaitable[Callable[[SqlConnection], T]]]) -> T:
         """Read, then write; again if another process changed the windows in between."""
@@ -488,14 +503,15 @@ def _without(window: TimeWindow, submission_id: str) -> TimeWindow:
     )
 
 
-def _expiring(known: Sequence[TimeWindow], wanted: Ticks) -> list[Ticks]:
+def _expiring(known: Sequence[TimeWindow], wanted: Ticks, *, hot_from: int) -> list[Ticks]:
     """Return the parts of a range that nothing keeps, in order."""
     released = [
         Ticks(max(window.start_tick, wanted.start), min(window.end_tick, wanted.end))
         for window in overlapping(wanted, known)
         if window.fidelity is Fidelity.WARM and not window.pinned
     ]
-    hot = uncovered(wanted, (window.ticks for window in known))
+    recent = Ticks(max(wanted.start, hot_from), wanted.end)
+    hot = uncovered(recent, (window.ticks for window in known))
     return merge_ticks([*hot, *released])
 
 

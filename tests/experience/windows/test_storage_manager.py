@@ -1,6 +1,7 @@
 """Storage pressure: cold records are compressed until they fit, and nothing else is."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,23 @@ async def test_a_pass_that_frees_nothing_is_undone(file: LayerFile) -> None:
 
     assert outcome.passes == 0
     assert [record.level for record in live(file)] == [CompressionLevel.REPLY]
+
+
+async def test_a_level_that_frees_nothing_does_not_stop_the_others(file: LayerFile) -> None:
+    """000-R085, 000-R211: one small reply must not make the limit unenforceable."""
+    fill(file, days=40, sessions=4, replies=2)
+    manager = StorageManager(file, max_storage_bytes=1)
+    while any(record.level is CompressionLevel.REPLY for record in live(file)):
+        assert await manager.compress_oldest()
+    with file.writing() as db:
+        lone = replace(reply(9_999, session="new", time=START + 50 * DAY), summary="hm")
+        save_record(db, lone)
+    before = await manager.get_current_usage()
+
+    outcome = await StorageManager(file, max_storage_bytes=before // 3).check_and_compress()
+
+    assert outcome.after < before // 3
+    assert lone.id in {record.id for record in live(file)}
 
 
 async def test_sources_stay_as_stubs_with_their_lineage(file: LayerFile) -> None:

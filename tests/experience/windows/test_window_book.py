@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -179,6 +180,46 @@ async def test_fidelity_is_that_of_the_window(book: WindowBook, log: ExperienceL
     )
 
     assert [tuple(row) for row in found.rows] == [("hot", 0, LAST - 7), ("warm", 0, 7)]
+
+
+async def test_events_that_overlap_lose_no_step(tmp_path: Path) -> None:
+    """000-R070: parallel tool calls; nothing after the first unfinished event expires."""
+    async with await ExperienceLog.open(tmp_path / "parallel") as log:
+        for tick, event in enumerate(("a", "b", "a", "b", "c"), start=1):
+            await log.append("s", [replace(_steps("s", tick, tick)[0], event_id=event)])
+        book = WindowBook(log, warm_quota_tokens=QUOTA)
+
+        assert await book.expire("s", before_tick=4) == []
+        assert len(await log.query(session_id="s")) == 5
+        [window] = await book.expire("s", before_tick=5)
+
+        assert window.ticks == Ticks(1, 4)
+        texts = [(await book.lineage(f"ts-s-{tick}"))[0].summary for tick in range(1, 5)]
+        assert texts == ["t1", "t2", "t3", "t4"]
+
+
+async def test_lost_examples_are_reported_after_a_merge(
+    log: ExperienceLog, book: WindowBook, file: LayerFile
+) -> None:
+    """000-A22: also when their files are rewritten without them."""
+    tag(file, "bud", event_id="e1")
+    await book.expire("s1", before_tick=21)
+    for number in range(9):
+        await log.append("s3", _steps("s3", number + 1, number + 1))
+        await log.fold()
+
+    done = await book.submit_graft("bud", "graft-1")
+
+    assert done.partial
+
+
+async def test_a_range_beyond_the_end_is_retained_to_the_end(book: WindowBook) -> None:
+    """000-R063: however large it is; nothing is there to retain after the last tick."""
+    done = await book.retain("s1", Ticks(LAST - 9, 2**53))
+
+    assert [window.ticks for window in done.windows] == [Ticks(LAST - 9, LAST)]
+    with pytest.raises(NotFound):
+        await book.retain("nosuch", Ticks(0, 2**53))
 
 
 async def test_lineage_always_resolves(book: WindowBook) -> None:
