@@ -252,13 +252,13 @@ class LiveEconomy:
         self._masks.pop(user_key(self._stream.number), None)  # of a prompt that was not sent
         user = self._mask(user_key(self._stream.number), user)
         cold = self._begin_call(policy)
-        self._add_notices(interrupted, await self._texts_asked_back())
         session = self._state.view
 
         def fixed() -> int:
             return self._fixed_tokens(user, contributions)
 
-        self._continue_compaction(fixed)
+        self._continue_compaction(fixed)  # first: it may hide what is requested
+        self._add_notices(interrupted, await self._texts_asked_back())
         planning = self._planner.planning(
             fixed=fixed, put_away=self._put_away(), pinned=session.pinned_set, cold=cold
         )

@@ -309,3 +309,20 @@ async def test_a_summary_masks_what_earlier_turns_showed(tmp_path: Path) -> None
         assert "because it works" in text
         assert token not in text
         assert "MIIabcdefghijk0123" not in text
+
+
+async def test_what_is_requested_is_shown_with_a_summary_from_before(client: Client) -> None:
+    """003-R066: an object that the summary hides is shown, live and after a resume alike."""
+    session = await client.start("s1", system_prompt="Be careful.")
+    for _ in range(7):
+        await turn(session, lines=10)
+    assert await session.compact() is not None
+    resumed = await client.visit("s1")
+
+    for each in (session, resumed):
+        await each.activate("s1-2")
+
+    prompt = await resumed.render("next")
+    assert "are summarised here" in prompt
+    assert long_output("run2", lines=10) in prompt
+    assert prompt == await session.render("next")
