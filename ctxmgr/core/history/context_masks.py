@@ -44,10 +44,18 @@ def masked_context(context: Context, masks: Mapping[str, Masks]) -> Context:
         return context
     shown = {key: masked(text, masks[key]) for key, text in _texts(context) if key in masks}
     turns = context.transcript.turns
+    by_turn: dict[str, dict[str, str]] = {}
+    for key, text in shown.items():
+        kind, _, place = key.partition(":")
+        if kind == TURN:
+            by_turn.setdefault(place.partition(":")[0], {})[key] = text
     return replace(
         context,
         pool=Pool(_entry(entry, shown) for entry in context.pool.entries),
-        transcript=Transcript(_turn(turn, n, shown) for n, turn in enumerate(turns, start=1)),
+        transcript=Transcript(
+            _turn(turn, number, by_turn[str(number)]) if str(number) in by_turn else turn
+            for number, turn in enumerate(turns, start=1)
+        ),
         user=shown.get(user_key(len(turns) + 1), context.user),
         active=tuple(_active(block, shown) for block in context.active),
     )
@@ -86,9 +94,8 @@ def _entry(entry: PoolEntry, shown: Mapping[str, str]) -> PoolEntry:
 
 
 def _turn(turn: ShownTurn, number: int, shown: Mapping[str, str]) -> ShownTurn:
+    """Return a turn with its texts that are listed, which are of no other turn."""
     prefix = f"{TURN}:{number}:"
-    if not any(key.startswith(prefix) for key in shown):
-        return turn
     return ShownTurn(
         shown.get(user_key(number), turn.user),
         tuple(_part(part, f"{prefix}{index}", shown) for index, part in enumerate(turn.parts)),
