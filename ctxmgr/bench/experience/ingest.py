@@ -42,7 +42,7 @@ class IngestSizes:
 
 
 FULL: Final = IngestSizes(steps=1_048_576, schema_steps=262_144)
-QUICK: Final = IngestSizes(steps=139_264, schema_steps=65_536)
+QUICK: Final = IngestSizes(steps=139_264, schema_steps=32_768)
 
 
 @dataclass(frozen=True, slots=True)
