@@ -27,6 +27,7 @@ from ctxmgr.experience.log.sql import ROWS_MAX, SECONDS_MAX, LogSql
 from ctxmgr.experience.log.tag_targets import (
     add_application,
     add_comment,
+    applications_of_range,
     comments_of_range,
     tags_of_timestep,
 )
@@ -255,6 +256,16 @@ class ExperienceLog:
                 tick=tick,
                 timestep_id=timestep_id,
                 event_id=record.event_id if record else None,
+            )
+        )
+
+    async def get_tags_for_range(
+        self, session_id: str, ticks: tuple[int, int], *, event_ids: Sequence[str], limit: int
+    ) -> list[tuple[str, TagApplication]]:
+        """Return the newest applications on these events, or that meet the ticks, by tag name."""
+        return await self.file.read(
+            lambda connection: applications_of_range(
+                connection, session_id=session_id, ticks=ticks, event_ids=event_ids, limit=limit
             )
         )
 

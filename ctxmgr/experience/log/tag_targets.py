@@ -12,8 +12,8 @@ import orjson
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.experience.records.annotations import AnnotationTarget, Comment, Tag, TagApplication
-from ctxmgr.experience.records.kinds import BudStatus, TagType, TargetType
-from ctxmgr.experience.records.timestep import parse_timestep_id
+from ctxmgr.experience.records.kinds import BudStatus, TagSource, TagType, TargetType
+from ctxmgr.experience.records.timestep import parse_timestep_id, timestep_id
 from ctxmgr.stores.layer_file import SqlConnection
 
 TAG_COLUMNS: Final = (
@@ -120,6 +120,33 @@ def comments_of_range(
     return [comment for comment in comments if _meets(comment, start, end, set(event_ids))]
 
 
+def applications_of_range(
+    connection: SqlConnection,
+    *,
+    session_id: str,
+    ticks: tuple[int, int],
+    event_ids: Sequence[str],
+    limit: int,
+) -> list[tuple[str, TagApplication]]:
+    """Return the newest applications that meet the ticks, with the names of their tags."""
+    start, end = ticks
+    timestep_ids = [timestep_id(session_id, tick) for tick in range(start, end + 1)]
+    rows = connection.execute(
+        f"SELECT tags.name, a.id, tag_id, {_TARGET}, confidence, source, a.created_at, note,"
+        " inherited_from FROM tag_applications AS a JOIN tags ON tags.id = tag_id"
+        " WHERE session_id = ? AND (range_start <= ? AND range_end >= ?"
+        " OR event_id IN (SELECT value FROM json_each(?))"
+        " OR timestep_id IN (SELECT value FROM json_each(?)))"
+        " ORDER BY a.created_at DESC, a.id LIMIT ?",
+        (
+            *(session_id, end, start),
+            *(orjson.dumps(list(event_ids)).decode(), orjson.dumps(timestep_ids).decode()),
+            limit,
+        ),
+    )
+    return [(name, _application(row)) for name, *row in rows]
+
+
 def read_tag(row: Sequence[Any]) -> Tag:
     """Return the tag of a row with ``TAG_COLUMNS``."""
     *plain, related = row
@@ -147,6 +174,26 @@ def _target_values(target: AnnotationTarget) -> tuple[object, ...]:
         target.event_id,
         target.range_start,
         target.range_end,
+    )
+
+
+def _application(row: Sequence[Any]) -> TagApplication:
+    id_, tag_id, session, kind, timestep, event, start, end, *rest = row
+    confidence, source, created_at, note, inherited_from = rest
+    return TagApplication(
+        id=id_,
+        tag_id=tag_id,
+        session_id=session,
+        target_type=TargetType(kind),
+        timestep_id=timestep,
+        event_id=event,
+        range_start=start,
+        range_end=end,
+        confidence=confidence,
+        source=TagSource(source),
+        created_at=created_at,
+        note=note,
+        inherited_from=inherited_from,
     )
 
 

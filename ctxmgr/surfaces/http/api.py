@@ -60,7 +60,6 @@ LEFT_OUT: Final = MappingProxyType(
         "experience sync-documents": "reads files of the server's machine",
         "experience build-pack": "writes a file on the server's machine",
         "experience check-pack": "reads a file on the server's machine",
-        "experience windows": "is for a person at the log's machine",
         "experience retain": "is for a person at the log's machine",
         "experience release": "is for a person at the log's machine",
         "experience submit": "is for a person at the log's machine",

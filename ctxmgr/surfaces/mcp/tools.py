@@ -53,7 +53,9 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "experience sync-documents": "reads files of the host",
         "experience build-pack": "writes a file on the host",
         "experience check-pack": "reads a file on the host",
-        "experience windows": "reads every session",
+        **dict.fromkeys(
+            ("experience windows", "experience marks", "experience storage"), "reads every session"
+        ),
         "experience retain": "changes what is kept of every session",
         "experience release": "changes what is kept of every session",
         "experience submit": "changes what is kept of every session",

@@ -79,6 +79,8 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         ("/v1/xdb/tag", {"tag": "odd", "session": "s1", "ticks": "1-2"}),
         ("/v1/xdb/comment", {"content": "odd", "timestep_id": "ts-s1-1"}),
         ("/v1/xdb/bud", {"tag": "odd", "status": "collecting"}),
+        ("/v1/xdb/marks", {"session": "s1"}),
+        *((f"/v1/xdb/{name}", {}) for name in ("windows", "storage")),
         *((f"/v1/xdb/{name}", {}) for name in ("tags", "buds", "concepts", "documents", "recall")),
     ]
 

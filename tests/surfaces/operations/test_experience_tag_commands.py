@@ -53,6 +53,48 @@ def test_a_tag_is_applied_and_listed(ctxmgr: Callable[..., Result], folder: Path
     assert "exactly one of timestep_id, event_id and ticks" in twice.output
 
 
+def test_marks_of_a_range_are_listed(ctxmgr: Callable[..., Result], folder: Path) -> None:
+    """000-R155, 000-R164: on a timestep, an event or a range, with their ticks."""
+
+    async def work() -> None:
+        async with XDB(folder, "be") as xdb:
+            await xdb.start_session("s1")
+            for word in ("four", "five"):
+                await xdb.record(EventType.OUTPUT, word, event_id="answer")
+            await xdb.tag("whole", event_id="answer")
+            await xdb.tag("early", timestep_id="ts-s1-1")
+            await xdb.tag("middle", tick_range=(2, 4))
+            await xdb.comment("odd", tick_range=(3, 3))
+            await xdb.comment("an answer", event_id="answer")
+
+    asyncio.run(work())
+    marks = json_of(ctxmgr("experience", "marks", "s1", "--json"))
+    some = json_of(ctxmgr("experience", "marks", "s1", "--ticks", "3-4", "--json"))
+    newest = json_of(ctxmgr("experience", "marks", "s1", "--limit", "1", "--json"))
+    none = json_of(ctxmgr("experience", "marks", "unknown", "--json"))
+
+    places = {mark["name"]: (mark["start_tick"], mark["end_tick"]) for mark in marks["tags"]}
+    assert places == {"whole": (4, 5), "early": (1, 1), "middle": (2, 4)}
+    assert (marks["last_tick"], marks["start_tick"], marks["end_tick"]) == (5, 1, 5)
+    assert [comment["content"] for comment in marks["comments"]] == ["an answer", "odd"]
+    assert {mark["name"] for mark in some["tags"]} == {"whole", "middle"}
+    assert (len(newest["tags"]), len(newest["comments"])) == (1, 1)
+    assert (none["last_tick"], none["tags"], none["comments"]) == (0, [], [])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("--ticks", "5-1"), ("--ticks", "1-2001"), ("--ticks", f"1-{10**30}"), ("--limit", "0")],
+)
+def test_marks_are_bounded(
+    ctxmgr: Callable[..., Result], folder: Path, wrong: tuple[str, str]
+) -> None:
+    """A caller cannot ask for all ticks at once."""
+    result = ctxmgr("experience", "marks", "s1", "--folder", str(folder), *wrong)
+
+    assert result.exit_code == 2, result.output
+
+
 def test_a_comment_is_stored(ctxmgr: Callable[..., Result], folder: Path) -> None:
     """000-R164: its id can be looked up in SQL."""
     done = json_of(

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from ctxmgr import open_store
 from ctxmgr.experience.records.kinds import EventType
 from ctxmgr.experience.records.timestep import NewTimestep
 from ctxmgr.experience.xdb import XDB
+from tests.surfaces.http.servers import serving
 from tests.surfaces.worked_sessions import json_of
 
 WORDS = 40
@@ -58,11 +60,13 @@ def ask(ctxmgr: Callable[..., Result], folder: Path) -> Callable[..., Any]:
 
 def test_windows_are_listed_with_their_fidelity(ask: Callable[..., Any]) -> None:
     """000-R045, 000-R046: what is hot has no window."""
-    [window] = ask("windows", "s1")
+    answer = ask("windows", "s1")
 
+    [window] = answer["windows"]
     assert (window["start_tick"], window["end_tick"]) == (1, 5)
     assert (window["fidelity"], window["level"], window["tokens"]) == ("cold", "REPLY", 5)
-    assert ask("windows", "s2") == []
+    assert answer["fidelities"] == [{"fidelity": "cold", "windows": 1, "tokens": 5}]
+    assert ask("windows", "s2") == {"windows": [], "fidelities": []}
 
 
 def test_a_range_is_retained_and_released(ask: Callable[..., Any]) -> None:
@@ -117,3 +121,34 @@ def test_cold_records_are_compressed_to_their_limit(ask: Callable[..., Any]) -> 
     assert (before["limit"], before["passes"]) == (100_000_000, 0)
     assert [level["level"] for level in before["levels"]] == ["REPLY"]
     assert after["before"] == before["after"] > 0
+
+
+def test_storage_is_shown_by_level(ask: Callable[..., Any]) -> None:
+    """000-R211: without compressing anything."""
+    storage = ask("storage")
+
+    assert [level["level"] for level in storage["levels"]] == ["REPLY"]
+    assert storage["levels"][0]["bytes"] > 0
+    assert (storage["limit"], storage["steps"]) == (100_000_000, WORDS)
+    assert ask("storage") == storage
+
+
+def test_http_reads_windows_of_the_configured_folder_only(folder: Path, tmp_path: Path) -> None:
+    """A remote caller reads; it cannot name a folder of the server, retain or compress."""
+    url = f"sqlite:///{tmp_path}/a.db"
+    asyncio.run(_create(url))
+    with serving(url) as server:
+        windows = server.get("/v1/xdb/windows", session="s1")
+        elsewhere = [
+            server.get(f"/v1/xdb/{name}", folder="/etc") for name in ("windows", "storage")
+        ]
+        writes = [server.post(f"/v1/xdb/{name}") for name in ("retain", "release", "compress")]
+        too_many = server.get("/v1/xdb/windows", limit=10_001)
+
+    assert [window["fidelity"] for window in windows.json()["windows"]] == ["cold"]
+    assert [answer.status_code for answer in (*elsewhere, too_many)] == [400, 400, 400]
+    assert {answer.status_code for answer in writes} <= {404, 405}
+
+
+async def _create(url: str) -> None:
+    await (await open_store(url)).close()

@@ -1,8 +1,9 @@
 """``ctxmgr experience``: tags, comments, buds, concepts and documents. Imports when it runs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.surfaces.operation import Param
@@ -11,7 +12,12 @@ from ctxmgr.surfaces.operations.layers.experience import tick_range
 if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.experience.documents.document import Document
-    from ctxmgr.experience.records.annotations import Tag
+    from ctxmgr.experience.records.annotations import (
+        AnnotationTarget,
+        Comment,
+        Tag,
+        TagApplication,
+    )
 
 TagKind = Literal["concept", "entity", "bud", "custom"]
 BudState = Literal["collecting", "ready", "training", "promoted", "abandoned"]
@@ -110,6 +116,55 @@ class ConceptPack:
     licence: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagMark:
+    """A tag on some ticks."""
+
+    application_id: str
+    tag_id: str
+    name: str
+    start_tick: int
+    end_tick: int
+    event_id: str | None
+    confidence: float
+    source: str
+    note: str | None
+    time: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommentMark:
+    """A comment on some ticks."""
+
+    comment_id: str
+    content: str
+    start_tick: int
+    end_tick: int
+    event_id: str | None
+    time: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMarks:
+    """The tags and comments on a range of ticks."""
+
+    session_id: str
+    last_tick: int
+    """The last tick of the session; 0 if nothing of it was recorded."""
+    start_tick: int
+    end_tick: int
+    tags: tuple[TagMark, ...]
+    """The newest first."""
+    comments: tuple[CommentMark, ...]
+    """The newest first."""
+
+
+MARK_TICKS_MAX: Final = 2_000
+"""Ticks that are looked at at once."""
+
+MARKS_MAX: Final = 10_000
+"""Tags, and comments, of one answer."""
+
 _FOLDER = Param("The folder with the experience; default: the setting.", metavar="DIR", local=True)
 
 
@@ -181,6 +236,58 @@ async def experience_comment(
         xdb.session_id = session
         target = _target(timestep_id=timestep_id, event_id=event_id, ticks=ticks)
         return StoredComment(comment_id=await xdb.comment(content, **target))
+
+
+async def experience_marks(
+    app: "App",
+    session: Annotated[str, Param("The session.")],
+    *,
+    ticks: Annotated[
+        str | None, Param("The ticks, such as 10-20; default: the last ones.", metavar="RANGE")
+    ] = None,
+    limit: Annotated[int, Param("Tags, and comments, to show.")] = 1_000,
+    folder: Annotated[Path | None, _FOLDER] = None,
+) -> SessionMarks:
+    """List the tags and comments on a range of ticks.
+
+    Those on an event are shown as long as the event is kept token by token.
+    """
+    from ctxmgr.experience.records.timestep import check_session_id
+
+    check_session_id(session)
+    if not 0 < limit <= MARKS_MAX:
+        raise Incorrect(f"limit is 1 to {MARKS_MAX:,}, not {limit}")
+    async with app.xdb(folder) as xdb:
+        log = xdb.experience_log
+        last = await log.last_tick(session)
+        wanted = (max(1, last - MARK_TICKS_MAX + 1), max(1, last))
+        if ticks is not None:
+            wanted = tick_range(ticks)
+        if not 0 <= wanted[1] - wanted[0] < MARK_TICKS_MAX:
+            raise Incorrect(
+                f"{ticks!r:.80} is not a range of 1 to {MARK_TICKS_MAX:,} ticks, lowest first"
+            )
+        steps = await log.query(session_id=session, tick_range=wanted, limit=MARK_TICKS_MAX)
+        events: dict[str, tuple[int, int]] = {}
+        for step in steps:
+            if step.event_id is not None:
+                first, _ = events.get(step.event_id, (step.tick, step.tick))
+                events[step.event_id] = (first, step.tick)
+        tags = await log.get_tags_for_range(session, wanted, event_ids=tuple(events), limit=limit)
+        comments = await log.get_comments_for_range(session, *wanted)
+    return SessionMarks(
+        session_id=session,
+        last_tick=last,
+        start_tick=wanted[0],
+        end_tick=wanted[1],
+        tags=tuple(
+            _tag_mark(name, applied, _ticks_of(applied, events, wanted)) for name, applied in tags
+        ),
+        comments=tuple(
+            _comment_mark(comment, _ticks_of(comment, events, wanted))
+            for comment in comments[: -limit - 1 : -1]
+        ),
+    )
 
 
 async def experience_buds(
@@ -361,6 +468,52 @@ def _target(*, timestep_id: str | None, event_id: str | None, ticks: str | None)
     if given != 1:
         raise Incorrect(f"exactly one of timestep_id, event_id and ticks is needed, not {given}")
     return target
+
+
+def _tag_mark(name: str, applied: "TagApplication", ticks: tuple[int, int]) -> TagMark:
+    from ctxmgr.surfaces.encoding import iso
+
+    return TagMark(
+        application_id=applied.id,
+        tag_id=applied.tag_id,
+        name=name,
+        start_tick=ticks[0],
+        end_tick=ticks[1],
+        event_id=applied.event_id,
+        confidence=applied.confidence,
+        source=applied.source,
+        note=applied.note,
+        time=iso(applied.created_at),
+    )
+
+
+def _comment_mark(comment: "Comment", ticks: tuple[int, int]) -> CommentMark:
+    from ctxmgr.surfaces.encoding import iso
+
+    return CommentMark(
+        comment_id=comment.id,
+        content=comment.content,
+        start_tick=ticks[0],
+        end_tick=ticks[1],
+        event_id=comment.event_id,
+        time=iso(comment.created_at),
+    )
+
+
+def _ticks_of(
+    target: "AnnotationTarget", events: Mapping[str, tuple[int, int]], wanted: tuple[int, int]
+) -> tuple[int, int]:
+    """Return the ticks of a target; of an event, those that were looked at."""
+    from ctxmgr.experience.records.timestep import parse_timestep_id
+
+    if target.timestep_id is not None:
+        tick = parse_timestep_id(target.timestep_id)[1]
+        return tick, tick
+    if target.event_id is not None:
+        return events.get(target.event_id, wanted)  # its steps may just have been compressed
+    assert target.range_start is not None
+    assert target.range_end is not None
+    return target.range_start, target.range_end
 
 
 def _tag_row(tag: "Tag") -> TagRow:

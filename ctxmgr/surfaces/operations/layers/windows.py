@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
+from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
 from ctxmgr.surfaces.operations.layers.experience import tick_range
 
@@ -29,6 +30,25 @@ class WindowLine:
     submissions: tuple[str, ...]
     started: str
     ended: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FidelityLine:
+    """What the windows of one fidelity cover."""
+
+    fidelity: str
+    windows: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowLines:
+    """Windows, by session and tick."""
+
+    windows: tuple[WindowLine, ...]
+    """The last ones, if there are more than were asked for."""
+    fidelities: tuple[FidelityLine, ...]
+    """Of all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +95,21 @@ class StorageLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExperienceStorage:
+    """What recorded experience takes."""
+
+    steps: int
+    tail_steps: int
+    """Of these, steps that are not in a segment yet."""
+    segments: int
+    segment_bytes: int
+    levels: tuple[StorageLine, ...]
+    """Logical bytes of compressed records, of which there may be none yet."""
+    limit: int
+    """Logical bytes that compressed records may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StorageReport:
     """What compressed records take, and what was done about it."""
 
@@ -85,7 +120,10 @@ class StorageReport:
     levels: tuple[StorageLine, ...]
 
 
-_FOLDER = Param("The folder with the experience; default: the setting.", metavar="DIR")
+WINDOWS_MAX: Final = 10_000
+"""Windows of one answer."""
+
+_FOLDER = Param("The folder with the experience; default: the setting.", metavar="DIR", local=True)
 _TICKS = Param("A tick, or a range such as 10-20.", metavar="TICKS")
 
 
@@ -93,14 +131,51 @@ async def experience_windows(
     app: "App",
     session: Annotated[str | None, Param("Only windows of this session.")] = None,
     *,
+    limit: Annotated[int, Param("Windows to show, the last ones.")] = 1_000,
     folder: Annotated[Path | None, _FOLDER] = None,
-) -> tuple[WindowLine, ...]:
+) -> WindowLines:
     """List the windows of recorded experience, with their fidelity.
 
     Ticks without a window are hot: they are in the context.
     """
+    if not 0 < limit <= WINDOWS_MAX:
+        raise Incorrect(f"limit is 1 to {WINDOWS_MAX:,}, not {limit}")
     async with app.xdb(folder) as xdb:
-        return tuple(map(_line, await xdb.windows.windows(session)))
+        windows = await xdb.windows.windows(session)
+    sums: dict[str, tuple[int, int]] = {}
+    for window in windows:
+        number, tokens = sums.get(window.fidelity.value, (0, 0))
+        sums[window.fidelity.value] = (number + 1, tokens + window.token_count)
+    return WindowLines(
+        windows=tuple(map(_line, windows[-limit:])),
+        fidelities=tuple(
+            FidelityLine(fidelity=fidelity, windows=number, tokens=tokens)
+            for fidelity, (number, tokens) in sorted(sums.items())
+        ),
+    )
+
+
+async def experience_storage(
+    app: "App",
+    *,
+    folder: Annotated[Path | None, _FOLDER] = None,
+) -> ExperienceStorage:
+    """Show what recorded experience takes, by level of compression.
+
+    Changes nothing; `ctxmgr experience compress` makes room.
+    """
+    async with app.xdb(folder) as xdb:
+        status = await xdb.experience_log.status()
+        storage = xdb.storage_manager()
+        levels = await storage.usage_by_level()
+    return ExperienceStorage(
+        steps=status.steps,
+        tail_steps=status.tail_steps,
+        segments=status.segments,
+        segment_bytes=status.segment_bytes,
+        levels=tuple(StorageLine(level=level.name, bytes=size) for level, size in levels.items()),
+        limit=storage.max_storage_bytes,
+    )
 
 
 async def experience_retain(
