@@ -16,6 +16,7 @@ const THEME = "ctxmgr-theme";
 const PAGES = {
   "": { make: async () => HomePage, parts: 0 },
   s: { make: async () => SessionPage, parts: 1 },
+  experience: { make: async () => (await import("./pages/experience.js")).ExperiencePage, parts: 1 },
   compare: { make: async () => (await import("./pages/compare.js")).ComparePage, parts: 2 },
 };
 

@@ -3,6 +3,7 @@
 //   #/                           all sessions
 //   #/s/SESSION/turn/N           one prompt in detail
 //   #/s/SESSION/PANEL/...        another panel of a session: calls, objects, find, time, forks
+//   #/experience/SESSION/A-B      what was recorded of a session, at some ticks
 //   #/compare/SESSION/OTHER      two sessions side by side
 
 /** The parts of the fragment after "#"; a malformed one counts as empty. */
@@ -22,6 +23,8 @@ export function address(...parts) {
 }
 
 export const toSession = (id, panel = "turn", rest = "") => address("s", id, panel, rest);
+
+export const toExperience = (id) => address("experience", id);
 
 export function go(...parts) {
   location.hash = address(...parts);
