@@ -137,7 +137,8 @@ def _bounded(
     timer = Timer(seconds_max, connection.interrupt)
     timer.start()
     try:
-        result = connection.execute(sql)
+        # As a subquery: DuckDB lets a SELECT write with COPY in a WITH clause, but not in there.
+        result = connection.execute(f"FROM query({quoted(sql)})")
         columns = tuple(str(column[0]) for column in result.description or ())
         rows = result.fetchmany(rows_max + 1)
     except duckdb.InterruptException as error:

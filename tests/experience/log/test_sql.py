@@ -126,15 +126,42 @@ async def test_a_statement_reads_the_log_and_nothing_else(
         assert (await log.sql("SELECT count(*) FROM timesteps")).rows == ((4,),)
 
 
-async def test_a_segment_cannot_be_overwritten(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "COPY (SELECT 1) TO '{file}'",
+        (
+            "WITH x AS (COPY (SELECT 42 b) TO '{file}' (FORMAT csv, USE_TMP_FILE false))"
+            " SELECT * FROM x"
+        ),
+        (
+            "SELECT * FROM (WITH x AS (COPY (SELECT 42 b) TO '{file}' (FORMAT csv,"
+            " USE_TMP_FILE false)) SELECT * FROM x)"
+        ),
+        "SELECT 1) ; COPY (SELECT 42 b) TO '{file}' (FORMAT csv, USE_TMP_FILE false",
+    ],
+)
+async def test_a_segment_cannot_be_overwritten(statement: str, tmp_path: Path) -> None:
     """Its path is the only kind that a statement may open at all."""
     async with await filled(tmp_path, 4, folds=1) as log:
         (file,) = (tmp_path / "segments").glob("timesteps-*")
 
         with pytest.raises(Incorrect):
-            await log.sql(f"COPY (SELECT 1) TO '{file}'")
+            await log.sql(statement.replace("{file}", str(file)))
 
         assert await log.check(hashes=True) == 1
+
+
+async def test_a_statement_is_run_as_it_is_written(tmp_path: Path) -> None:
+    """Its order, its own tables, its quotes and its comments are kept."""
+    async with await filled(tmp_path, 4, folds=1) as log:
+        result = await log.sql(
+            "WITH late AS (SELECT tick, 'it''s' AS word FROM timesteps WHERE tick > 1)"
+            " SELECT tick, word FROM late ORDER BY tick DESC; -- the last first"
+        )
+
+        assert result.columns == ("tick", "word")
+        assert result.rows == ((4, "it's"), (3, "it's"), (2, "it's"))
 
 
 async def test_answers_are_bounded(tmp_path: Path) -> None:
