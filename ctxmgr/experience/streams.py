@@ -39,6 +39,7 @@ class TokenStream:
         self._log = log
         self._pending: list[_Pending] = []
         self._flushing = asyncio.Lock()
+        self._flushes = set[asyncio.Task[None]]()
         self._timer: asyncio.Task[None] | None = None
         self.dropped = 0
 
@@ -60,7 +61,22 @@ class TokenStream:
         await self.flush(hold_back=False)
 
     async def flush(self, *, hold_back: bool = False) -> None:
-        """Append what is pending, but for the last step if that is to be held back."""
+        """Append what is pending, but for the last step if that is to be held back.
+
+        Goes on when the caller is cancelled: what a thread has appended is never appended again.
+        """
+        task = asyncio.create_task(self._flush(hold_back=hold_back))
+        self._flushes.add(task)
+        task.add_done_callback(self._flushes.discard)
+        await asyncio.shield(task)
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            await asyncio.gather(self._timer, return_exceptions=True)
+        await self.flush()
+
+    async def _flush(self, *, hold_back: bool) -> None:
         async with self._flushing:
             while len(self._pending) > (1 if hold_back else 0):
                 session_id = self._pending[0].session_id
@@ -71,12 +87,6 @@ class TokenStream:
                 steps = [pending.step for pending in self._pending[:count]]
                 await self._log.append(session_id, steps)
                 del self._pending[:count]
-
-    async def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            await asyncio.gather(self._timer, return_exceptions=True)
-        await self.flush()
 
     async def _flush_soon(self) -> None:
         if len(self._pending) < FLUSH_STEPS:
