@@ -341,9 +341,15 @@ class FoldPlanner:
         if number != self._stream.number and self._stream.policy.folds_sent:
             plan = self._pays(put_away, pinned=pinned, cold=cold)
         window = self._stream.policy.window_tokens
+        # What cannot be folded or compacted leaves less to fill: else a long system prompt would
+        # make the window full at every turn.
+        is_near = self._at_most(fixed) > window * FULL_SHARE
+        unmovable = self._calibration.at_most(fixed()) if is_near else 0
+        movable = max(0, window - unmovable)
+        relieved_at = unmovable + int(movable * RELIEVED_SHARE)
         pressure = Pressure(
-            full_at=int(window * FULL_SHARE) + 1,
-            relieved_at=int(window * RELIEVED_SHARE) + 1,
+            full_at=unmovable + int(movable * FULL_SHARE) + 1,
+            relieved_at=relieved_at + 1,
             flushed=self._flushed,
         )
         compacted = False
@@ -351,7 +357,7 @@ class FoldPlanner:
             if step is PressureStep.FOLD and self._stream.summary is not None:
                 pass  # folding would only delay the next compaction, and lose lines
             elif step is PressureStep.FOLD:
-                excess = self._at_most(fixed) - int(window * RELIEVED_SHARE)
+                excess = self._at_most(fixed) - relieved_at
                 plan = self._fold_oldest(self._aged, excess=excess, pinned=pinned)
             else:
                 due = self.due(fixed)

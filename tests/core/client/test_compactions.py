@@ -326,3 +326,18 @@ async def test_what_is_requested_is_shown_with_a_summary_from_before(client: Cli
     assert "are summarised here" in prompt
     assert long_output("run2", lines=10) in prompt
     assert prompt == await session.render("next")
+
+
+@pytest.mark.parametrize("words", [2_800, 3_280])
+async def test_a_long_system_prompt_does_not_cause_a_compaction_at_every_turn(
+    client: Client, words: int
+) -> None:
+    """X-C06: the shares of the window are those of what can be folded or compacted."""
+    session = await client.start("s1", system_prompt="word " * words)
+
+    for number in range(TURNS):
+        await session.render(f"Go on with step {number}.")
+        await session.end_turn([text_part(f"Step {number} is done, as the notes say.")])
+
+    found = len(await records(client, "s1"))
+    assert found <= TURNS / 4
