@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ctxmgr.errors import CtxmgrError
+from ctxmgr.experience.log.batches import check_storable
 from ctxmgr.experience.log.log import ExperienceLog
-from ctxmgr.experience.records.timestep import NewTimestep
+from ctxmgr.experience.records.timestep import NewTimestep, check_session_id
 
 FLUSH_STEPS: Final = 64
 FLUSH_SECONDS: Final = 0.25
@@ -44,7 +45,9 @@ class TokenStream:
         self.dropped = 0
 
     def add(self, session_id: str, step: NewTimestep) -> None:
-        """Record a step soon. Returns at once."""
+        """Record a step soon. Returns at once; ``Incorrect`` if it cannot be stored."""
+        check_session_id(session_id)
+        check_storable(step)
         if len(self._pending) >= BUFFER_STEPS_MAX:
             self.dropped += 1
             return

@@ -131,12 +131,16 @@ class XDB:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        if self._stream is not None:
-            await self._stream.close()
-        if self._log is not None:
-            await self._log.close()
-            self._log = None
-        self._closing.close()
+        try:
+            if self._stream is not None:
+                await self._stream.close()
+        finally:
+            log, self._log = self._log, None
+            try:
+                if log is not None:
+                    await log.close()
+            finally:
+                self._closing.close()
 
     @property
     def experience_log(self) -> ExperienceLog:

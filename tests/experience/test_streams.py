@@ -1,14 +1,18 @@
 """What is streamed reaches the log: once, in order, and whatever else goes wrong."""
 
 import asyncio
+import math
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ctxmgr.errors import Incorrect, Unavailable
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.log.tail import Tail
 from ctxmgr.experience.streams import FLUSH_STEPS, TokenStream
+from ctxmgr.experience.xdb import XDB
 from tests.experience.log.test_log import step
 
 
@@ -37,3 +41,49 @@ async def test_closing_during_an_append_records_nothing_twice(
         await stream.close()
 
         assert await contents(log) == [step(number).content for number in range(FLUSH_STEPS)]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"concept_activations": {"c": math.nan}},
+        {"content": "\ud83d"},
+        {"timestamp": 2**70},
+        {"role": "nobody"},
+        {"concept_activations": {"": 0.5}},
+    ],
+)
+async def test_a_bad_step_does_not_stop_the_others(bad: dict[str, Any], tmp_path: Path) -> None:
+    """The caller is refused; what was streamed before and after is recorded."""
+    async with await ExperienceLog.open(tmp_path) as log:
+        stream = TokenStream(log)
+        stream.add("s", step(1))
+        with pytest.raises(Incorrect):
+            stream.add("s", step(2, **bad))
+        stream.add("s", step(3))
+        await stream.close()
+
+        assert await contents(log) == ["token 1", "token 3"]
+
+
+async def test_a_log_that_cannot_be_written_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of the last flush is raised, and no file stays open."""
+
+    def full(*_: object, **__: object) -> None:
+        raise Unavailable("the disk is full")
+
+    xdb = XDB(tmp_path, "be-1")
+    await xdb.__aenter__()
+    await xdb.start_session("s")
+    log = xdb.experience_log
+    monkeypatch.setattr(Tail, "append", full)
+    xdb.stream(step(1))
+    with pytest.raises(Unavailable, match="full"):
+        await xdb.__aexit__()
+
+    with pytest.raises(Incorrect, match="not open"):
+        _ = xdb.experience_log
+    with pytest.raises(Exception, match="closed"):
+        await log.last_tick("s")

@@ -52,6 +52,9 @@ TOP_K: Final = 10
 BATCH_STEPS_MAX: Final = 16_384
 """Steps in one row of the tail; a longer append has several."""
 
+STEP_BYTES: Final = 64
+"""Bytes of a step in a body besides its texts and activations, at most."""
+
 SCORE_DECIMALS: Final = 4
 
 CONTENT_CHARS_MAX: Final = 10_000_000
@@ -60,7 +63,7 @@ CONTENT_CHARS_MAX: Final = 10_000_000
 CONCEPT_CHARS_MAX: Final = 500
 
 BODY_BYTES_MAX: Final = 512 * 1024 * 1024
-"""Bytes of a decompressed body: a damaged row must not take all memory."""
+"""Bytes of a decompressed body: a damaged row must not take all memory. None larger is written."""
 
 _CODEC: Final = pa.Codec("zstd", compression_level=1)
 _EVENT_CODES: Final = {kind: code for code, kind in enumerate(EVENT_TYPES)}
@@ -100,6 +103,29 @@ def check_steps(steps: Sequence[NewTimestep]) -> None:
                     f"{concept_id!r:.80} is not a concept id: it has 1 to {CONCEPT_CHARS_MAX}"
                     " characters"
                 )
+
+
+def check_storable(step: NewTimestep) -> None:
+    """Raise ``Incorrect`` if a step cannot be stored, whatever its concepts are numbered."""
+    check_steps([step])
+    scores = step.concept_activations
+    to_batch([step], codes=dict.fromkeys(scores, 0), activations=[scores])
+
+
+def batch_parts(
+    steps: Sequence[NewTimestep], activations: Sequence[Mapping[str, float]]
+) -> Iterator[slice]:
+    """Yield the parts of an append that are one batch each: few steps, and not too many bytes."""
+    start = total = 0
+    for number, (step, scores) in enumerate(zip(steps, activations, strict=True)):
+        size = STEP_BYTES + 4 * (len(step.content) + len(step.event_id or "")) + 8 * len(scores)
+        is_full = number - start == BATCH_STEPS_MAX or total + size > BODY_BYTES_MAX // 2
+        if is_full and number > start:
+            yield slice(start, number)
+            start, total = number, 0
+        total += size
+    if steps:
+        yield slice(start, len(steps))
 
 
 def to_batch(
@@ -145,8 +171,13 @@ def rounded(scores: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> pa.Array:
 
 
 def encode(batch: pa.RecordBatch) -> Body:
-    """Return a batch as the tail stores it."""
+    """Return a batch as the tail stores it; ``Incorrect`` if it is too large to be read again."""
     buffer = batch.serialize()
+    if buffer.size > BODY_BYTES_MAX:
+        raise Incorrect(
+            f"{batch.num_rows:,} timesteps of {buffer.size:,} bytes are too large to be stored"
+            f" together: a batch has at most {BODY_BYTES_MAX:,}"
+        )
     return Body(buffer.size, _CODEC.compress(buffer, asbytes=True))
 
 

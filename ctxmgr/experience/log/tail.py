@@ -19,6 +19,7 @@ from ctxmgr.experience.log.batches import (
     FORMAT,
     TOP_K,
     Body,
+    batch_parts,
     check_steps,
     decode,
     encode,
@@ -93,10 +94,10 @@ class Tail:
         check_steps(steps)
         kept = [highest(step.concept_activations, top_k=self._top_k) for step in steps]
         codes = self._codes.codes_of({concept for scores in kept for concept in scores})
-        batches = []
-        for start in range(0, len(steps), BATCH_STEPS_MAX):
-            end = start + BATCH_STEPS_MAX
-            batches.append(to_batch(steps[start:end], codes=codes, activations=kept[start:end]))
+        batches = [
+            to_batch(steps[part], codes=codes, activations=kept[part])
+            for part in batch_parts(steps, kept)
+        ]
         return self.append_batches(
             session_id, batches, first_tick=first_tick, origin=origin, origin_time=origin_time
         )
