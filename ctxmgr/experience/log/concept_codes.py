@@ -28,6 +28,7 @@ class ConceptCodes:
                     "INSERT OR IGNORE INTO concept (concept_id) VALUES (?)",
                     [(name,) for name in sorted(missing)],
                 )
+            with self._file.reading() as connection:  # only what was committed
                 self._load(connection)
         return self._codes
 

@@ -1,6 +1,8 @@
 """The experience log: recording, finding again, folding and merging."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ctxmgr.core.events.event_type import EventType
-from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
-from ctxmgr.experience.log import fold
+from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound, Unavailable
+from ctxmgr.experience.log import batches, fold
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.records.timestep import NewTimestep, TimestepRecord
+from ctxmgr.stores.layer_file import LayerFile, SqlConnection
 
 HONESTY = "org.hatcat/sumo-wordnet-v4::Honesty"
 
@@ -349,3 +352,46 @@ async def test_opening_what_does_not_exist_creates_nothing(tmp_path: Path) -> No
         await ExperienceLog.open(tmp_path / "x", create=False)
 
     assert not (tmp_path / "x").exists()
+
+
+async def test_concepts_of_a_failed_write_have_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite gives the same number to the next concept; both logs name the same one."""
+    async with await ExperienceLog.open(tmp_path) as log, await ExperienceLog.open(tmp_path) as two:
+        writing = LayerFile.writing
+
+        @contextmanager
+        def failing(self: LayerFile) -> Iterator[SqlConnection]:
+            with writing(self) as connection:
+                yield connection
+                raise Unavailable("the disk is full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(LayerFile, "writing", failing)
+            with pytest.raises(Unavailable):
+                await log.append("s", [step(1, concept_activations={"lost": 0.5})])
+        await two.append("s", [step(1, concept_activations={"other": 0.5})])
+        await log.append("s", [step(2, concept_activations={"lost": 0.75})])
+
+        for each in (log, two):
+            steps = await each.query(session_id="s")
+            assert [dict(one.concept_activations) for one in steps] == [
+                {"other": 0.5},
+                {"lost": 0.75},
+            ]
+
+
+async def test_an_append_that_is_too_large_for_one_batch_has_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was acknowledged can be read; a single step over the limit is refused."""
+    monkeypatch.setattr(batches, "BODY_BYTES_MAX", 8_000)
+    contents = [f"{number}" * 500 for number in range(10)]
+    async with await ExperienceLog.open(tmp_path) as log:
+        await log.append("s", [step(n, content=text) for n, text in enumerate(contents)])
+        with pytest.raises(Incorrect, match="too large"):
+            await log.append("s", [step(1), step(2, content="x" * 9_000)])
+
+        assert [each.content for each in await log.query(session_id="s")] == contents
+        assert await log.fold() == 10
