@@ -93,7 +93,8 @@ class ExperienceListener:
         match event:
             case TurnFinished():
                 session_id = recorded_session(event.session_id)
-                await self._stream.end(session_id)
+                for event_id in (input_id(event.n), answer_id(event.n)):
+                    await self._stream.end(session_id, event_id)
                 steps = [
                     step
                     for step in self._turn(event)

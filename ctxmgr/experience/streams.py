@@ -2,14 +2,16 @@
 
     add (never waits) ─► buffer ─► one append per FLUSH_STEPS or FLUSH_SECONDS
 
-One step is held back until the answer ends, so that the last one is marked as its end. An answer
-that broke off stays in the log without an end. What is in the buffer when a process is killed is
+The last step of an open event is held back until the event ends, so that it is marked as its end,
+and what follows it in the session waits as well: steps are recorded in their order. An answer that
+broke off stays in the log without an end. What is in the buffer when a process is killed is
 lost; the listener then records the answer from the stored turn.
 """
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ctxmgr.errors import CtxmgrError
@@ -27,18 +29,13 @@ BUFFER_STEPS_MAX: Final = 100_000
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Pending:
-    session_id: str
-    step: NewTimestep
-
-
 class TokenStream:
     """What was streamed and is not in the log yet. For one event loop."""
 
     def __init__(self, log: ExperienceLog) -> None:
         self._log = log
-        self._pending: list[_Pending] = []
+        self._pending: dict[str, list[NewTimestep]] = {}
+        """By session."""
         self._flushing = asyncio.Lock()
         self._flushes = set[asyncio.Task[None]]()
         self._timer: asyncio.Task[None] | None = None
@@ -48,30 +45,26 @@ class TokenStream:
         """Record a step soon. Returns at once; ``Incorrect`` if it cannot be stored."""
         check_session_id(session_id)
         check_storable(step)
-        if len(self._pending) >= BUFFER_STEPS_MAX:
+        if sum(map(len, self._pending.values())) >= BUFFER_STEPS_MAX:
             self.dropped += 1
             return
-        self._pending.append(_Pending(session_id, step))
+        self._pending.setdefault(session_id, []).append(step)
         if self._timer is None or self._timer.done():
             self._timer = asyncio.create_task(self._flush_soon())
 
-    async def end(self, session_id: str) -> None:
-        """Record everything; the last step of the session is the end of its event."""
-        for pending in reversed(self._pending):
-            if pending.session_id == session_id:
-                pending.step = replace(pending.step, event_end=True)
-                break
-        await self.flush(hold_back=False)
+    async def end(self, session_id: str, event_id: str | None = None) -> None:
+        """Mark the last step of an event, or of all open ones, as its end.
+
+        Records what was streamed in the session up to there.
+        """
+        await self._go_on(self._end(session_id, event_id))
 
     async def flush(self, *, hold_back: bool = False) -> None:
-        """Append what is pending, but for the last step if that is to be held back.
+        """Append what is pending, but for what is to be held back.
 
         Goes on when the caller is cancelled: what a thread has appended is never appended again.
         """
-        task = asyncio.create_task(self._flush(hold_back=hold_back))
-        self._flushes.add(task)
-        task.add_done_callback(self._flushes.discard)
-        await asyncio.shield(task)
+        await self._go_on(self._flush(hold_back=hold_back))
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -79,22 +72,54 @@ class TokenStream:
             await asyncio.gather(self._timer, return_exceptions=True)
         await self.flush()
 
+    async def _go_on(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._flushes.add(task)
+        task.add_done_callback(self._flushes.discard)
+        await asyncio.shield(task)
+
     async def _flush(self, *, hold_back: bool) -> None:
         async with self._flushing:
-            while len(self._pending) > (1 if hold_back else 0):
-                session_id = self._pending[0].session_id
-                count = 0
-                limit = len(self._pending) - (1 if hold_back else 0)
-                while count < limit and self._pending[count].session_id == session_id:
-                    count += 1
-                steps = [pending.step for pending in self._pending[:count]]
-                await self._log.append(session_id, steps)
-                del self._pending[:count]
+            for session_id in tuple(self._pending):
+                steps = self._pending[session_id]
+                await self._append(session_id, _ready(steps) if hold_back else len(steps))
+
+    async def _end(self, session_id: str, event_id: str | None) -> None:
+        async with self._flushing:
+            steps = self._pending.get(session_id, [])
+            ended = [n for n in _open_ends(steps) if event_id in {None, steps[n].event_id}]
+            for number in ended:
+                steps[number] = replace(steps[number], event_end=True)
+            if event_id is None:
+                count = len(steps)
+            else:
+                last = [n for n, step in enumerate(steps, 1) if step.event_id == event_id]
+                count = max(last, default=0)
+            await self._append(session_id, count)
+
+    async def _append(self, session_id: str, count: int) -> None:
+        if count:
+            await self._log.append(session_id, self._pending[session_id][:count])
+            del self._pending[session_id][:count]
+        if not self._pending.get(session_id, True):
+            del self._pending[session_id]
 
     async def _flush_soon(self) -> None:
-        if len(self._pending) < FLUSH_STEPS:
+        if sum(map(len, self._pending.values())) < FLUSH_STEPS:
             await asyncio.sleep(FLUSH_SECONDS)
         try:
             await self.flush(hold_back=True)
         except CtxmgrError as error:
             _log.warning("what was streamed is not recorded yet: %s", error)
+
+
+def _open_ends(steps: Sequence[NewTimestep]) -> list[int]:
+    """Return where the last step of each event is that has not ended."""
+    last = {step.event_id: number for number, step in enumerate(steps) if step.event_id is not None}
+    return sorted(number for number in last.values() if not steps[number].event_end)
+
+
+def _ready(steps: Sequence[NewTimestep]) -> int:
+    """Return how many steps need not wait for the end of an event; few can wait for one."""
+    waiting = (n for n in _open_ends(steps) if len(steps) - n <= FLUSH_STEPS)
+    return next(waiting, len(steps))

@@ -87,3 +87,37 @@ async def test_a_log_that_cannot_be_written_is_closed(
         _ = xdb.experience_log
     with pytest.raises(Exception, match="closed"):
         await log.last_tick("s")
+
+
+async def test_an_answer_ends_after_the_next_input_came(tmp_path: Path) -> None:
+    """The listener may be late: the answer has its end, the order is kept, the next one is open."""
+    async with await ExperienceLog.open(tmp_path) as log:
+        stream = TokenStream(log)
+        for text in ("One", " file", "."):
+            stream.add("s", step(content=text, event_id="answer-1", event_end=False))
+        await stream.flush(hold_back=True)
+        stream.add("s", step(content="And now?", event_id="input-2", event_end=True))
+        stream.add("s", step(content="Two", event_id="answer-2", event_end=False))
+        await stream.flush(hold_back=True)
+        assert await contents(log) == ["One", " file"]
+
+        await stream.end("s", "answer-1")
+        assert await log.has_ended_event("s", "answer-1")
+        assert await contents(log) == ["One", " file", "."]
+        await stream.close()
+
+        assert await contents(log) == ["One", " file", ".", "And now?", "Two"]
+        assert not await log.has_ended_event("s", "answer-2")
+
+
+async def test_an_event_that_never_ends_holds_back_few_steps(tmp_path: Path) -> None:
+    """The answer broke off; what comes later is recorded all the same."""
+    async with await ExperienceLog.open(tmp_path) as log:
+        stream = TokenStream(log)
+        stream.add("s", step(content="lost", event_id="answer-1", event_end=False))
+        for number in range(FLUSH_STEPS):
+            stream.add("s", step(content=str(number), event_id="answer-2", event_end=False))
+        await stream.flush(hold_back=True)
+
+        assert await contents(log) == ["lost", *map(str, range(FLUSH_STEPS - 1))]
+        await stream.close()
