@@ -282,8 +282,7 @@ class LogReader:
                 tags = tuple(tag_targets(connection, ids, session_id) for ids in wanted)
             rows = tail_rows(connection, session_id=session_id, ticks=ticks, times=times)
             batches = tuple((row, self._tail.batch(connection, row)) for row in rows)
-            if session_id is None and ticks is None and times is None:
-                self._tail.forget_folded(rows)
+            self._tail.forget_folded(connection)
             return _Snapshot(
                 matching_segments(connection, session_id=session_id, ticks=ticks, times=times),
                 batches,

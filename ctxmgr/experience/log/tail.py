@@ -149,14 +149,15 @@ class Tail:
             self._decoded[row.id] = batch
         return batch
 
-    def forget_folded(self, rows: Sequence[TailRow]) -> None:
+    def forget_folded(self, connection: SqlConnection) -> None:
         """Drop decoded batches that are no longer in the tail, and too many of them."""
-        present = {row.id: row.n for row in rows}
+        oldest = connection.execute("SELECT min(id) FROM tail").get
         kept, steps = dict[int, pa.RecordBatch](), 0
-        for row_id in reversed(self._decoded):
-            steps += present.get(row_id, 0)
-            if row_id in present and steps <= CACHED_STEPS_MAX:
-                kept[row_id] = self._decoded[row_id]
+        for row_id, batch in reversed(self._decoded.items()):
+            if oldest is not None and row_id >= oldest:
+                steps += batch.num_rows
+                if steps <= CACHED_STEPS_MAX:
+                    kept[row_id] = batch
         self._decoded = dict(reversed(kept.items()))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound, Unavailable
-from ctxmgr.experience.log import batches, fold
+from ctxmgr.experience.log import batches, fold, tail
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.records.timestep import NewTimestep, TimestepRecord
 from ctxmgr.stores.layer_file import LayerFile, SqlConnection
@@ -395,3 +395,24 @@ async def test_an_append_that_is_too_large_for_one_batch_has_several(
 
         assert [each.content for each in await log.query(session_id="s")] == contents
         assert await log.fold() == 10
+
+
+async def test_decoded_batches_are_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader of one session keeps no folded batches, and not too many others."""
+    async with await ExperienceLog.open(tmp_path) as log:
+        for number in range(6):
+            await log.append("s", [step(number)] * 10)
+            await log.query(session_id="s")
+        decoded = log._tail._decoded
+        assert sum(batch.num_rows for batch in decoded.values()) == 60
+
+        monkeypatch.setattr(tail, "CACHED_STEPS_MAX", 30)
+        assert len(await log.query(session_id="s", limit=100)) == 60
+        decoded = log._tail._decoded
+        assert sum(batch.num_rows for batch in decoded.values()) == 30
+
+        await log.fold()
+        assert len(await log.query(session_id="s", limit=100)) == 60
+        assert log._tail._decoded == {}
