@@ -52,7 +52,7 @@ def test_sql_answers_about_what_was_recorded(run: Run, folder: Path) -> None:
         )
     )
 
-    assert answer["columns"] == ["role", "n", "first", "n_2"]
+    assert answer["columns"] == ["role", "n", "first", "n_1"]
     assert [(row["role"], row["n"]) for row in answer["rows"]] == [
         *(("assistant", 2), ("system", 1), ("tool", 1), ("user", 1)),
     ]
