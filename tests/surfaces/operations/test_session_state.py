@@ -45,13 +45,13 @@ def test_a_session_has_a_title(ctxmgr: Run, worked: Worked) -> None:
         return next(line for line in found if line["session_id"] == worked.sid)
 
     before = line()
-    named = json_of(ctxmgr("sessions", "rename", worked.sid, "the port", *options))
+    named = json_of(ctxmgr("sessions", "rename", worked.sid, "ports", *options))
 
     assert before["title"] is None
-    assert named == {"session_id": worked.sid, "title": "the port"}
-    assert line() == {**before, "title": "the port"}
-    assert json_of(ctxmgr("show", worked.sid, *options))["title"] == "the port"
-    assert "the port" in ctxmgr("sessions", "--store", worked.url, "--limit", "1000").stdout
+    assert named == {"session_id": worked.sid, "title": "ports"}
+    assert line() == {**before, "title": "ports"}
+    assert json_of(ctxmgr("show", worked.sid, *options))["title"] == "ports"
+    assert "ports" in ctxmgr("sessions", "--store", worked.url, "--limit", "1000").stdout
     ctxmgr("sessions", "rename", worked.sid, "", *options)
     assert line() == before
 
