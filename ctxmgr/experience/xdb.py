@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -296,7 +296,7 @@ class XDB:
             timestamp=_now(),
             event_type=event_type,
             content=content,
-            concept_activations=concept_activations or {},
+            concept_activations=self._visible(concept_activations or {}),
             event_id=event_id,
             event_start=event_start,
             event_end=event_end,
@@ -454,7 +454,8 @@ class XDB:
         assert self._stream is not None, "the XDB is open"
         if token_count < 0:
             raise Incorrect(f"a timestep has no fewer than 0 tokens, not {token_count}")
-        self._stream.add(self._session(), step)
+        visible = self._visible(step.concept_activations)
+        self._stream.add(self._session(), replace(step, concept_activations=visible))
 
     async def flush(self) -> None:
         """Wait until everything that was streamed is in the log."""
@@ -496,6 +497,11 @@ class XDB:
         """Return the ids of tags that are given by id or name; unknown ones are left out."""
         found = [await self.tag_index.resolve(each) for each in names_or_ids]
         return [tag.id for tag in found if tag is not None]
+
+    def _visible(self, activations: Mapping[str, float]) -> dict[str, float]:
+        """Return the scores that the agent may see; others are for the audit log alone."""
+        visible = self._lens_policy.visible
+        return {name: score for name, score in activations.items() if visible(name)}
 
     def _session(self) -> str:
         if self.session_id is None:

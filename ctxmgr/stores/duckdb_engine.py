@@ -57,10 +57,17 @@ class DuckdbEngine:
         *,
         tables: Mapping[str, pa.Table] | None = None,
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement; ``Corrupt`` if a file cannot be read."""
+        """Return all rows of a statement; ``Corrupt`` if a file cannot be read.
+
+        ``Unavailable`` if it needs more memory than ``MEMORY``.
+        """
         with self._lock, _registered(self._connection, tables or {}):
             try:
                 return self._connection.execute(sql, list(values)).fetchall()
+            except duckdb.OutOfMemoryException as error:
+                raise Unavailable(
+                    f"the query needs more than {MEMORY} of memory: ask for fewer steps"
+                ) from error
             except duckdb.Error as error:
                 raise Corrupt(f"a query of segments failed: {_first_line(error)}") from error
 

@@ -7,6 +7,8 @@ import pytest
 
 from ctxmgr import CompactionTrigger
 from ctxmgr.errors import Incorrect
+from ctxmgr.experience.hooks import WorkspaceHooks
+from ctxmgr.experience.lenses.lens import LensPolicy
 from ctxmgr.experience.records.kinds import BudStatus, EventType, Fidelity
 from ctxmgr.experience.windows.lifecycle_contract import (
     ContractResources,
@@ -248,3 +250,19 @@ async def test_a_continued_session_has_its_context(tmp_path: Path) -> None:
         assert xdb.context_manager is not None
         assert xdb.context_manager.summary == summary
         assert xdb.get_context_state()["current_tokens"] < tokens
+
+
+async def test_the_log_has_no_score_that_the_agent_may_not_see(tmp_path: Path) -> None:
+    """000-R112, 000-A28: whoever gives the scores, recorded at once or streamed."""
+    policy = LensPolicy(hidden=frozenset({"secret/*"}))
+    scores = {"secret/deception": 0.9, "open": 0.4}
+    async with XDB(tmp_path, "be-1", lens_policy=policy) as xdb:
+        await xdb.start_session("a")
+        await xdb.record(EventType.OUTPUT, "one", scores)
+        WorkspaceHooks(xdb).on_output_token("two", concept_activations=scores)
+        await xdb.flush()
+
+        assert [dict(step.concept_activations) for step in await xdb.recall()] == [
+            {"open": 0.4}
+        ] * 2
+        assert await xdb.recall_by_concept("secret/deception") == []

@@ -108,3 +108,11 @@ def test_a_folder_without_a_log_is_not_created(run: Run, tmp_path: Path) -> None
     run("experience", "status", "--folder", str(tmp_path / "typo"), code=3)
 
     assert not (tmp_path / "typo").exists()
+
+
+@pytest.mark.parametrize("limit", ["0", "2001", "100000"])
+def test_an_answer_of_recall_is_bounded(run: Run, folder: Path, limit: str) -> None:
+    """000-R122: contents can be long, and a request comes from anywhere."""
+    result = run("experience", "recall", "--limit", limit, code=2)
+
+    assert "limit must be 1 to 2,000" in result.output

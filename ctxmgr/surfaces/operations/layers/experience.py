@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
@@ -71,6 +71,9 @@ class ExportedTable:
     rows: int
     file: str
 
+
+RECALL_MAX: Final = 2_000
+"""Steps in one answer, which can be long texts."""
 
 _FOLDER = Param("The folder with the experience; default: the setting.", metavar="DIR", local=True)
 
@@ -150,6 +153,8 @@ async def experience_recall(
     folder: Annotated[Path | None, _FOLDER] = None,
 ) -> RecalledSteps:
     """Find recorded timesteps; all filters have to hold."""
+    if not 1 <= limit <= RECALL_MAX:
+        raise Incorrect(f"limit must be 1 to {RECALL_MAX:,}, not {limit}; use offset for more")
     from ctxmgr.surfaces.encoding import iso
 
     times = None
