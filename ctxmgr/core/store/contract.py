@@ -411,6 +411,13 @@ class Store(Protocol):
         """
         ...
 
+    async def finish_rewrites(self) -> int:
+        """Finish rewrites that were interrupted, and return how many there were.
+
+        Until then, objects of such a rewrite may be missing.
+        """
+        ...
+
     async def status(self) -> StoreStatus:
         """Return an overview of the store; raises if it cannot be used."""
         ...

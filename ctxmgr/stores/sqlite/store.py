@@ -296,6 +296,10 @@ class SqliteStore:
             lambda reader: queries.feed(reader, after=after, limit=limit, documents=documents)
         )
 
+    async def finish_rewrites(self) -> int:
+        """Return 0: a rewrite replaces the file as a whole, or not at all."""
+        return 0
+
     async def rewrite(self, documents: Mapping[tuple[str, int], Document]) -> Rewritten:
         """Replace the documents of versions, by object and sequence, and leave no trace of the old.
 

@@ -171,7 +171,7 @@ class Rewriter:
 
     async def run(self, documents: Mapping[tuple[str, int], Document]) -> None:
         """Replace the documents of versions, by object and sequence."""
-        await self._finish_interrupted()
+        await self.finish_interrupted()
         rewrites = await self._read(documents)
         plans = list(_plans(rewrites))
         for plan in plans:
@@ -185,7 +185,8 @@ class Rewriter:
         self._reads.known.forget()
         await self._restore_used(pieces, scanned)
 
-    async def _finish_interrupted(self) -> None:
+    async def finish_interrupted(self) -> int:
+        """Restore what earlier rewrites evicted, and return how many were not finished."""
         async with self._call():
             rows = await self._http.query(plans_query(), self._points.waiting())
             with readable(self._http.node):
@@ -197,6 +198,7 @@ class Rewriter:
                 await self._restore(key, orjson.loads(text), first=step)
             elif step == 0:  # nothing was evicted, and the objects may have changed since
                 await self._advance(key, 0, [], last=True)
+        return len(found)
 
     async def _read(self, documents: Mapping[tuple[str, int], Document]) -> list[_Rewrite]:
         by_object: dict[str, dict[int, Document]] = {}

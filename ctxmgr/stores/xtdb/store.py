@@ -290,6 +290,10 @@ class XtdbStore:
         await self._rewriter.run(documents)
         return Rewritten(versions=len(documents), bytes_before=None, bytes_after=None)
 
+    async def finish_rewrites(self) -> int:
+        """Finish rewrites that were interrupted, and return how many there were."""
+        return await self._rewriter.finish_interrupted()
+
     async def status(self) -> StoreStatus:
         async with self._call():
             node = await self._node_status()

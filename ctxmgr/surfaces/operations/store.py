@@ -186,6 +186,8 @@ async def purge(
     )
 
     store = await app.store()
+    if not dry_run and await store.finish_rewrites():
+        app.say("finished a purge that was interrupted")
     names = list(dict.fromkeys(sessions))
     if deleted_before is not None:
         found = await sessions_deleted_before(store, instant_before(deleted_before))

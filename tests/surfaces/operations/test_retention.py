@@ -11,7 +11,8 @@ from click.testing import Result
 import ctxmgr as library
 from ctxmgr import Incorrect, text_part, toolcall_part
 from ctxmgr.core.objects.purged import purged_id
-from ctxmgr.errors import Purged
+from ctxmgr.errors import Purged, Unavailable
+from ctxmgr.stores.xtdb.commits import Commits
 from tests.surfaces.worked_sessions import Worked, json_of
 
 Run = Callable[..., Result]
@@ -328,3 +329,34 @@ def test_the_size_of_a_store_is_shown_by_kind_and_session(ctxmgr: Run, url: str)
     assert sizes["toolcall"]["bytes"] > len(LONG)
     assert report["bytes"] == sum(row["bytes"] for row in report["kinds"])
     assert [row["session"] for row in report["sessions"]] == ["s1", "s2"]
+
+
+@pytest.mark.parametrize(
+    "any_store_url", [pytest.param("xtdb", marks=pytest.mark.xtdb)], indirect=True
+)
+def test_an_interrupted_purge_is_finished_by_repeating_it(
+    ctxmgr: Run, worked: Worked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Design D9: XTDB evicts before it restores, and the same command is what one tries first."""
+    named = ("--session", worked.sid, "--object", "/workspace/notes.md", "--version", "2")
+    options = ("--store", worked.url, "--json")
+    land, sent = Commits.land_guarded, 0
+
+    async def crash(self: Commits, body: bytes) -> bool:
+        nonlocal sent
+        sent += 1
+        if sent == 3:  # the plan is stored, the object evicted
+            raise Unavailable("the process was killed")
+        return await land(self, body)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Commits, "land_guarded", crash)
+        assert ctxmgr("purge", *named, *options).exit_code == 6
+    assert ctxmgr("show", worked.notes, *options).exit_code != 0
+
+    repeated = ctxmgr("purge", *named, *options)
+
+    assert repeated.exit_code == 0, repeated.output
+    assert json_of(ctxmgr("show", worked.notes, *options))["content"] == "[purged]"
+    first = json_of(ctxmgr("show", worked.notes, "--version", "1", *options))
+    assert first["content"] == "port = 8080\n"
