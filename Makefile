@@ -46,7 +46,7 @@ demo: $(ENOUGH) $(if $(findstring xtdb,$(STORE)),$(VENV)/.xtdb)  ## watch an age
 
 test: $(STAMP)  ## run every test; starts and stops its own servers
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh xtdb/start --fetch; fi
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m tests.run -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-long:  ## run every test with some forty times as many generated cases: hours
 	@CTXMGR_TEST_LONG=1 $(MAKE) test
