@@ -5,6 +5,7 @@ CtxmgrError
 │   ├── NotContent       tried to activate a chat, a session or a system prompt
 │   ├── ExtraMissing     needs a package that is not installed; also an ImportError
 │   ├── NewerFormat      written by a newer ctxmgr; upgrade this one
+│   ├── InvalidNote      a note's text is not what its format says; the line is named
 │   ├── WindowExceeded   what must be shown does not fit the window; unpin something
 │   └── QuotaExceeded    an agent would retain more experience than it may; release something
 ├── NotFound             no such object, session, note or memory
@@ -85,6 +86,20 @@ class NewerFormat(Incorrect):
         )
         self.found = found
         self.known = known
+
+
+class InvalidNote(Incorrect):
+    """A note cannot be read or written as it is; nothing was changed."""
+
+    code = "invalid_note"
+
+    def __init__(self, problem: str, *, line: int | None = None, path: str | None = None) -> None:
+        where = [path or "the note", *([] if line is None else [str(line)])]
+        super().__init__(f"{':'.join(where)}: {problem}")
+        self.problem = problem
+        self.line = line
+        """From 1; None if it is about the whole file."""
+        self.path = path
 
 
 class WindowExceeded(Incorrect):

@@ -89,7 +89,10 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     | _rooms("experience.concepts experience.documents experience.lenses experience.log")
     | _rooms("experience.records experience.tags experience.windows search stores"),
     "search": _CORE_FOR_LAYERS | _rooms("stores stores.sqlite"),
-    "knowledge": _CORE_FOR_LAYERS | _rooms("experience search"),
+    "knowledge.notes": _rooms("core.store errors"),
+    "knowledge.repository": _rooms("knowledge.notes core.model core.store errors"),
+    "knowledge": _CORE_FOR_LAYERS
+    | _rooms("knowledge.notes knowledge.repository experience search"),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),
     # composition
     "trust": _rooms("errors"),
@@ -282,6 +285,7 @@ PURE_IMPORTS: Final = frozenset(
         "orjson",
         "random",
         "re",
+        "ruamel",
         "splintr",
         "string",
         "struct",

@@ -43,6 +43,7 @@ ANSWERS: Final = MappingProxyType(
         "newer_format": ErrorAnswer(2, "this ctxmgr is too old", ""),
         "window_exceeded": ErrorAnswer(2, "the prompt does not fit the window", ""),
         "quota_exceeded": ErrorAnswer(2, "the quota is used up", ""),
+        "invalid_note": ErrorAnswer(2, "the note is not valid", ""),
         "purged": ErrorAnswer(3, "removed for good", "`ctxmgr store purges` lists purges"),
         "not_found": ErrorAnswer(3, "not found", ""),
         "conflict": ErrorAnswer(4, "another writer was first", ""),

@@ -25,6 +25,7 @@ STATUSES: Final = MappingProxyType(
         "not_content": 422,
         "window_exceeded": 422,
         "quota_exceeded": 422,
+        "invalid_note": 422,
         "bundle_damaged": 422,
         "extra_missing": 501,
         "newer_format": 501,
