@@ -40,6 +40,8 @@ class Request:
     tools: tuple[Document, ...] = field(default=(), repr=False)
     """Tool definitions in the model's form."""
     output_tokens_max: int = OUTPUT_TOKENS_MAX
+    temperature: float | None = None
+    """None: the provider's default. Some models accept no other."""
 
 
 class Stop(StrEnum):
@@ -204,6 +206,8 @@ class Question:
     text: str = field(repr=False)
     purpose: str
     output_tokens_max: int = OUTPUT_TOKENS_MAX
+    temperature: float | None = None
+    """None: the provider's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +229,7 @@ async def ask(model: Model, question: Question) -> TextAnswer:
         payload=question.text,
         purpose=question.purpose,
         output_tokens_max=question.output_tokens_max,
+        temperature=question.temperature,
     )
     texts: list[str] = []
     async with aclosing(model.stream(request)) as parts:

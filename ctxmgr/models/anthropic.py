@@ -101,6 +101,8 @@ class AnthropicModel:
             body |= {name: value for name, value in request.payload.items() if value}
         if request.tools:
             body["tools"] = list(request.tools)
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
         return body
 
 

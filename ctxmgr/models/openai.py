@@ -108,6 +108,8 @@ class OpenAIModel:
             body |= request.payload
         if request.tools:
             body["tools"] = list(request.tools)
+        if request.temperature is not None:
+            body["temperature"] = request.temperature
         return body
 
 
