@@ -136,7 +136,7 @@ def _sections(lines: list[str]) -> Iterator[NoteSection]:
     if any(line.strip() for line in lines[:first]):
         yield NoteSection(title="", level=0, start_line=1, lines=tuple(lines[:first]))
     ends = [number - 1 for number, _ in headings[1:]] + [len(lines)]
-    for (number, heading), end in zip(headings, ends, strict=True):
+    for (number, heading), end in zip(headings, ends[: len(headings)], strict=True):
         yield NoteSection(
             title=(heading.group(2) or "").strip(),
             level=len(heading.group(1)),
