@@ -91,8 +91,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "search": _CORE_FOR_LAYERS | _rooms("stores stores.sqlite"),
     "knowledge.notes": _rooms("core.store errors"),
     "knowledge.repository": _rooms("knowledge.notes core.model core.store errors"),
+    "knowledge.topics": _rooms("knowledge.notes search core.model core.store errors"),
     "knowledge": _CORE_FOR_LAYERS
-    | _rooms("knowledge.notes knowledge.repository experience search"),
+    | _rooms("knowledge.notes knowledge.repository knowledge.topics experience search"),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),
     # composition
     "trust": _rooms("errors"),
