@@ -30,7 +30,7 @@ class BundleSizes:
 
 
 FULL: Final = BundleSizes(short=100, long=800, rounds=5)
-QUICK: Final = BundleSizes(short=50, long=200, rounds=3)
+QUICK: Final = BundleSizes(short=20, long=80, rounds=3)
 
 
 async def bundle_figures(sizes: BundleSizes, *, say: Say) -> list[Figure]:

@@ -158,7 +158,7 @@ class FileSizes:
 
 
 FULL: Final = FileSizes(files=FILES, changes=200, rounds=5)
-QUICK: Final = FileSizes(files=1_000, changes=20, rounds=3)
+QUICK: Final = FileSizes(files=300, changes=10, rounds=3)
 
 _FOLLOWED: Final = 20
 _CHANGE_SECONDS_MAX: Final = 30.0

@@ -49,7 +49,7 @@ class ChatSizes:
 
 
 FULL: Final = ChatSizes(turns=2_000, rounds=5)
-QUICK: Final = ChatSizes(turns=150, rounds=3)
+QUICK: Final = ChatSizes(turns=60, rounds=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class ResumeSizes:
 
 
 FULL: Final = ResumeSizes(objects=100_000, pool=2_000, active=50, rounds=7, on_xtdb=5_000)
-QUICK: Final = ResumeSizes(objects=5_000, pool=500, active=50, rounds=3, on_xtdb=1_000)
+QUICK: Final = ResumeSizes(objects=2_000, pool=200, active=50, rounds=1, on_xtdb=300)
 
 _SESSION: Final = "resumed"
 _CALLS_PER_TURN: Final = 5

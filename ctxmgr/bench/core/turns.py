@@ -56,7 +56,7 @@ class TurnSizes:
 
 
 FULL: Final = TurnSizes(turns=5_000, measured=40, past=1_000, rounds=9)
-QUICK: Final = TurnSizes(turns=1_000, measured=12, past=200, rounds=3)
+QUICK: Final = TurnSizes(turns=200, measured=8, past=60, rounds=3)
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from ctxmgr.bench.report import Figure, Say
 from ctxmgr.experience.log.log import ExperienceLog
 
 ROUNDS: Final = 200
-QUICK_ROUNDS: Final = 2
+QUICK_ROUNDS: Final = 1
 PROCESSES: Final = 2
 SECONDS_MAX: Final = 0.6
 """A process lives at most so long after its first acknowledgement."""

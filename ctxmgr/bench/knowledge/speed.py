@@ -40,7 +40,7 @@ class SearchSizes:
 
 
 FULL: Final = SearchSizes(pieces=100_000, questions=500, updates=15)
-QUICK: Final = SearchSizes(pieces=5_000, questions=100, updates=5)
+QUICK: Final = SearchSizes(pieces=1_000, questions=40, updates=5)
 
 
 async def speed_figures(

@@ -22,6 +22,7 @@ TASKS: Final = 32
 
 _ROUNDS: Final = 15
 _TURNS: Final = 1_000
+_QUICK_TURNS: Final = 200
 _Rows: TypeAlias = list[tuple[str, tuple[Any, ...]]]
 
 _ROWS_OF_A_PUT: Final = {
@@ -45,8 +46,9 @@ async def sqlite_figures(*, quick: bool, say: Say) -> list[Figure]:
         ]
         say("SQLite: gets")
         figures.append(await _gets(Path(folder), gets=2_000 if quick else 20_000))
-        say(f"SQLite: a session of {_TURNS} turns")
-        figures.extend(await _bytes_on_disk(Path(folder)))
+        turns = _QUICK_TURNS if quick else _TURNS
+        say(f"SQLite: a session of {turns} turns")
+        figures.extend(await _bytes_on_disk(Path(folder), turns=turns))
     return figures
 
 
@@ -160,24 +162,24 @@ _BARE_SELECT: Final = (
 )
 
 
-async def _bytes_on_disk(folder: Path) -> list[Figure]:
+async def _bytes_on_disk(folder: Path, *, turns: int) -> list[Figure]:
     path = folder / "session.db"
     payload, sizes = 0, {}
     async with await SqliteStore.open(
         f"sqlite:///{path}", kinds=KINDS, durability="normal"
     ) as store:
-        for number, turn in enumerate(saved_turns("bench", turns=_TURNS), 1):
+        for number, turn in enumerate(saved_turns("bench", turns=turns), 1):
             await store.commit(turn.puts)
             payload += turn.payload_bytes
-            if number in (_TURNS // 2, _TURNS):
+            if number in (turns // 2, turns):
                 connection = apsw.Connection(str(path))
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 connection.close()
                 sizes[number] = (path.stat().st_size, payload)
-    (half, half_payload), (whole, whole_payload) = sizes[_TURNS // 2], sizes[_TURNS]
+    (half, half_payload), (whole, whole_payload) = sizes[turns // 2], sizes[turns]
     return [
         at_most(
-            f"SQLite bytes on disk, session of {_TURNS} turns saved after every turn",
+            f"SQLite bytes on disk, session of {turns} turns saved after every turn",
             whole / whole_payload,
             bound=1.5,
             against="the bytes of its text and ids, each counted once",
@@ -188,7 +190,7 @@ async def _bytes_on_disk(folder: Path) -> list[Figure]:
             (whole - half) / (half or 1),
             bound=1.1,
             against="its first half (linear is 1)",
-            note=f"{half:,} bytes for {half_payload:,} at turn {_TURNS // 2}",
+            note=f"{half:,} bytes for {half_payload:,} at turn {turns // 2}",
         ),
     ]
 

@@ -15,7 +15,7 @@ from ctxmgr.core.store.contract import Put
 from ctxmgr.stores.sqlite.store import SqliteStore
 
 TURNS: Final = 1_500
-QUICK_TURNS: Final = 400
+QUICK_TURNS: Final = 100
 
 MESSAGE_CHARS: Final = 4_000
 OUTPUT_CHARS: Final = 11_000

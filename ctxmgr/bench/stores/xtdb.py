@@ -8,6 +8,7 @@ import asyncio
 import re
 import shutil
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -28,10 +29,46 @@ from ctxmgr.stores.sqlite.store import SqliteStore
 from ctxmgr.stores.xtdb.reads import QUERIES_AT_ONCE
 from ctxmgr.stores.xtdb.store import XtdbStore
 
-BATCH: Final = 5_000
 CONNECTIONS: Final = 8
 
-_EARLY, _LATE = 100, 1_000
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XtdbSizes:
+    """The size of the measurement."""
+
+    puts: int
+    batch: int
+    batch_rounds: int
+    seconds: int
+    """For one measurement of the HTTP server."""
+    seconds_rounds: int
+    """Rounds that alternate between both handlers; the median ignores a busy moment."""
+    warm_up_rounds_max: int
+    early: int
+    """The turn with whose commit a later one is compared."""
+    late: int
+
+
+FULL: Final = XtdbSizes(
+    puts=100,
+    batch=5_000,
+    batch_rounds=7,
+    seconds=3,
+    seconds_rounds=7,
+    warm_up_rounds_max=20,
+    early=100,
+    late=1_000,
+)
+QUICK: Final = XtdbSizes(
+    puts=10,
+    batch=1_000,
+    batch_rounds=3,
+    seconds=1,
+    seconds_rounds=1,
+    warm_up_rounds_max=1,
+    early=40,
+    late=150,
+)
 
 _DISK_MAX: Final = 40
 """Measured 25: 9 for documents and indexes, the rest write-ahead logs, which are bounded. Without a
@@ -40,11 +77,7 @@ bound it was 106, and grew with every commit."""
 _NEIGHBOURS: Final = 32
 """Commits around a turn whose bytes are averaged, because chunk boundaries add noise."""
 
-_ROUNDS: Final = 7
-"""Rounds that alternate between both handlers; the median ignores a busy moment."""
-
 _WARM_UP_SECONDS: Final = 2
-_WARM_UP_ROUNDS_MAX: Final = 20
 _WARM_UP_NO_FASTER: Final = 3
 """Successive rounds without improvement after which the server is warm."""
 _FASTER: Final = 1.05
@@ -54,17 +87,18 @@ _TX_ID: Final = re.compile(rb":xtdb.api/tx-id (\d+)")
 
 async def xtdb_figures(*, quick: bool, histories: int | None, say: Say) -> list[Figure]:
     """Start a server on RocksDB and measure with it."""
+    sizes = QUICK if quick else FULL
     async with own_xtdb(say) as bench:
         if histories:
             return [await _agreement(bench.base, histories=histories, say=say)]
         say("XTDB: small puts")
-        figures = [await _small_puts(bench, puts=20 if quick else 100)]
-        say(f"XTDB: batch get of {BATCH}")
-        figures.append(await _batch_get(bench, rounds=3 if quick else 7))
+        figures = [await _small_puts(bench, puts=sizes.puts)]
+        say(f"XTDB: batch get of {sizes.batch}")
+        figures.append(await _batch_get(bench, batch=sizes.batch, rounds=sizes.batch_rounds))
         say("XTDB: the HTTP server under wrk")
-        figures.append(await _http_server(bench, seconds=1 if quick else 3))
-        say(f"XTDB: a session of {_LATE} turns")
-        figures.extend(await _bytes_sent(bench))
+        figures.append(await _http_server(bench, sizes))
+        say(f"XTDB: a session of {sizes.late} turns")
+        figures.extend(await _bytes_sent(bench, early=sizes.early, late=sizes.late))
     return figures
 
 
@@ -130,10 +164,10 @@ async def _submit(client: httpx.AsyncClient, body: bytes) -> None:
     assert b"true" in committed.raise_for_status().content
 
 
-async def _batch_get(bench: OwnXtdb, *, rounds: int) -> Figure:
-    ids = [f"batch:{number}" for number in range(BATCH)]
+async def _batch_get(bench: OwnXtdb, *, batch: int, rounds: int) -> Figure:
+    ids = [f"batch:{number}" for number in range(batch)]
     documents = [_document(number, object_id) for number, object_id in enumerate(ids)]
-    for start in range(0, BATCH, 1_000):
+    for start in range(0, batch, 1_000):
         await bench.store.commit([Put(document) for document in documents[start : start + 1_000]])
     bench.tap.clear()
     await bench.store.get_many(ids)
@@ -144,7 +178,7 @@ async def _batch_get(bench: OwnXtdb, *, rounds: int) -> Figure:
     ) as store:
 
         async def ours() -> None:
-            assert len(await store.get_many(ids)) == BATCH
+            assert len(await store.get_many(ids)) == batch
 
         slots = asyncio.Semaphore(QUERIES_AT_ONCE)
 
@@ -155,12 +189,12 @@ async def _batch_get(bench: OwnXtdb, *, rounds: int) -> Figure:
 
         async def raw() -> None:
             reads = (read(*pair) for pair in zip(targets, queries, strict=True))
-            assert sum(await asyncio.gather(*reads)) > BATCH
+            assert sum(await asyncio.gather(*reads)) > batch
 
         times = await alternate(ours, raw, rounds=rounds)
     note = f"{times.ours * 1e3:.0f} ms, raw {times.baseline * 1e3:.0f} ms, {len(queries)} queries"
     return at_least(
-        f"XTDB batch get of {BATCH:,}",
+        f"XTDB batch get of {batch:,}",
         times.speed,
         bound=0.5,
         against="the same query and bytes, read raw, not decoded",
@@ -168,7 +202,7 @@ async def _batch_get(bench: OwnXtdb, *, rounds: int) -> Figure:
     )
 
 
-async def _http_server(bench: OwnXtdb, *, seconds: int) -> Figure:
+async def _http_server(bench: OwnXtdb, sizes: XtdbSizes) -> Figure:
     what = f"XTDB's HTTP server: GET of a small document on {CONNECTIONS} connections (wrk)"
     against = "a handler in the same server that answers fixed bytes"
     if not shutil.which("wrk"):
@@ -176,22 +210,23 @@ async def _http_server(bench: OwnXtdb, *, seconds: int) -> Figure:
     await bench.store.commit([Put(_document(0, "door"))])
     entity = f"{bench.base}/_xtdb/entity?eid-edn=%22door%22"
     fixed = f"{bench.base}/ping"
-    await _warm_up(entity, fixed)
-    rates = [(await _wrk(entity, seconds), await _wrk(fixed, seconds)) for _ in range(_ROUNDS)]
+    await _warm_up(entity, fixed, rounds_max=sizes.warm_up_rounds_max)
+    seconds, rounds = sizes.seconds, sizes.seconds_rounds
+    rates = [(await _wrk(entity, seconds), await _wrk(fixed, seconds)) for _ in range(rounds)]
     ours, fixed_rate = (median(column) for column in zip(*rates, strict=True))
     return at_least(
         what,
         median(one / other for one, other in rates),
         bound=0.5,
         against=against,
-        note=f"{ours:.0f} requests/s, fixed bytes {fixed_rate:.0f}; median of {_ROUNDS} ratios",
+        note=f"{ours:.0f} requests/s, fixed bytes {fixed_rate:.0f}; median of {rounds} ratios",
     )
 
 
-async def _warm_up(*urls: str) -> None:
+async def _warm_up(*urls: str, rounds_max: int) -> None:
     """Send requests until none gets faster, which means that the JVM has compiled the hot paths."""
     best, since_best = dict.fromkeys(urls, 0.0), 0
-    for _ in range(_WARM_UP_ROUNDS_MAX):
+    for _ in range(rounds_max):
         rates = {url: await _wrk(url, _WARM_UP_SECONDS) for url in urls}
         faster = any(rates[url] > best[url] * _FASTER for url in urls)
         since_best = 0 if faster else since_best + 1
@@ -211,24 +246,24 @@ async def _wrk(url: str, seconds: int) -> float:
     return float(match[1])
 
 
-async def _bytes_sent(bench: OwnXtdb) -> list[Figure]:
+async def _bytes_sent(bench: OwnXtdb, *, early: int, late: int) -> list[Figure]:
     sent: list[int] = []
     payload = 0
     before = _folder_bytes(bench.data_dir)
-    for turn in saved_turns("bench", turns=_LATE + _NEIGHBOURS // 2):
+    for turn in saved_turns("bench", turns=late + _NEIGHBOURS // 2):
         bench.tap.clear()
         await bench.store.commit(turn.puts)
         sent.append(len(bench.tap.sent))
         payload += turn.payload_bytes
-    early, late = _around(sent, _EARLY), _around(sent, _LATE)
+    sent_early, sent_late = _around(sent, early), _around(sent, late)
     disk = _folder_bytes(bench.data_dir) - before
     return [
         at_most(
-            f"XTDB bytes sent per commit at turn {_LATE:,}",
-            late / early,
+            f"XTDB bytes sent per commit at turn {late:,}",
+            sent_late / sent_early,
             bound=2,
-            against=f"at turn {_EARLY}",
-            note=f"{late:,.0f} bytes, at turn {_EARLY} {early:,.0f}",
+            against=f"at turn {early}",
+            note=f"{sent_late:,.0f} bytes, at turn {early} {sent_early:,.0f}",
         ),
         at_most(
             "XTDB bytes on disk for that session",

@@ -21,6 +21,7 @@ from ctxmgr.core.store.queries import batched
 from ctxmgr.stores.sqlite.store import SqliteStore
 
 SESSIONS: Final = 1_000
+QUICK_SESSIONS: Final = 200
 TURNS: Final = 200
 LIST_BOUND_MS: Final = 300.0
 SHOWN: Final = 20
@@ -33,18 +34,18 @@ _SESSIONS_PER_COMMIT: Final = 50
 
 async def listing_figures(*, quick: bool, say: Say) -> list[Figure]:
     """Measure in a folder of the working directory, because /tmp may be in memory."""
-    turns = 20 if quick else TURNS
+    sessions, turns = (QUICK_SESSIONS, 20) if quick else (SESSIONS, TURNS)
     with TemporaryDirectory(prefix="ctxmgr-bench-", dir=Path.cwd()) as folder:
         path = Path(folder) / "many.db"
-        say(f"build {SESSIONS:,} sessions of {turns} turns")
+        say(f"build {sessions:,} sessions of {turns} turns")
         async with await SqliteStore.open(path, kinds=KINDS, durability="normal") as store:
-            await _build(store, turns=turns)
+            await _build(store, sessions=sessions, turns=turns)
         say("list them")
         async with own_server(path) as url:
             seconds = await asyncio.to_thread(_listed, url)
     return [
         within(
-            f"the newest {SHOWN} of {SESSIONS:,} sessions of {turns} turns",
+            f"the newest {SHOWN} of {sessions:,} sessions of {turns} turns",
             median(seconds) * 1e3,
             bound=LIST_BOUND_MS,
             unit="ms",
@@ -54,7 +55,7 @@ async def listing_figures(*, quick: bool, say: Say) -> list[Figure]:
     ]
 
 
-async def _build(store: SqliteStore, *, turns: int) -> None:
+async def _build(store: SqliteStore, *, sessions: int, turns: int) -> None:
     # All sessions have the same turns: a list must not depend on what they say.
     calls = [f"call-{n:04}" for n in range(turns * _CALLS_PER_TURN)]
     answer = {"type": "text", "text": "an answer of some length " * 10}
@@ -62,7 +63,7 @@ async def _build(store: SqliteStore, *, turns: int) -> None:
         Turn(user=f"question {n} " * 20, assistant=(answer,), toolcall_ids=(calls[n],))
         for n in range(turns)
     )
-    for numbers in batched(range(SESSIONS), _SESSIONS_PER_COMMIT):
+    for numbers in batched(range(sessions), _SESSIONS_PER_COMMIT):
         puts = []
         for number in numbers:
             name = f"session-{number:04}"

@@ -45,7 +45,7 @@ _FLAGS: Final = (
 
 async def paint_figures(*, quick: bool, say: Say) -> list[Figure]:
     """Measure in a folder of the working directory, because /tmp may be in memory."""
-    plan = LongPlan()
+    plan = LongPlan(turns=100, pool=300, objects=1_000) if quick else LongPlan()
     what = _WHAT.format(turns=plan.turns)
     chromium = shutil.which("chromium")
     try:
