@@ -1,8 +1,10 @@
 """Fixtures of all tests: an in-memory XTDB server, stores of both kinds; skips fail on CI.
 
-Slow files run first, so that no worker is left with one at the end.
+Slow files run first, so that no worker is left with one at the end. Python's garbage collector
+pauses while tests are collected, which takes half as long then, and never looks at what was.
 """
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -18,6 +20,8 @@ from tests.xtdb.servers import SHORT_LIVED, XtdbServer, fetch, require_xtdb
 pytest.register_assert_rewrite("tests.contracts", "tests.journeys")
 
 os.environ.update({**SHORT_LIVED, **os.environ})
+
+gc.disable()  # until everything is collected
 
 settings.register_profile(
     "local",
@@ -63,6 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Download and compile the server first: it takes minutes, more than a test's time limit."""
+    gc.freeze()
+    gc.enable()
     needed = any(item.get_closest_marker("xtdb") for item in session.items)
     if not needed or session.config.option.collectonly or not shutil.which("java"):
         return
