@@ -2,7 +2,8 @@
 
     deletion:{session}    the session is deleted: hidden from lists, and not resumed. A state, which
                           ``restore`` ends
-    purge:{number}        the record of a purge: when, which sessions, how much
+    purge:{number}        the record of a purge: when, which sessions, how much, and whether it is
+                          finished
     purged:{object}       which versions of an object were purged, with the hashes they had
 
 A purge replaces the text of versions by ``[purged]``, physically. What is left is a valid document
@@ -13,7 +14,9 @@ that showed the old text can no longer be proven, and the records say why.
     its files and calls   those that no other session has seen; the others are kept
     one object            must be unpinned, and seen by no other session
 
-The records are committed before the text is removed: after a crash the purge is repeated.
+The records are committed before the text is removed: after a crash the purge is repeated. Only then
+does the record say that it is finished; records of earlier versions do not say it, and count as
+finished.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
@@ -69,6 +72,8 @@ from ctxmgr.errors import Incorrect, NotFound
 
 RECORDS_PER_COMMIT: Final = 500
 """Records of purged objects in one transaction."""
+
+_FINISHED: Final = "finished"
 
 RUN: Final = "run"
 """The kind of the document with a run's task."""
@@ -167,6 +172,7 @@ async def purge(store: Store, plan: PurgePlan) -> int:
         "sessions": list(plan.sessions),
         "objects": len(plan.hashes),
         "versions": len(plan.documents),
+        _FINISHED: False,
     }
     operations: list[Operation] = [Put(record)]
     for session_id in plan.sessions:
@@ -187,7 +193,21 @@ async def purge(store: Store, plan: PurgePlan) -> int:
     for batch in batched(operations, RECORDS_PER_COMMIT):
         await store.commit(batch)
     await store.rewrite(plan.documents)
+    await store.commit([Put({**record, _FINISHED: True})])
     return number
+
+
+async def interrupted_sessions(store: Store) -> list[str]:
+    """Return the deleted sessions whose purge began and is not known to have finished."""
+    unfinished = {
+        record["n"] for record in await purge_records(store) if not record.get(_FINISHED, True)
+    }
+    deleted = await deleted_sessions(store)
+    return [
+        session_id
+        for session_id, version in deleted.items()
+        if version.document.get("purge") in unfinished
+    ]
 
 
 async def purge_records(store: Store) -> list[Document]:

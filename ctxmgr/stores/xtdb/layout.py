@@ -5,6 +5,8 @@
      :ctxmgr/older.session_index ["ctxmgr/piece/…" …]       the older part of a long list
      :ctxmgr/cut true                                       some fields are in pieces
      :ctxmgr/tx "KEY"                                       the version's token
+     :ctxmgr/origin "KEY"                                   the token that it had before a rewrite,
+                                                            if it has pieces
      :ctxmgr/format 1}
 
     {:xt/id "ctxmgr/guard/session:1" :ctxmgr/token "KEY"}   the same timeline, without content
@@ -38,6 +40,7 @@ FORMAT: Final = 1
 
 TX: Final = "ctxmgr/tx"
 TOKEN: Final = "ctxmgr/token"  # noqa: S105 -- an attribute
+ORIGIN: Final = "ctxmgr/origin"
 _FORMAT: Final = "ctxmgr/format"
 _CUT: Final = "ctxmgr/cut"
 _OURS: Final = "ctxmgr/"
@@ -75,6 +78,12 @@ class Stored(NamedTuple):
     def token(self) -> str | None:
         token = self.fields.get(TX)
         return token if isinstance(token, str) else None
+
+    @property
+    def origin(self) -> str | None:
+        """The key of the transaction that first put the version, if it has pieces."""
+        origin = self.fields.get(ORIGIN)
+        return origin if isinstance(origin, str) else self.token
 
     @property
     def is_cut(self) -> bool:
@@ -130,9 +139,16 @@ class Stored(NamedTuple):
 
 
 def entity_of(
-    document: Document, *, token: str, grown: Mapping[str, AppendOnly[Any]] | None = None
+    document: Document,
+    *,
+    token: str,
+    grown: Mapping[str, AppendOnly[Any]] | None = None,
+    origin: str | None = None,
 ) -> Entity:
-    """Write a document as an entity; of the lists in ``grown``, only what is new is read."""
+    """Write a document as an entity; of the lists in ``grown``, only what is new is read.
+
+    ``origin`` is the token of the version that it replaces.
+    """
     cuts: list[Cut] = []
     parts: list[str] = []
     for name, value in document.items():
@@ -140,6 +156,8 @@ def entity_of(
     pieces = tuple(cut.pieces for cut in cuts if cut.pieces)
     if pieces:
         parts.append(f":{_CUT} true")
+        if origin is not None:
+            parts.append(f":{ORIGIN} {dumps(origin)}")
     parts += [f":{TX} {dumps(token)}", f":{_FORMAT} {FORMAT}"]
     text = f"{{{', '.join(parts)}}}"
     return Entity(text, pieces, size_of(text) + sum(cut.spilled_bytes for cut in cuts))

@@ -5,15 +5,21 @@ with them. So everything that is to stay of an object is put again in further tr
 by version, in the order in which it was first put:
 
     stage     put ctxmgr/rewrite/KEY       the operations of all further transactions
-    evict     objects, and the pieces that only replaced versions used; guards must be as they were
-    restore   one transaction per version of the objects; the last one evicts the plan
+              put ctxmgr/rewrite-piece/…   copies of the pieces that will be evicted
+    evict     objects, and the pieces that only replaced versions used; timelines must be as read
+    restore   one transaction per version of the objects; the last one evicts plan and copies
 
 ``ctxmgr/rewrite-step/KEY`` counts them: each transaction matches it, so none is applied twice. A
 rewrite that was interrupted after the eviction is finished by the next one.
 
+The eviction matches the guard of each object at the last instant of every interval of its timeline:
+XTDB's puts and deletes without an end reach up to the next version, so each of them changes one of
+these. A write with an end changes the mark of the object, which is matched, too.
+
 Guards are not evicted: they hold no content. Other clients remember pieces by the records of the
 transactions that stored them (see ``pieces``); those records get another field, so that such a
-client sends the pieces again.
+client sends the pieces again. A transaction before that may have referred to a piece that is
+evicted: it is found in the log, and the piece is put again from its copy.
 """
 
 from collections.abc import (
@@ -27,12 +33,12 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 from uuid import uuid4
 
 import orjson
 
-from ctxmgr.core.store.contract import PAGE_MAX
+from ctxmgr.core.store.contract import INSTANT_MAX, PAGE_MAX
 from ctxmgr.core.store.documents import KIND, Document, check_transaction_size
 from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
 from ctxmgr.stores.edn.values import Keyword, dumps
@@ -40,19 +46,19 @@ from ctxmgr.stores.xtdb.as_of import ReadPoints
 from ctxmgr.stores.xtdb.commits import Commits
 from ctxmgr.stores.xtdb.history import EntityEntry, stored_history
 from ctxmgr.stores.xtdb.layout import (
-    TOKEN,
+    ORIGIN,
     TX,
-    Entity,
     Pieces,
     Stored,
     entity_of,
     guard_id,
     guard_of,
     instant_edn,
+    stored_from,
 )
-from ctxmgr.stores.xtdb.pieces import reached
+from ctxmgr.stores.xtdb.pieces import PARTS, PIECE_PREFIX, reached
 from ctxmgr.stores.xtdb.queries import entities_query, plans_query
-from ctxmgr.stores.xtdb.reads import STARTS_AT_ONCE, Reads, all_of
+from ctxmgr.stores.xtdb.reads import PIECES_PER_QUERY, STARTS_AT_ONCE, Reads, all_of
 from ctxmgr.stores.xtdb.replies import readable
 from ctxmgr.stores.xtdb.transactions import (
     DIGEST,
@@ -60,8 +66,11 @@ from ctxmgr.stores.xtdb.transactions import (
     FIRST,
     ONCE_KIND,
     PLAN,
+    REWRITE,
     References,
     document_digest,
+    marker_id,
+    match_marker,
     match_token,
     once_id,
     put_from_epoch,
@@ -76,8 +85,8 @@ PLAN_BYTES: Final = 4 * 1024 * 1024
 
 _PLAN_PREFIX: Final = "ctxmgr/rewrite/"
 _STEP_PREFIX: Final = "ctxmgr/rewrite-step/"
+_COPY_PREFIX: Final = "ctxmgr/rewrite-piece/"
 _ID, _STEP, _PLAN = Keyword("xt/id"), Keyword("ctxmgr/step"), Keyword(PLAN)
-_TOKEN: Final = Keyword(TOKEN)
 _TX_ID, _TX_TIME = Keyword("xtdb.api/tx-id"), Keyword("xtdb.api/tx-time")
 
 Call = Callable[[], AbstractAsyncContextManager[None]]
@@ -88,8 +97,8 @@ class _Rewrite:
     """One object: what it is now, and what replaces its versions."""
 
     object_id: str
-    token: str | None
-    """Of the version that is visible now; None if there is none."""
+    marker: Mapping[Any, Any] | None
+    """The mark of the last write with an end."""
     entries: tuple[EntityEntry, ...] = field(repr=False)
     documents: Mapping[int, Document] = field(repr=False)
     """Sequence → the new document."""
@@ -100,6 +109,19 @@ class _Rewrite:
         for entry in self.entries:
             by_sequence.setdefault(entry.sequence, []).append(entry)
         return [by_sequence[sequence] for sequence in sorted(by_sequence)]
+
+    def matches(self) -> Iterator[str]:
+        """Write the matches that hold if nobody has written to the object since it was read."""
+        # Of several entries of one instant, the last one is visible.
+        entries = sorted(self.entries, key=lambda entry: (entry.valid_time, entry.sequence))
+        timeline = {entry.valid_time: entry.stored for entry in entries}
+        token: str | None = None
+        for start, stored in timeline.items():
+            if start > 0:
+                yield match_token(self.object_id, token, start - 1)
+            token = None if stored is None else stored.token
+        yield match_token(self.object_id, token, INSTANT_MAX)
+        yield match_marker(self.object_id, self.marker)
 
     def replaced(self) -> Iterator[Stored]:
         """Yield the versions that are replaced."""
@@ -123,13 +145,10 @@ class _Plan:
 
     def add(self, rewrite: _Rewrite) -> None:
         """Add an object: its nth version is put in the nth transaction."""
-        object_id = rewrite.object_id
-        self.evicted.append(object_id)
-        self.matches.append(
-            f"[:xtdb.api/match {dumps(object_id)} nil]"
-            if rewrite.token is None
-            else match_token(object_id, rewrite.token)
-        )
+        self.evicted.append(rewrite.object_id)
+        matches = list(rewrite.matches())
+        self.matches += matches
+        self.size += sum(map(len, matches))
         for n, entries in enumerate(rewrite.writes()):
             if n == len(self.rounds):
                 self.rounds.append([])
@@ -149,12 +168,32 @@ class _Plan:
         if document is None:
             text = _kept(entry.stored, token)
         else:
-            entity: Entity = entity_of(document, token=token)
+            entity = entity_of(document, token=token, origin=entry.stored.origin)
             text = entity.text
             for pieces in entity.pieces:
                 self.pieces |= {name: pieces[name] for name in pieces}
         guard = guard_of(object_id, token=token)
         return [f"[:xtdb.api/put {version} {start}]" for version in (text, guard)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """What is stored of a plan until it is carried out."""
+
+    rounds: Sequence[Sequence[str]]
+    parts: Mapping[str, Sequence[str]]
+    """Piece that is evicted → the pieces inside it."""
+    scanned: int
+    """The last sequence that was searched for references to the pieces."""
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        fields = orjson.loads(text)
+        return cls(fields["rounds"], fields["parts"], fields["scanned"])
+
+    def text(self) -> str:
+        fields = {"rounds": self.rounds, "parts": self.parts, "scanned": self.scanned}
+        return orjson.dumps(fields).decode()
 
 
 class Rewriter:
@@ -181,9 +220,9 @@ class Rewriter:
         await self._update_once(rewrites, plans)
         shares = _shares(rewrites, plans, pieces)
         for plan, share in zip(plans, shares, strict=True):
-            await self._carry_out(plan, share, await self._anchors(rewrites, share))
-        self._reads.known.forget()
-        await self._restore_used(pieces, scanned)
+            anchors = await self._anchors(rewrites, share, key=plan.key)
+            await self._carry_out(plan, share, anchors, scanned=scanned)
+            self._reads.known.forget()
 
     async def finish_interrupted(self) -> int:
         """Restore what earlier rewrites evicted, and return how many were not finished."""
@@ -193,11 +232,11 @@ class Rewriter:
                 found = {name: fields[_PLAN] for name, fields in rows}
         for name, text in found.items():
             key = name.removeprefix(_PLAN_PREFIX)
-            step = await self._step(key)
+            step, staged = await self._step(key), _Staged.read(text)
             if step:
-                await self._restore(key, orjson.loads(text), first=step)
+                await self._restore(key, staged, first=step)
             elif step == 0:  # nothing was evicted, and the objects may have changed since
-                await self._advance(key, 0, [], last=True)
+                await self._advance(key, 0, _ends(key, staged.parts), last=True)
         return len(found)
 
     async def _read(self, documents: Mapping[tuple[str, int], Document]) -> list[_Rewrite]:
@@ -208,19 +247,19 @@ class Rewriter:
         for start in range(0, len(ids), STARTS_AT_ONCE):
             batch = ids[start : start + STARTS_AT_ONCE]
             async with self._call():
-                # Tokens first: a later write is then found when the objects are evicted.
-                guards = await self._http.query(
-                    entities_query(map(guard_id, batch)), self._points.waiting()
+                # Marks first: a later write is then found when the objects are evicted.
+                marked = await self._http.query(
+                    entities_query(map(marker_id, batch)), self._points.waiting()
                 )
                 histories = await all_of(
                     stored_history(self._http, self._points, object_id) for object_id in batch
                 )
             with readable(self._http.node):
-                tokens = {guard[_ID]: guard[_TOKEN] for (guard,) in guards}
+                markers = {marker[_ID]: marker for (marker,) in marked}
             for object_id, entries in zip(batch, histories, strict=True):
                 _check(object_id, entries, by_object[object_id])
-                token = tokens.get(guard_id(object_id))
-                rewrites.append(_Rewrite(object_id, token, tuple(entries), by_object[object_id]))
+                marker = markers.get(marker_id(object_id))
+                rewrites.append(_Rewrite(object_id, marker, tuple(entries), by_object[object_id]))
         return rewrites
 
     async def _unused_pieces(
@@ -262,16 +301,18 @@ class Rewriter:
                 return
             after = page[-1].sequence
 
-    async def _anchors(self, rewrites: Iterable[_Rewrite], unused: Pieces) -> list[str]:
-        """Write the records of the transactions that stored an evicted piece, with one more field.
+    async def _anchors(
+        self, rewrites: Iterable[_Rewrite], unused: Pieces, *, key: str
+    ) -> list[str]:
+        """Write the records of the transactions that stored an evicted piece, changed.
 
         They keep the sequence and time of their transaction, for calls that repeat its key.
         """
         keys = {
-            stored.token
+            stored.origin
             for rewrite in rewrites
             for stored in rewrite.replaced()
-            if stored.token and any(True for _ in reached(stored.roots(), unused))
+            if stored.origin and any(True for _ in reached(stored.roots(), unused))
         }
         if not keys:
             return []
@@ -280,7 +321,7 @@ class Rewriter:
                 entities_query(map(tx_id, sorted(keys))), self._points.waiting()
             )
             with readable(self._http.node):
-                records = [record for (record,) in rows if FIRST not in record]
+                records = [record for (record,) in rows]
             starts = await all_of(
                 self._http.get(
                     "entity-tx", {"eid-edn": dumps(record[_ID]), **self._points.waiting()}
@@ -288,9 +329,13 @@ class Rewriter:
                 for record in records
             )
         with readable(self._http.node):
-            return [
-                put_from_epoch(record_edn({**record, FIRST: [start[_TX_ID], start[_TX_TIME].ms]}))
+            firsts = [
+                record.get(FIRST) or [start[_TX_ID], start[_TX_TIME].ms]
                 for record, start in zip(records, starts, strict=True)
+            ]
+            return [
+                put_from_epoch(record_edn({**record, FIRST: first, REWRITE: key}))
+                for record, first in zip(records, firsts, strict=True)
             ]
 
     async def _update_once(self, rewrites: Iterable[_Rewrite], plans: Iterable[_Plan]) -> None:
@@ -313,19 +358,16 @@ class Rewriter:
                     }
                     plan.rounds[0].append(put_from_epoch(record_edn(record)))
 
-    async def _carry_out(self, plan: _Plan, pieces: Pieces, anchors: list[str]) -> None:
-        key, text = plan.key, orjson.dumps(plan.rounds).decode()
-        staged = [
-            *map(put_from_epoch, plan.pieces.values()),
-            put_from_epoch(f"{{:xt/id {dumps(_PLAN_PREFIX + key)}, :{PLAN} {dumps(text)}}}"),
-            put_from_epoch(_step_edn(key, 0)),
-        ]
-        unclaimed = f"[:xtdb.api/match {dumps(_STEP_PREFIX + key)} nil {instant_edn(0)}]"
-        async with self._call():
-            self._http.deadline.extend(writes=len(staged))
-            committed = await self._commits.land_guarded(_body([unclaimed, *staged]))
-        if not committed and await self._step(key) is None:
-            raise Corrupt("a transaction of a rewrite was refused: nothing was removed")
+    async def _carry_out(
+        self, plan: _Plan, pieces: Pieces, anchors: list[str], *, scanned: int
+    ) -> None:
+        key = plan.key
+        parts = {name: list(piece.get(PARTS, ())) for name, piece in pieces.items()}
+        staged = _Staged(plan.rounds, parts, scanned)
+        await self._stage(plan, staged)
+        await self._put(
+            key, 0, (_piece_edn(_copy_id(key, name), piece) for name, piece in pieces.items())
+        )
         evict = [
             *plan.matches,
             *(f"[:xtdb.api/evict {dumps(name)}]" for name in (*plan.evicted, *pieces)),
@@ -333,28 +375,54 @@ class Rewriter:
             put_from_epoch(f"{{:xt/id {dumps(EVICTED)}}}"),
         ]
         if not await self._advance(key, 0, evict):
-            await self._advance(key, 0, [], last=True)
+            await self._advance(key, 0, _ends(key, parts), last=True)
             raise Conflict(tuple(plan.evicted))
-        await self._restore(key, plan.rounds, first=1)
+        await self._restore(key, staged, first=1)
 
-    async def _restore(self, key: str, rounds: list[list[str]], *, first: int) -> None:
-        for step in range(first, len(rounds) + 1):
-            if not await self._advance(key, step, rounds[step - 1], last=step == len(rounds)):
+    async def _stage(self, plan: _Plan, staged: _Staged) -> None:
+        """Store the plan, which has not begun then."""
+        key, text = plan.key, staged.text()
+        operations = [
+            f"[:xtdb.api/match {dumps(_STEP_PREFIX + key)} nil {instant_edn(0)}]",
+            *map(put_from_epoch, plan.pieces.values()),
+            put_from_epoch(f"{{:xt/id {dumps(_PLAN_PREFIX + key)}, :{PLAN} {dumps(text)}}}"),
+            put_from_epoch(_step_edn(key, 0)),
+        ]
+        async with self._call():
+            self._http.deadline.extend(writes=len(operations))
+            committed = await self._commits.land_guarded(_body(operations))
+        if not committed and await self._step(key) is None:
+            raise Corrupt("a transaction of a rewrite was refused: nothing was removed")
+
+    async def _restore(self, key: str, staged: _Staged, *, first: int) -> None:
+        for step in range(first, len(staged.rounds) + 1):
+            operations, last = list(staged.rounds[step - 1]), step == len(staged.rounds)
+            if last:
+                await self._restore_used(key, step, staged)
+                operations += _ends(key, staged.parts)
+            if not await self._advance(key, step, operations, last=last):
                 raise Conflict((_STEP_PREFIX + key,))
 
     async def _advance(
         self, key: str, step: int, operations: Iterable[str], *, last: bool = False
     ) -> bool:
         """Apply one step; False if a match failed. It counts as applied if it already was."""
-        guard = f"[:xtdb.api/match {dumps(_STEP_PREFIX + key)} {_step_edn(key, step)}]"
-        ends = [f"[:xtdb.api/evict {dumps(name + key)}]" for name in (_PLAN_PREFIX, _STEP_PREFIX)]
-        after = ends if last else [put_from_epoch(_step_edn(key, step + 1))]
-        operations = [guard, *operations, *after]
+        after = [] if last else [put_from_epoch(_step_edn(key, step + 1))]
+        operations = [_match_step(key, step), *operations, *after]
         async with self._call():
             self._http.deadline.extend(writes=len(operations))
             if await self._commits.land_guarded(_body(operations)):
                 return True
         return await self._step(key) == (None if last else step + 1)
+
+    async def _put(self, key: str, step: int, entities: Iterable[str]) -> None:
+        """Put documents of a plan that is at a step, as many at once as ``PLAN_BYTES`` allows."""
+        for batch in _by_size(entities):
+            async with self._call():
+                self._http.deadline.extend(writes=len(batch))
+                operations = [_match_step(key, step), *map(put_from_epoch, batch)]
+                if not await self._commits.land_guarded(_body(operations)):
+                    raise Conflict((_STEP_PREFIX + key,))
 
     async def _step(self, key: str) -> int | None:
         async with self._call():
@@ -363,18 +431,22 @@ class Rewriter:
         with readable(self._http.node):
             return None if found is None else int(found[_STEP])
 
-    async def _restore_used(self, pieces: Pieces, scanned: int) -> None:
-        """Put pieces again that a transaction referred to while they were being evicted."""
-        if not pieces:
+    async def _restore_used(self, key: str, step: int, staged: _Staged) -> None:
+        """Put pieces again that a transaction referred to before they were evicted."""
+        if not staged.parts:
             return
-        used = set[str]()
-        async for logged in self._log(after=scanned):
-            for roots in logged.roots.values():
-                used.update(reached(roots, pieces))
-        texts = [_piece_edn(name, pieces[name]) for name in sorted(used & pieces.keys())]
-        if texts:
+        roots, parts = set[str](), {name: tuple(inside) for name, inside in staged.parts.items()}
+        async for logged in self._log(after=staged.scanned):
+            parts.update(logged.parts)
+            roots.update(*logged.roots.values())
+        used = sorted(_closure(roots, parts) & staged.parts.keys())
+        for start in range(0, len(used), PIECES_PER_QUERY):
+            names = {_copy_id(key, name): name for name in used[start : start + PIECES_PER_QUERY]}
             async with self._call():
-                await self._commits.land_guarded(_body(map(put_from_epoch, texts)))
+                rows = await self._http.query(entities_query(names), self._points.waiting())
+            with readable(self._http.node):
+                copies = [(names[copy[_ID]], stored_from(copy).fields) for (copy,) in rows]
+            await self._put(key, step, (_piece_edn(name, fields) for name, fields in copies))
 
 
 def _plans(rewrites: Iterable[_Rewrite]) -> Iterator[_Plan]:
@@ -428,7 +500,13 @@ def _closure(names: Iterable[str], parts: Mapping[str, tuple[str, ...]]) -> set[
 
 def _kept(stored: Stored, token: str) -> str:
     fields = {**stored.fields, TX: token}
+    if stored.is_cut:
+        fields[ORIGIN] = stored.origin
     return f"{{{', '.join(f':{name} {dumps(value)}' for name, value in fields.items())}}}"
+
+
+def _copy_id(key: str, piece_id: str) -> str:
+    return f"{_COPY_PREFIX}{key}/{piece_id.removeprefix(PIECE_PREFIX)}"
 
 
 def _piece_edn(name: str, fields: Mapping[str, Any]) -> str:
@@ -438,6 +516,28 @@ def _piece_edn(name: str, fields: Mapping[str, Any]) -> str:
 
 def _step_edn(key: str, step: int) -> str:
     return record_edn({_ID: _STEP_PREFIX + key, _STEP: step})
+
+
+def _match_step(key: str, step: int) -> str:
+    return f"[:xtdb.api/match {dumps(_STEP_PREFIX + key)} {_step_edn(key, step)}]"
+
+
+def _ends(key: str, pieces: Iterable[str]) -> list[str]:
+    """Write the evictions of everything that a plan stored for itself."""
+    names = (_PLAN_PREFIX + key, _STEP_PREFIX + key, *(_copy_id(key, name) for name in pieces))
+    return [f"[:xtdb.api/evict {dumps(name)}]" for name in names]
+
+
+def _by_size(texts: Iterable[str]) -> Iterator[list[str]]:
+    batch, size = list[str](), 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size > PLAN_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _body(operations: Iterable[str]) -> bytes:

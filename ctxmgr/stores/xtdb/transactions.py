@@ -8,7 +8,8 @@
     match   ctxmgr/once/ID record             a single version that is put again, unchanged
     put     ctxmgr/once/ID from 1970          the kind and the digest of a single version
     put     ctxmgr/piece/… from 1970          pieces that may not be stored yet
-    put     ctxmgr/bounded… from 1970         ids that were ever written with an end
+    put     ctxmgr/bounded… from 1970         ids that were ever written with an end, and by which
+                                              transaction last
     put     ctxmgr/tx/KEY from 1970           digest, deleted ids (the log has only their hashes)
     put     ID, delete ID                     the caller's writes, in their order
     put     guard, delete guard               each over the same valid time as its object
@@ -31,6 +32,7 @@ from ctxmgr.core.store.transactions import digest as digest_0_1
 from ctxmgr.stores.edn.values import Inst, Keyword, dumps
 from ctxmgr.stores.xtdb.layout import (
     FORMAT,
+    TOKEN,
     Entity,
     Stored,
     entity_of,
@@ -55,6 +57,10 @@ CALL: Final = Keyword("ctxmgr/call")
 ONCE_KIND: Final = Keyword("ctxmgr/kind")
 FIRST: Final = Keyword("ctxmgr/first")
 """In a record that a rewrite has changed: the sequence and time of its transaction."""
+
+REWRITE: Final = Keyword("ctxmgr/rewrite")
+"""In a record that a rewrite has changed: the key of the last one, so that each one changes it."""
+
 _DELETED: Final = Keyword("ctxmgr/deleted")
 _TX_PREFIX: Final = "ctxmgr/tx/"
 _EPOCH: Final = instant_edn(0)
@@ -192,7 +198,7 @@ def submission_of(
         ),
         *(put_from_epoch(put.record) for put in free if put.digest is not None),
         *map(put_from_epoch, new.values()),
-        *map(put_from_epoch, _markers(checked.writes)),
+        *map(put_from_epoch, _markers(checked.writes, key)),
         put_from_epoch(record_edn(record)),
         *writes,
         *(_guard_write(write, key) for write in checked.writes),
@@ -231,10 +237,19 @@ def document_digest(document: Document) -> str:
     return hashlib.sha256(canonical(document)).hexdigest()
 
 
-def match_token(object_id: str, token: str, at: str = "") -> str:
-    """Write the match that holds if the object's version has this token."""
+def match_token(object_id: str, token: str | None, at: Instant | None = None) -> str:
+    """Write the match that holds if the object's version has this token; None: there is none."""
+    time = "" if at is None else f" {instant_edn(at)}"
+    if token is None:
+        return f"[:xtdb.api/match {dumps(object_id)} nil{time}]"
     guard = guard_of(object_id, token=token)
-    return f"[:xtdb.api/match {dumps(guard_id(object_id))} {guard}{at}]"
+    return f"[:xtdb.api/match {dumps(guard_id(object_id))} {guard}{time}]"
+
+
+def match_marker(object_id: str, marker: Mapping[Any, Any] | None) -> str:
+    """Write the match that holds if no other write with an end was made to the object."""
+    stored = "nil" if marker is None else record_edn(marker)
+    return f"[:xtdb.api/match {dumps(marker_id(object_id))} {stored} {_EPOCH}]"
 
 
 def anchor_of(record: Mapping[Any, Any]) -> str:
@@ -314,10 +329,7 @@ def _free_puts(writes: Iterable[Put | Delete], kinds: Mapping[str, Kind]) -> Ite
 
 
 def _match(match: Match) -> str:
-    at = "" if match.valid_time is None else f" {instant_edn(match.valid_time)}"
-    if match.token is None:
-        return f"[:xtdb.api/match {dumps(match.object_id)} nil{at}]"
-    return match_token(match.object_id, match.token, at)
+    return match_token(match.object_id, match.token, match.valid_time)
 
 
 def put_from_epoch(entity: str) -> str:
@@ -325,10 +337,13 @@ def put_from_epoch(entity: str) -> str:
     return f"[:xtdb.api/put {entity} {_EPOCH}]"
 
 
-def _markers(writes: Iterable[Put | Delete]) -> list[str]:
+def _markers(writes: Iterable[Put | Delete], key: str) -> list[str]:
+    """Write the marks of writes with an end. Those of objects let a rewrite notice the write."""
     bounded = [written_id(write) for write in writes if write.valid_to is not None]
-    ids = [BOUNDED, *map(marker_id, bounded)] if bounded else []
-    return [f"{{:xt/id {dumps(marker)}}}" for marker in ids]
+    if not bounded:
+        return []
+    of_objects = ({_ID: marker_id(object_id), Keyword(TOKEN): key} for object_id in bounded)
+    return [record_edn({_ID: BOUNDED}), *map(record_edn, of_objects)]
 
 
 def _record(

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from click.testing import Result
 
@@ -165,6 +167,27 @@ def test_a_purged_session_leaves_no_byte(
     target = f"sqlite:///{tmp_path}/other.db"
     assert ctxmgr("import", str(bundle), "--store", target).exit_code == 0
     assert json_of(ctxmgr("purge", "s1", *options))["versions"] == 0
+
+
+def test_a_purge_that_did_not_finish_is_repeated_by_age(
+    ctxmgr: Run, url: str, folder: Path
+) -> None:
+    """A timer purges while the store is in use; its next run must not take that for done."""
+    asyncio.run(work(url, "s1"))
+    options = ("--store", url, "--json")
+    ctxmgr("sessions", "delete", "s1", *options)
+
+    with closing(apsw.Connection(str(folder / "s.db"))) as other:
+        other.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        refused = ctxmgr("purge", "s1", *options)
+    assert refused.exit_code == 6
+    assert leaks(folder)
+
+    repeated = json_of(ctxmgr("purge", "--deleted-before", "30d", *options))
+
+    assert repeated["sessions"] == ["s1"]
+    assert leaks(folder) == []
+    assert json_of(ctxmgr("purge", "--deleted-before", "30d", *options))["sessions"] == []
 
 
 def test_one_version_of_a_file_is_purged_on_either_store(

@@ -7,7 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ctxmgr.core.sessions.retention import PurgePlan, deleted_sessions, purge_records
+from ctxmgr.core.sessions.retention import (
+    PurgePlan,
+    deleted_sessions,
+    interrupted_sessions,
+    purge_records,
+)
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import PAGE_MAX, Instant, Store
 from ctxmgr.core.store.documents import KIND, Document
@@ -113,12 +118,16 @@ async def idle_sessions(store: Store, *, before: Instant) -> list[str]:
 
 
 async def sessions_deleted_before(store: Store, instant: Instant) -> list[str]:
-    """Return the sessions that were deleted before an instant and are not purged yet."""
-    return [
+    """Return the sessions that were deleted before an instant and are not purged yet.
+
+    Those of an interrupted purge are among them, whenever they were deleted: it is to be finished.
+    """
+    due = [
         name
         for name, deletion in (await deleted_sessions(store)).items()
         if deletion.valid_time <= instant and "purge" not in deletion.document
     ]
+    return [*due, *await interrupted_sessions(store)]
 
 
 async def named_object(
