@@ -1,6 +1,7 @@
 """The leases of a client's open sessions, and the task that renews them. Commits.
 
     acquire      with the transaction that opens a session
+    take         before a session is changed without being opened
     in_use       a prompt is rendered: a lease that has run out is acquired again first
     beat         every ``HEARTBEAT_S``: renew the leases of sessions that were used meanwhile
     release      when a session is paused, or the client ends
@@ -56,7 +57,9 @@ class SessionLease:
 
     async def look(self) -> None:
         """Read whose lease there is, before the session is opened."""
-        self._before = Lease.of(await self._store.get(lease_id(self._session_id)))
+        stored = await self._store.get(lease_id(self._session_id))
+        self._before = Lease.of(stored)
+        self._token = None if stored is None else stored.token
 
     async def require_free(self) -> None:
         """Raise ``Incorrect`` if another client has the session open.
@@ -64,20 +67,39 @@ class SessionLease:
         Only a transaction tells the store's time, so the lease is taken, and given back if it was
         not free.
         """
+        if self._before is not None:
+            await self.take()
+
+    async def take(self) -> None:
+        """Acquire the lease, if it is as ``look`` has read it and no other client has it.
+
+        Raises ``Incorrect`` otherwise.
+        """
         before = self._before
-        if before is None:
-            return
         try:
             commit = await commit_once(
-                self._store, [Match(lease_id(self._session_id), before.token), self.put()]
+                self._store, [Match(lease_id(self._session_id), self._token), self.put()]
             )
-        except Conflict:  # renewed at this very moment
+        except Conflict:  # acquired, renewed or released at this very moment
             raise self._refusal(before) from None
-        if self._is_alive(before, commit.system_time):
-            document = lease_document(self._session_id, before.holder, renewals=self._renewals)
-            await commit_once(self._store, [Put(document)])
+        self._noted(commit)
+        if before is not None and self._is_alive(before, commit.system_time):
+            await self._give_back(before)
             raise self._refusal(before)
         self._before = None
+
+    async def _give_back(self, lease: Lease) -> None:
+        document = lease_document(self._session_id, lease.holder, renewals=self._renewals)
+        try:
+            await commit_once(self._store, [self.guard, Put(document)])
+        except Conflict:
+            _log.debug("session %s: its client has renewed the lease itself", self._session_id)
+        self._renewed_at = None
+
+    @property
+    def guard(self) -> Match:
+        """The match that holds as long as nobody has written the lease since it was acquired."""
+        return Match(lease_id(self._session_id), self._token)
 
     def put(self) -> Put:
         """Return the operation that acquires or renews the lease."""
@@ -127,9 +149,8 @@ class SessionLease:
         """End the lease, if this client has it; errors of the store are logged."""
         if not self.is_ours:
             return
-        guard = Match(lease_id(self._session_id), self._token)
         try:
-            await commit_once(self._store, [guard, self.put_released()])
+            await commit_once(self._store, [self.guard, self.put_released()])
         except Conflict:
             return  # another client has it
         except CtxmgrError as error:
@@ -170,9 +191,10 @@ class SessionLease:
             return False
         return lease.holder.host != self._own.host or _is_running(lease.holder.process)
 
-    def _refusal(self, lease: Lease) -> Incorrect:
+    def _refusal(self, lease: Lease | None) -> Incorrect:
+        where = "another client since a moment ago" if lease is None else str(lease.holder)
         return Incorrect(
-            f"session {self._session_id} is open in {lease.holder}; end it there, or take it over"
+            f"session {self._session_id} is open in {where}; end it there, or take it over"
         )
 
 

@@ -506,12 +506,13 @@ class LiveSession:
             self._state.note(commit)
             self._policy = chosen
 
-    async def compact(self) -> "CompactionRecord | None":
+    async def compact(self, *, matches: Sequence[Match] = ()) -> "CompactionRecord | None":
         """Show the oldest half of the prompt as a summary from now on, and store its record.
 
         It happens by itself when the window is full. Only what is rendered changes: the turns and
         their objects stay stored whole. None if there are no old turns; ``Incorrect`` unless the
-        session has an economy policy, since the other layouts show every turn.
+        session has an economy policy, since the other layouts show every turn. The record is stored
+        only if ``matches`` hold.
         """
         async with self._changing():
             if isinstance(self._policy, PlainForm):
@@ -523,7 +524,9 @@ class LiveSession:
             record = await live.compact()
             if record is not None:
                 try:
-                    commit = await self._state.runtime.commit(live.compactions.operations())
+                    commit = await self._state.runtime.commit(
+                        [*matches, *live.compactions.operations()]
+                    )
                 except Conflict:
                     await self._reload()  # another client has compacted it
                     raise

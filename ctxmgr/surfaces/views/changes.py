@@ -37,7 +37,7 @@ from ctxmgr.core.sessions.titles import set_title
 from ctxmgr.core.store.commits import commit_once
 from ctxmgr.core.store.contract import Put, Store
 from ctxmgr.core.store.documents import KIND
-from ctxmgr.errors import Incorrect, NotContent, Unavailable
+from ctxmgr.errors import Conflict, Incorrect, NotContent, Unavailable
 from ctxmgr.harness.run import KIND as RUN
 from ctxmgr.surfaces.views.last_turn import NOWHERE, turn_count
 from ctxmgr.surfaces.views.lookup import no_member, require_session_id, require_sets, resolve_member
@@ -196,10 +196,19 @@ async def pause_session(store: Store, name: str) -> str:
     session_id = await require_session_id(store, name)
     lease = SessionLease(store, session_id, clock=time.monotonic)
     await lease.look()
-    await lease.require_free()
+    await lease.take()
     paused = Put(lifecycle_document(session_id, state=PAUSED))
-    await commit_once(store, [paused, lease.put_released()])
+    try:
+        await commit_once(store, [lease.guard, paused, lease.put_released()])
+    except Conflict:
+        raise _opened_meanwhile(session_id) from None
     return session_id
+
+
+def _opened_meanwhile(session_id: str) -> Incorrect:
+    return Incorrect(
+        f"session {session_id} was opened by another client meanwhile; nothing was changed"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,20 +225,23 @@ class CompactedSession:
     summary: str = ""
 
 
-async def compact_session(store: Store, session_id: str) -> CompactedSession:
+async def compact_session(store: Store, name: str) -> CompactedSession:
     """Show the oldest half of a session's prompt as a summary.
 
     ``Incorrect`` if a client has it open: what that client shows would not change.
     """
-    lease = SessionLease(store, session_id, clock=time.time)
+    session_id = await require_session_id(store, name)
+    lease = SessionLease(store, session_id, clock=time.monotonic)
     await lease.look()
-    await lease.require_free()
+    await lease.take()
     async with visiting_client(store) as client:
         try:
             live = await client.visit(session_id)
-            record = await live.compact()
+            record = await live.compact(matches=[lease.guard])
+        except Conflict:
+            raise _opened_meanwhile(session_id) from None
         finally:
-            await commit_once(store, [lease.put_released()])
+            await lease.release()
     if record is None:
         return CompactedSession(session_id=session_id, compaction=None)
     return CompactedSession(
