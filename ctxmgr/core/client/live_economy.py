@@ -12,7 +12,7 @@ A session that is resumed continues from its last turn record, and renders what 
 rendered without the interruption.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
@@ -38,7 +38,7 @@ from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, held_turn
 from ctxmgr.core.economy.turn_masks import masked_turn, masked_turn_number, turn_texts, user_key
 from ctxmgr.core.history.compactions import Compactions, requested_after
-from ctxmgr.core.history.reading import inherited_compaction, read_economy
+from ctxmgr.core.history.reading import read_economy
 from ctxmgr.core.objects.answers import answer_parts
 from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
@@ -85,6 +85,8 @@ class LiveEconomy:
         self.touched: set[str] = set()
         """Files that tool calls have read or written since the last prompt."""
         self._requested: dict[str, None] = {}
+        self._answering: tuple[int, frozenset[str]] = (0, frozenset())
+        """A turn, and what was requested for its prompt."""
         self._epoch = 0
         self._pool: tuple[PoolEntry, ...] = ()
         self._sent_at: float | None = None
@@ -95,7 +97,7 @@ class LiveEconomy:
         self._adopted: Summary | None = None
         """The summary of a compaction that was requested before this client opened the session."""
         self._inherited = 0
-        """The turns of a fork that its parent showed as a summary."""
+        """The turns that earlier prompts showed as a summary with handles of another stream."""
         runtime = state.runtime
         self.compactions = Compactions(
             session_id=state.session.session_id,
@@ -117,16 +119,19 @@ class LiveEconomy:
         store, session_id = state.runtime.store, state.session.session_id
         turn = state.chat.turn_count
         record = await read_economy(store, session_id, turn=turn)
-        if record is None:
-            economy = cls(state, policy)
-            economy._inherited = await inherited_compaction(store, session_id, turn=turn)
-        else:
+        shown = 0 if record is None or record.summary is None else record.summary.number
+        requested = await requested_after(store, session_id, count=shown)
+        if record is not None:
             economy = cls(state, record.policy)
             await economy._restore(record, turn=turn)
+            economy._adopted = requested
+        else:
+            economy = cls(state, policy)
+            if requested is not None:  # its handles are those of an earlier stream
+                economy._inherited = requested.turns
+                economy._stream.earlier_compactions = requested.number
         economy._interrupted = tuple(pending)
-        shown = 0 if record is None or record.summary is None else record.summary.number
-        economy._adopted = await requested_after(store, session_id, count=shown)
-        economy.compactions.count = economy._adopted.number if economy._adopted else shown
+        economy.compactions.count = requested.number if requested else shown
         return economy
 
     async def _restore(self, record: EconomyRecord, *, turn: int) -> None:
@@ -257,10 +262,16 @@ class LiveEconomy:
         def fixed() -> int:
             return self._fixed_tokens(user, contributions)
 
+        requested = self._requested_now()
+        self._keep_files(requested)
         self._continue_compaction(fixed)  # first: it may hide what is requested
         self._add_notices(interrupted, await self._texts_asked_back())
+        self._keep_files(requested)
         planning = self._planner.planning(
-            fixed=fixed, put_away=self._put_away(), pinned=session.pinned_set, cold=cold
+            fixed=fixed,
+            put_away=self._put_away(),
+            pinned={*session.pinned_set, *requested, *self._stream.showing_kept_files()},
+            cold=cold,
         )
         plan = await self.compactions.follow(planning)
         self._note_compactions(CompactionTrigger.CONTEXT_FULL)
@@ -294,6 +305,7 @@ class LiveEconomy:
         The next prompt shows it; its record is one of the pending ``compactions``.
         """
         await self._catch_up()
+        self._keep_files(frozenset())
 
         def fixed() -> int:
             return self._fixed_tokens("", ())
@@ -309,15 +321,33 @@ class LiveEconomy:
         return self.compactions.pending[-1][1]
 
     def _continue_compaction(self, fixed: Callable[[], int]) -> None:
-        """Show the summary that was requested earlier, or that the parent of a fork showed."""
+        """Show the summary that was requested earlier, or make the one again that was shown."""
         adopted, self._adopted = self._adopted, None
         inherited, self._inherited = self._inherited, 0
         pinned = self._state.view.pinned_set
         if adopted is not None:
             self._planner.adopt(adopted, pinned=pinned)
         due = self._planner.due(fixed, until=inherited) if inherited else None
-        if due is not None:  # handles of a fork are its own, and so is the summary
+        if due is not None:
             self._planner.compact(due, fixed=fixed, pinned=pinned)
+
+    def _requested_now(self) -> frozenset[str]:
+        """Return what was requested for the prompt of the open turn, also if it is rendered again.
+
+        A compaction must not hide it in that very prompt.
+        """
+        number, requested = self._answering
+        earlier = requested if number == self._stream.number else frozenset()
+        self._answering = (self._stream.number, earlier | self._requested.keys())
+        return self._answering[1]
+
+    def _keep_files(self, requested: Collection[str]) -> None:
+        """Let compactions show files again that are pinned or requested.
+
+        If the agent has read a file itself, its text is in the output of that call.
+        """
+        kept = {*self._state.view.pinned_set, *requested}
+        self._stream.kept_files = tuple(filter(self._files.is_shown, self._active_files(kept)))
 
     def _note_compactions(self, trigger: CompactionTrigger) -> None:
         for done in self._planner.compactions:
@@ -325,6 +355,7 @@ class LiveEconomy:
         self._planner.compactions.clear()
         if self._stream.notices:  # what is pinned was shown again
             self._notices[self._stream.number] = self._stream.notices
+            self._files.learn(self._stream.notices)
 
     async def _texts_asked_back(self) -> dict[str, Notice]:
         """Return notices with objects that are requested, and of which nothing is shown any more.
@@ -461,18 +492,22 @@ class LiveEconomy:
         requested, touched = list(self._requested), frozenset(self.touched)
         self._requested.clear()
         self.touched.clear()
+        active = {file.object_id: file for file in self._active_files()}
         for object_id in requested:
+            file = active.get(object_id)
             if object_id in compacted:
                 self._stream.open([compacted[object_id]])
+            elif file is not None and object_id not in touched and self._files.is_shown(file):
+                self._stream.show(file)
             else:
                 self._stream.open(self._again(object_id))
-        active = self._active_files()
         for notice in self._files.notices(
-            active, touched=touched, next_handle=self._stream.next_handle
+            active.values(), touched=touched, next_handle=self._stream.next_handle
         ):
             self._stream.open([notice])
         if self._stream.notices:
             self._notices[self._stream.number] = self._stream.notices
+            self._files.learn(self._stream.notices)
 
     def _again(self, object_id: str) -> Iterator[Notice]:
         """Show in full what is folded of an object."""
@@ -484,9 +519,11 @@ class LiveEconomy:
         content = "\n".join(text.slot.content for text in folded)
         yield asked_back(slot.handle, object_id, content=content)
 
-    def _active_files(self) -> Iterator[ActiveFile]:
+    def _active_files(self, among: Collection[str] | None = None) -> Iterator[ActiveFile]:
         state = self._state
         for object_id in state.view.active_set:
+            if among is not None and object_id not in among:
+                continue
             cached = state.cache.get(object_id)
             if cached is None or cached.call is not None:
                 continue

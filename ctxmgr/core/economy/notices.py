@@ -126,6 +126,16 @@ class ShownFiles:
         }
         self._handles.update((notice.object_id, notice.handle) for notice in notices)
 
+    def learn(self, notices: Iterable[Notice]) -> None:
+        """Note the handles of files that other notices have shown."""
+        for notice in notices:
+            self._handles.setdefault(notice.object_id, notice.handle)
+
+    def is_shown(self, file: ActiveFile) -> bool:
+        """Return whether the text of a file was shown, by a notice or by a call of the agent."""
+        before = self._shown.get(file.object_id)
+        return before is not None and before.hash == sha256(file.content.encode())
+
     def notices(
         self,
         active: Iterable[ActiveFile],

@@ -41,7 +41,7 @@ from ctxmgr.core.economy.folding import (
     visible_names,
     visible_spans,
 )
-from ctxmgr.core.economy.notices import asked_back
+from ctxmgr.core.economy.notices import ActiveFile, asked_back, entered
 from ctxmgr.core.economy.policy import (
     DIGEST_AGE,
     IDLE_CALLS,
@@ -541,6 +541,10 @@ class Stream:
         """The first message that the last batch changed."""
         self.summary: Summary | None = None
         """What is shown instead of the first turns."""
+        self.earlier_compactions = 0
+        """Those of the session that this stream does not continue."""
+        self.kept_files: tuple[ActiveFile, ...] = ()
+        """Files whose text must not be hidden, even if only the output of a call shows it."""
         self._turns: list[HeldTurn] = []
         self._starts: list[int] = []
         self._opened = HeldTurn(number=1)
@@ -623,7 +627,7 @@ class Stream:
         self.restore(turns, opened, views=views, state=kept, summary=Summary(turns=number))
         self.summary = (summary and summary.masked(self._mask)) or summarised(
             gone,
-            before=before,
+            before=before or Summary(turns=0, number=self.earlier_compactions),
             views=old_views,
             visible=self.slots.visible,
             notes=notes,
@@ -636,6 +640,31 @@ class Stream:
         self._show_again({number, *(turn_number(key) - 1 for key in unsettled)})
         self.recounted = AppendOnly(range(len(self.message_tokens)))
         self.open(again)
+        for file in self.kept_files:
+            self.show(file)
+
+    def showing_kept_files(self) -> frozenset[str]:
+        """Return the objects whose texts show a kept file whole, among those that may be folded."""
+        return frozenset(
+            text.slot.object_id
+            for file in self.kept_files
+            for text in self.slots.awake
+            if file.content in text.slot.content
+        )
+
+    def show(self, file: ActiveFile) -> None:
+        """Show a file's text before the open turn, unless a text of the stream shows it whole."""
+        if any(
+            text.view is None and file.content in text.slot.content for text in self.slots.all()
+        ):
+            return
+        known = (handle for handle, shown in self.handles.items() if shown == file.object_id)
+        handle = next(known, None)
+        if handle is None:
+            handle, path = self.next_handle(), file.path
+            self.open([entered(handle, file.object_id, path=path, content=file.content)])
+        else:
+            self.open([asked_back(handle, file.object_id, content=file.content)])
 
     def _resolved(self, number: int) -> tuple[dict[str, TextView], list[str]]:
         """Return the views of the turns after a number, and the keys of those that are longer now.
@@ -662,7 +691,7 @@ class Stream:
     def _pinned_again(self, number: int, pinned: Collection[str]) -> Iterator[Notice]:
         """Yield notices with what is pinned and shown only in the turns up to a number."""
         gone: dict[str, list[SlotText]] = {}
-        stays: set[str] = set()
+        stays = {file.object_id for file in self.kept_files}
         for text in self.slots.all():
             if text.slot.object_id not in pinned or text.slot.kind is OutputKind.ARGUMENT:
                 continue

@@ -164,11 +164,14 @@ async def read_prompts(
 
 
 async def read_economy(store: Store, session_id: str, *, turn: int) -> EconomyRecord | None:
-    """Return what decided the economy prompt of one of the session's own turns.
+    """Return what decided the economy prompt of a turn; before a fork it is the parent's.
 
     None: the turn has no record, or its prompt was a plain one.
     """
     version = await store.get(turn_id(session_id, number=turn)) if turn else None
+    if version is None and turn:
+        parent = owner(await lineage(store, session_id), turn)
+        version = await store.get(turn_id(parent, number=turn))
     last = None if version is None else TurnRecord.from_document(version.document)
     if last is None or last.policy is None:
         return None
@@ -180,15 +183,6 @@ async def read_economy(store: Store, session_id: str, *, turn: int) -> EconomyRe
     # The first economy record after a plain one lists everything again.
     unbroken = list(takewhile(lambda policy: policy is not None, policies))
     return EconomyRecord.joined(policy for policy in reversed(unbroken) if policy is not None)
-
-
-async def inherited_compaction(store: Store, session_id: str, *, turn: int) -> int:
-    """Return how many turns of a fork its parent showed as a summary; 0 if it is no fork."""
-    line = await lineage(store, session_id) if turn else []
-    if len(line) < 2:  # noqa: PLR2004 (the session and a parent)
-        return 0
-    record = await read_economy(store, owner(line, turn), turn=turn)
-    return 0 if record is None or record.summary is None else record.summary.turns
 
 
 async def with_handle(store: Store, session_id: str, handle: str) -> str | None:

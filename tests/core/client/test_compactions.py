@@ -1,5 +1,6 @@
 """Old turns of a session are shown as a summary when its window is full."""
 
+import re
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
@@ -195,6 +196,109 @@ async def test_the_plain_layout_cannot_be_compacted(client: Client) -> None:
 
     with pytest.raises(Incorrect, match="change_policy"):
         await session.compact()
+
+
+async def test_a_fork_continues_the_prompt_of_its_parent(client: Client) -> None:
+    """D4: its handles, its summary and the provider's cached prefix are the parent's."""
+    session = await client.start("s1", system_prompt="Be careful.")
+    await compacted(session)
+    fork = await client.fork("s1", turn=TURNS, new_session_id="s2")
+
+    forked = await fork.render("next")
+
+    assert forked == await session.render("next")
+    await fork.end_turn("ok")
+    for _ in range(TURNS):
+        await turn(fork)
+    own = await records(client, "s2")
+    assert own[0].range_start == (await records(client, "s1"))[-1].range_end + 1
+    assert (await client.prompt_as_of("s2", turn=TURNS + 1)).text() == forked
+
+
+async def failing_call(session: LiveSession, call: str) -> None:
+    await session.render("Please try it.")
+    args = {"command": "make fails"}
+    output = "exit code 2\nError: no such target\n"
+    await session.record(call, tool="bash", args=args, output=output, status="fail")
+    await session.end_turn([toolcall_part(call, call_id=call, tool="bash", args=args)])
+
+
+async def test_handles_of_a_summary_name_the_same_objects_after_a_plain_turn(
+    client: Client, tmp_path: Path
+) -> None:
+    """D6: the stream begins anew then, and numbers its objects otherwise."""
+    (tmp_path / "a.txt").write_text("alpha\n", encoding="utf-8")
+    session = await client.start("s1", system_prompt="Be careful.")
+    await session.read(str(tmp_path / "a.txt"))  # has the first handle
+    await failing_call(session, "fails")
+    for _ in range(8):
+        await turn(session, lines=3)
+    record = await session.compact()
+    assert record is not None
+    assert "#2 bash" in record.summary
+    await turn(session, lines=3)
+    await session.change_policy("plain")
+    await turn(session, lines=3)
+    await client.pause("s1")
+
+    resumed = await client.resume("s1", policy=POLICY)
+    prompt = await resumed.render("next")
+    await resumed.end_turn("ok")
+
+    failed = re.search(r"Failures:\n(#\d+) bash", prompt)
+    assert failed is not None
+    assert (await resumed.call_with_handle(failed[1])).object_id == "fails"
+    stored = await records(client, "s1")
+    assert {item.id for item in stored} == {compaction_id("s1", number=n) for n in (1, 2)}
+    await client.pause("s1")
+    again = await client.resume("s1")
+    assert "are summarised here" in await again.render("next")
+
+
+async def read_by_tool(session: LiveSession, path: Path, text: str) -> None:
+    """Let the agent read a file with its own tool."""
+    await session.render("Please read it.")
+    args = {"file_path": str(path)}
+    await session.record("read-1", tool="Read", args=args, output=text)
+    await session.end_turn([toolcall_part("read-1", call_id="read-1", tool="Read", args=args)])
+
+
+@pytest.mark.parametrize("how", ["pin", "activate"])
+async def test_a_file_that_a_call_has_shown_is_shown_again(
+    client: Client, tmp_path: Path, how: str
+) -> None:
+    """003-R066: its text was in the output of a call, which the summary hides."""
+    path = tmp_path / "notes.txt"
+    text = "".join(f"note_{n} is kept here\n" for n in range(20))
+    path.write_text(text, encoding="utf-8")
+    session = await client.start("s1", system_prompt="Be careful.")
+    await read_by_tool(session, path, text)
+    if how == "pin":
+        await session.pin(str(path))
+
+    prompts = await compacted(session)
+    if how == "activate":
+        assert text not in prompts[-1]
+        await session.activate(str(path))
+        prompts.append(await turn(session))
+
+    assert text in prompts[-1]
+    if how == "pin":
+        assert all(text in prompt for prompt in prompts)
+    last = session.chat.turn_count
+    assert (await client.prompt_as_of("s1", turn=last)).text() == prompts[-1]
+
+
+async def test_what_is_requested_is_shown_by_the_prompt_that_compacts(client: Client) -> None:
+    """003-R066: it stood in an old turn when it was requested, which this prompt shortens."""
+    session = await client.start("s1", system_prompt="Be careful.")
+    await turn(session)
+
+    for _ in range(TURNS):
+        await session.activate("s1-1")
+        assert long_output("run1", lines=30) in await turn(session)
+
+    assert await records(client, "s1")
 
 
 async def test_a_fork_and_a_bundle_carry_compactions(client: Client, tmp_path: Path) -> None:
