@@ -38,11 +38,12 @@ from ctxmgr.core.context.lines import active_heading, escaped
 from ctxmgr.core.objects.answers import AnswerCall, AnswerPart
 from ctxmgr.core.objects.hashes import is_hash
 
-COMPACT_RENDERER: Final = "compact/2"
-"""Identifies the rendered bytes: any change of what a context renders to changes it."""
+COMPACT_RENDERER: Final = "compact/3"
+"""Identifies the rendered bytes and their record: any change of either changes it."""
 
-COMPACT_RENDERERS: Final = frozenset({"compact/1", COMPACT_RENDERER})
-"""Those whose prompts can be rebuilt. Prompts of the first one were not masked."""
+COMPACT_RENDERERS: Final = frozenset({"compact/1", "compact/2", COMPACT_RENDERER})
+"""Those whose prompts can be rebuilt. Prompts of the first one were not masked; records of the
+second one list the masks of all turns, those of the third what differs from the record before."""
 
 HASH_LENGTH_MIN: Final = 6
 """Of a shortened hash: among 1,000 files, one in 30 sessions has two that begin alike."""

@@ -65,7 +65,7 @@ from ctxmgr.core.history.prompt_rows import (
     PromptRow,
 )
 from ctxmgr.core.history.shown_versions import PromptVersion, Versions, require_version
-from ctxmgr.core.history.turn_records import ShownVersion, TurnRecord
+from ctxmgr.core.history.turn_records import ShownVersion, TurnRecord, masks_at
 from ctxmgr.core.objects.answers import AnswerCall, CallRef
 from ctxmgr.core.objects.chat import Chat, Turn
 from ctxmgr.core.objects.envelope import TOOLCALL, chat_id, system_prompt_id
@@ -114,6 +114,7 @@ class PromptWalk:
         self._record: TurnRecord | None = None
         self._built: TurnRecord | None = None
         self._shown: dict[str, ShownVersion] = {}
+        self._masks: Mapping[str, Masks] = {}
         self._paragraphs: dict[tuple[Section, str | None, str], CountedBlock] = {}
         self._rows = {section: PromptRow(section) for section in Section}
         self._hashes = {section: RowHash(section) for section in JOINED}
@@ -131,6 +132,7 @@ class PromptWalk:
         elif previous is None or not _follows(record, previous):
             raise Corrupt(f"{record.object_id} does not continue the record before it")
         self._shown.update((version.object_id, version) for version in record.shown)
+        self._masks = masks_at(record, previous=previous, before=self._masks)
         if record.policy is not None:
             whole = record.snapshot == record.n or previous is None or previous.policy is None
             self._economy.join(record.policy, whole=whole)
@@ -204,7 +206,7 @@ class PromptWalk:
         )
         if record.renderer not in COMPACT_RENDERERS:
             return context
-        return compact(masked_context(context, record.masks))
+        return compact(masked_context(context, self._masks))
 
     @property
     def purge(self) -> int | None:

@@ -9,8 +9,9 @@
                          active                        ids in the order of their content
                          activations                   object → turn in which it was activated
                          contributions                 what layers added
-                         masks                         positions of secrets in a compact prompt;
-                                                       absent if there are none
+                         masks                         positions of secrets in a compact prompt,
+                                                       as far as they differ from the record
+                                                       before; absent if there are none
 
 A plain document, not one of the five types. Prompt n shows the turns before n and the user's text
 of turn n. Listing everything in every record would take quadratic space, so a record lists only
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.context.assembly import RENDERER, Context, Contribution, Section
+from ctxmgr.core.context.compact import COMPACT_RENDERER
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.envelope import TURN, Sealed, check_session_id, copy_nested, turn_id
@@ -118,7 +120,8 @@ class TurnRecord:
     activations: Activations = field(default_factory=Activations)
     contributions: tuple[Contribution, ...] = ()
     masks: Mapping[str, "Masks"] = field(default_factory=dict)
-    """Of the compact form; see ``context_masks``. An economy policy records its own."""
+    """Of the compact form; see ``context_masks``. An empty value: the text has none any more.
+    ``masks_at`` returns those of a prompt. An economy policy records its own."""
 
     def __post_init__(self) -> None:
         check_session_id(self.session)
@@ -217,6 +220,30 @@ def shown_at(records: Iterable[TurnRecord]) -> dict[str, ShownVersion]:
             raise Corrupt(f"{record.object_id} does not continue the record before it")
         shown.update((version.object_id, version) for version in record.shown)
     return shown
+
+
+def masks_at(
+    record: TurnRecord, *, previous: TurnRecord | None, before: "Mapping[str, Masks]"
+) -> "Mapping[str, Masks]":
+    """Return the masks of a compact prompt; ``before`` are those of the previous record's."""
+    if not _lists_changed_masks(record.renderer) or record.snapshot == record.n:
+        return record.masks
+    if previous is None or not _lists_changed_masks(previous.renderer):
+        return record.masks
+    masks = {**before, **record.masks}
+    return {key: found for key, found in masks.items() if found}
+
+
+def _changed_masks(
+    masks: "Mapping[str, Masks]", before: "Mapping[str, Masks]"
+) -> "Mapping[str, Masks]":
+    """Return what ``masks_at`` needs besides those of the record before."""
+    gone: dict[str, Masks] = {key: () for key in before if key not in masks}
+    return {key: found for key, found in masks.items() if before.get(key) != found} | gone
+
+
+def _lists_changed_masks(renderer: str) -> bool:
+    return renderer == COMPACT_RENDERER
 
 
 def plan_shown(
@@ -327,6 +354,8 @@ class TurnRecorder:
         )
         self._before = _Shown()
         self._economy: EconomyRecord | None = None
+        self._masks: Mapping[str, Masks] | None = None
+        """Of the last prompt, if its record lists those that changed."""
         self._snapshot = 1
 
     def record(self, sent: SentPrompt, *, session_id: str, n: int) -> TurnRecord:
@@ -336,6 +365,9 @@ class TurnRecorder:
         snapshot, listed = self._plan(_shown_by(sent), n=n)
         economy = sent.economy
         before = None if snapshot == n else self._economy
+        masks = sent.masks
+        if snapshot != n and self._masks is not None and _lists_changed_masks(sent.renderer):
+            masks = _changed_masks(masks, self._masks)
         return TurnRecord(
             renderer=sent.renderer if economy is None else economy.renderer,
             policy=None if economy is None else economy.to_value(before),
@@ -350,18 +382,19 @@ class TurnRecorder:
             active=sent.active,
             activations=sent.activations,
             contributions=sent.context.contributions,
-            masks=sent.masks,
+            masks=masks,
         )
 
     def saved(self, record: TurnRecord, sent: SentPrompt) -> None:
         """Remember what the next record may leave out."""
         self._before = _shown_by(sent)
         self._economy = sent.economy
+        self._masks = sent.masks if _lists_changed_masks(record.renderer) else None
         self._snapshot = record.snapshot
 
     def forget(self) -> None:
         """Make the next record a full one."""
-        self._before, self._economy, self._snapshot = _Shown(), None, 1
+        self._before, self._economy, self._masks, self._snapshot = _Shown(), None, None, 1
 
     def _plan(self, shown: _Shown, *, n: int) -> tuple[int, tuple[ShownVersion, ...]]:
         """Do what ``plan_shown`` does, without comparing versions that are known to be the same."""

@@ -152,6 +152,37 @@ async def test_a_prompt_of_the_first_compact_form_is_proven(
 
 
 @pytest.mark.parametrize("policy", ["compact"])
+@pytest.mark.parametrize("renderer", ["compact/2", "compact/3"])
+async def test_a_compact_record_lists_only_new_positions(
+    client: Client, monkeypatch: pytest.MonkeyPatch, renderer: str
+) -> None:
+    """Listing those of all turns every time takes quadratic space; such records are still read."""
+    monkeypatch.setattr(live_session, "COMPACT_RENDERER", renderer)
+    session = await client.start("s1", system_prompt="")
+    sent, listed = list[str](), list[int]()
+    for number in range(1, 9):
+        if number == 5:  # a record of another form in between
+            await session.render("Go on.", policy="plain")
+            await session.end_turn("Yes.")
+            sent.append("")
+            continue
+        sent.append(await session.render(f"Turn {number}: my token is {SECRETS['user']}."))
+        await session.end_turn("Yes.")
+        record = await client.store.get(f"turn:s1:{number}")
+        assert record is not None
+        listed.append(len(record.document.get("masks", {})))
+
+    assert all("[secret:" in prompt for prompt in sent if prompt)
+    if renderer == "compact/3":
+        assert listed == [1, 1, 1, 1, 5, 1, 1]
+    else:
+        assert listed == [1, 2, 3, 4, 5, 6, 7]
+    for number, prompt in enumerate(sent, start=1):
+        if prompt:
+            assert (await client.prompt_as_of("s1", turn=number)).text() == prompt
+
+
+@pytest.mark.parametrize("policy", ["compact"])
 async def test_names_in_the_list_of_objects_are_masked(client: Client) -> None:
     """`list_objects` shows what the pool leaves out, and is sent like it."""
     session = await client.start("s1", system_prompt="")
