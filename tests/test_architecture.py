@@ -89,17 +89,30 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     | _rooms("experience.concepts experience.documents experience.lenses experience.log")
     | _rooms("experience.records experience.tags experience.windows search stores"),
     "search": _CORE_FOR_LAYERS | _rooms("stores stores.sqlite"),
-    "knowledge.notes": _rooms("core.store errors"),
-    "knowledge.repository": _rooms("knowledge.notes core.model core.store errors"),
-    "knowledge.topics": _rooms("knowledge.notes search core.model core.store errors"),
-    "knowledge": _CORE_FOR_LAYERS
-    | _rooms("knowledge.notes knowledge.repository knowledge.topics experience search"),
+    "knowledge.config": _rooms("errors"),
+    "knowledge.notes": _rooms("knowledge.config core.store errors"),
+    "knowledge.repository": _rooms(
+        "knowledge.config knowledge.notes core.model core.store search errors"
+    ),
+    "knowledge.transcripts": _CORE_FOR_LAYERS
+    | _rooms("knowledge.config knowledge.notes knowledge.repository"),
+    "knowledge.topics": _CORE_FOR_LAYERS | _rooms("knowledge.config knowledge.notes search stores"),
+    "knowledge.compiler": _CORE_FOR_LAYERS
+    | _rooms("knowledge.config knowledge.notes knowledge.topics search"),
+    "knowledge.lifecycle": _CORE_FOR_LAYERS
+    | _rooms("knowledge.config knowledge.notes knowledge.repository knowledge.transcripts")
+    | _rooms("experience search stores"),
+    "knowledge.library": _CORE_FOR_LAYERS
+    | _rooms("knowledge.config knowledge.notes knowledge.repository knowledge.transcripts")
+    | _rooms("knowledge.topics knowledge.compiler knowledge.lifecycle experience search"),
+    "knowledge": _rooms(""),
     "memory": _CORE_FOR_LAYERS | _rooms("experience search"),
     # composition
     "trust": _rooms("errors"),
     "settings": _rooms("trust core.store errors"),
     "app": _rooms(
-        "settings audit memory knowledge experience search stores stores.sqlite stores.xtdb"
+        "settings audit memory knowledge.config knowledge.library experience search"
+        " stores stores.sqlite stores.xtdb"
         " messages core.client core.context core.economy core.events core.files core.history"
         " core.model core.objects core.prices core.sandbox core.secrets core.sessions core.store"
         " core.tracking errors"
@@ -671,7 +684,7 @@ def _is_pure(syntax: ast.Module) -> bool:
 
 def _room(module: str) -> str:
     folder, _, _ = module.rpartition(".")
-    return folder if folder not in {"", "core", "surfaces"} else module
+    return folder if folder not in {"", "core", "knowledge", "surfaces"} else module
 
 
 def _layer(module: str) -> str:
