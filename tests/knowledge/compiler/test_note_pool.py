@@ -1,0 +1,88 @@
+"""NotePool: how well notes fit a query."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from ctxmgr.knowledge.compiler.compiled import KnowledgeFile
+from ctxmgr.knowledge.compiler.note_pool import PARTS_MAX, NotePool
+from ctxmgr.search.static_vectors import StaticEmbedder
+
+
+def note(path: str, text: str) -> KnowledgeFile:
+    return KnowledgeFile(path=path, text=text, modified=0, category="reference")
+
+
+NOTES = (
+    note("knowledge/reference/tea.md", "Green tea needs 80 degrees."),
+    note("knowledge/reference/ports.md", "The gateway listens on port 8443."),
+    note("knowledge/people/ann.md", "Ann has a dog."),
+)
+
+
+@pytest.fixture(scope="module")
+def embedder() -> StaticEmbedder:
+    return StaticEmbedder.load()
+
+
+def best(pool: NotePool, query: str, notes: Sequence[KnowledgeFile]) -> str:
+    fits = pool(query, notes)
+    return max(fits, key=lambda path: 0.4 * fits[path].bm25 + 0.6 * (fits[path].vector or 0))
+
+
+def test_words_and_vectors_are_from_0_to_1(embedder: StaticEmbedder) -> None:
+    """002-R145: both sides are comparable, and the best note by words has all of its side."""
+    fits = NotePool(embedder)("which port is the gateway on", NOTES)
+
+    assert fits["knowledge/reference/ports.md"].bm25 == 1.0
+    assert all(0 <= fit.bm25 <= 1 and 0 <= (fit.vector or 0) <= 1 for fit in fits.values())
+    assert best(NotePool(embedder), "somebody with a puppy", NOTES) == "knowledge/people/ann.md"
+
+
+def test_without_an_embedder_words_alone_decide() -> None:
+    """002-A36: nothing needs vectors."""
+    fits = NotePool()("green tea", NOTES)
+
+    assert fits["knowledge/reference/tea.md"].bm25 == 1.0
+    assert fits["knowledge/reference/tea.md"].vector is None
+    assert "knowledge/people/ann.md" not in fits
+
+
+def test_the_snippet_begins_at_the_passage_that_fits(embedder: StaticEmbedder) -> None:
+    """002-R148: of a long note, the model sees what the message is about."""
+    filler = "\n".join(f"Line {number} is about nothing much at all." for number in range(100))
+    long = note(
+        "knowledge/reference/long.md", f"{filler}\nThe password rotates on Mondays.\n{filler}"
+    )
+
+    fit = NotePool(embedder)("when does the password rotate", [long])[long.path]
+
+    assert "rotates on Mondays" in fit.snippet
+    assert len(fit.snippet) <= 500
+
+
+def test_changed_notes_are_found_as_in_a_new_pool() -> None:
+    """002-R006: an index that was updated answers as one that was built from the same notes."""
+    chance = random.Random(7)
+    words = [f"word{number}" for number in range(60)]
+    folders = ("knowledge/reference", "knowledge/people", "knowledge/procedures/deep")
+    notes = {
+        f"{chance.choice(folders)}/{number}.md": " ".join(chance.choices(words, k=30))
+        for number in range(30)
+    }
+    pool = NotePool()
+    for _ in range(PARTS_MAX + 4):
+        changed = chance.choice(sorted(notes))
+        notes[changed] = " ".join(chance.choices(words, k=30))
+        notes.pop(chance.choice(sorted(notes)))
+        notes[f"knowledge/reference/new{chance.random()}.md"] = " ".join(chance.choices(words, k=9))
+        files = [note(path, text) for path, text in notes.items()]
+        query = " ".join(chance.choices(words, k=3))
+
+        updated, new = pool(query, files), NotePool()(query, files)
+
+        assert updated.keys() == new.keys()
+        for path, fit in new.items():
+            assert updated[path].bm25 == pytest.approx(fit.bm25, abs=1e-4)
+            assert updated[path].snippet == fit.snippet
