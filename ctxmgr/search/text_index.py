@@ -26,6 +26,7 @@ import numpy as np
 import orjson
 
 from ctxmgr.errors import Corrupt, Incorrect
+from ctxmgr.search.documents import SearchResult
 from ctxmgr.search.piece_vectors import PieceVectors, embed_sources, join
 from ctxmgr.search.pieces import Piece, SearchSource
 from ctxmgr.search.ranking import (
@@ -64,17 +65,6 @@ _LAYOUT: Final = LayerLayout(
     what="search index",
 )
 _SQL: Final = "text_index.sql"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
-    """A source that was found, by its best piece."""
-
-    path: str
-    snippet: str
-    score: float
-    """Higher is better; comparable only within one result."""
-    category: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class Fts5Index:
-    """A ``SearchIndex`` in one file."""
+    """A ``ObjectIndex`` in one file."""
 
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self._connection = connection

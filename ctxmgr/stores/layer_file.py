@@ -66,8 +66,18 @@ class LayerFile:
         self._write_lock, self._read_lock = Lock(), Lock()
 
     @classmethod
-    def open(cls, path: Path, layout: LayerLayout, *, create: bool = True) -> Self:
-        """Open the file and bring its layout up to date; ``NotFound`` without ``create``."""
+    def open(
+        cls,
+        path: Path,
+        layout: LayerLayout,
+        *,
+        create: bool = True,
+        prepare: Callable[[SqlConnection], object] = lambda _: None,
+    ) -> Self:
+        """Open the file and bring its layout up to date; ``NotFound`` without ``create``.
+
+        ``prepare`` is called with each connection, for instance to load an extension.
+        """
         if not create and not path.exists():
             raise NotFound(f"there is no {layout.what} at {path}")
         if not path.parent.is_dir():
@@ -78,6 +88,8 @@ class LayerFile:
                 _migrate(writer, path, layout)
                 reader = _connect(path, create=False)
                 reader.execute("PRAGMA query_only = ON")
+                prepare(writer)
+                prepare(reader)
             except BaseException:
                 writer.close()
                 raise

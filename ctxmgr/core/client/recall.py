@@ -31,7 +31,7 @@ from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Store, Transaction, Version
 from ctxmgr.core.store.documents import ID, KIND
-from ctxmgr.core.store.search_index import IndexPosition, SearchEntry, SearchIndex
+from ctxmgr.core.store.search_index import IndexPosition, ObjectIndex, SearchEntry
 
 MARK: Final = "[recalled]"
 """Begins every recalled text, so that agents and programs recognise it as a quotation."""
@@ -112,7 +112,7 @@ class Recall:
     """Searches for the agents of one client."""
 
     store: Store
-    index: SearchIndex
+    index: ObjectIndex
     masker: Masker
     display_path: Callable[[File], str]
     """Returns the path that the agent uses for a file."""
@@ -124,7 +124,7 @@ class Recall:
 
 
 async def recalled(
-    store: Store, index: SearchIndex, query: str, *, session: Session, limit: int
+    store: Store, index: ObjectIndex, query: str, *, session: Session, limit: int
 ) -> list[Version]:
     """Return the best matches among the objects of a session, in their newest versions."""
     await update_index(store, index)
@@ -169,7 +169,7 @@ def search_results(
     return results
 
 
-async def update_index(store: Store, index: SearchIndex) -> int:
+async def update_index(store: Store, index: ObjectIndex) -> int:
     """Bring an index up to date with its store; return the number of new transactions."""
     first = await store.feed(limit=1, documents=False)
     if not first:
@@ -189,7 +189,7 @@ async def update_index(store: Store, index: SearchIndex) -> int:
 
 
 async def _positions(
-    store: Store, index: SearchIndex, origin: str
+    store: Store, index: ObjectIndex, origin: str
 ) -> tuple[IndexPosition | None, int]:
     """Return the position of the index, then the newest sequence of the store, read in this order.
 

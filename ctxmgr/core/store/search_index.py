@@ -39,7 +39,7 @@ class SearchHit:
     """Higher is better; comparable only within one result."""
 
 
-class SearchIndex(Protocol):
+class ObjectIndex(Protocol):
     """A full-text index.
 
     Several processes may fill one index from the store's feed: each ``put`` continues from a
