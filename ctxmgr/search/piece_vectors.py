@@ -7,6 +7,7 @@ signed bytes and a scale, a quarter of its size.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ctxmgr.search.segment import Floats, Ints
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ByteRows:
     """Vectors of one kind."""
 
@@ -38,11 +39,17 @@ class ByteRows:
 
     def similarities(self, query: "Floats", rows: "Ints | None" = None) -> "Floats":
         """Return the cosine of some rows, or of all, with a vector."""
-        numbers = self.numbers if rows is None else self.numbers[rows]
-        scales = self.scales if rows is None else self.scales[rows]
         # einsum, because a second BLAS thread on a busy machine waits longer than this takes.
-        products: Floats = np.einsum("ij,j->i", numbers.astype(np.float32), query)
-        return products * scales
+        if rows is None:
+            everything: Floats = np.einsum("ij,j->i", self.floats, query)
+            return everything
+        products: Floats = np.einsum("ij,j->i", self.numbers[rows].astype(np.float32), query)
+        return products * self.scales[rows]
+
+    @cached_property
+    def floats(self) -> "Floats":
+        """All rows as numbers; for few, since they take four times the memory."""
+        return self.numbers.astype(np.float32) * self.scales[:, None]
 
     def taken(self, rows: "Ints") -> Self:
         return type(self)(self.numbers[rows], self.scales[rows])

@@ -12,10 +12,10 @@ pool, never over the candidates. Needs NumPy; reads and writes nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from ctxmgr.search.segment import (
     PoolSegment,
     english_stem,
     piece_slots,
-    slot_sources,
     speaker_term,
 )
 from ctxmgr.search.terms import STOP_WORDS, words
@@ -42,12 +41,12 @@ K1: Final = 1.2
 B: Final = 0.75
 
 SOURCES_MAX: Final = 150
-"""Sources whose pieces are scored. 60 lost nothing on a pool of 940."""
+"""Sources whose pieces are scored: those with the best B and day."""
 
 SIMILAR_SOURCES_MAX: Final = 10
 """Sources that are added because their vector is similar, whatever their words."""
 
-COMPARED_PIECES_MAX: Final = 120
+COMPARED_PIECES_MAX: Final = 400
 """Pieces with the best lexical score whose vectors are compared, with two neighbours each side."""
 
 EXACT_PIECES_MAX: Final = 1_000
@@ -97,21 +96,28 @@ class PoolPart:
     vectors: PieceVectors | None = None
 
     @cached_property
-    def owners(self) -> "Ints":
-        return slot_sources(self.segment)
+    def dead(self) -> "Ints":
+        """Sources that have been removed or replaced."""
+        return np.flatnonzero(~self.live).astype(np.int32)
+
+    def pieces_with(self, place: int) -> int:
+        """Return how many live pieces have a term."""
+        slots, _ = self.segment.postings(place)
+        if not len(self.dead):
+            return len(slots)
+        first, last = self._dead_slots
+        removed = np.searchsorted(slots, last) - np.searchsorted(slots, first)
+        return len(slots) - int(removed.sum())
+
+    def sources_with(self, place: int) -> int:
+        """Return how many live sources have a term."""
+        sources, _ = self.segment.source_postings(place)
+        return int(self.live[sources].sum()) if len(self.dead) else len(sources)
 
     @cached_property
-    def source_lengths(self) -> "Ints":
-        return self.segment.source_lengths
-
-    @cached_property
-    def all_live(self) -> bool:
-        return bool(self.live.all())
-
-    @cached_property
-    def live_slots(self) -> "NDArray[np.bool_]":
-        live: NDArray[np.bool_] = (self.owners >= 0) & self.live[self.owners]
-        return live
+    def _dead_slots(self) -> "tuple[Ints, Ints]":
+        first = self.segment.first[self.dead]
+        return first, first + self.segment.pieces[self.dead]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,8 +137,12 @@ class SearchPool:
         for part in self.parts:
             sources += int(part.live.sum())
             pieces += int(part.segment.pieces[part.live].sum())
-            terms += int(part.source_lengths[part.live].sum())
+            terms += int(part.segment.source_lengths[part.live].sum())
         return sources, pieces, terms
+
+    @cached_property
+    def speaker_words(self) -> Mapping[str, frozenset[str]]:
+        return {name: frozenset(words(name)) for name in self.speakers}
 
     @cached_property
     def years(self) -> frozenset[int]:
@@ -198,7 +208,22 @@ def rank(
     Pieces that share nothing with the question are left out, unless their vectors are similar.
     """
     search = _Search(pool, question, now=now, embedder=embedder, weights=weights, wanted=wanted)
-    return search.best(limit)
+    return _ranked((_pieces(found, limit) for found in search.scored()), limit)
+
+
+def rank_sources(
+    pool: SearchPool,
+    question: str,
+    *,
+    limit: int,
+    now: date | None = None,
+    embedder: "Embedder | None" = None,
+    weights: RankWeights = BEST_SOURCES,
+    wanted: Callable[[str], bool] | None = None,
+) -> list[RankedPiece]:
+    """Return the best piece of each of the best sources: ``best_sources`` of all that is ranked."""
+    search = _Search(pool, question, now=now, embedder=embedder, weights=weights, wanted=wanted)
+    return _ranked((_best_pieces(found, limit) for found in search.scored()), limit)
 
 
 def best_sources(pieces: Iterable[RankedPiece], *, limit: int) -> list[RankedPiece]:
@@ -209,6 +234,42 @@ def best_sources(pieces: Iterable[RankedPiece], *, limit: int) -> list[RankedPie
         if len(found) == limit:
             break
     return list(found.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _AskedTerm:
+    """A term of the question."""
+
+    idf: float
+    source_idf: float
+    places: tuple[int | None, ...]
+    """Where each part has its postings."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Candidates:
+    """Pieces of one part. They have slots of their own, with gaps as in a segment."""
+
+    part: PoolPart
+    chosen: "Ints"
+    """The sources."""
+    first: "Ints"
+    """The first slot of each chosen source."""
+    slots: "Ints"
+    owners: "Ints"
+    """For each piece, the place of its source in ``chosen``."""
+    scores: "Floats"
+
+    def taken(self, kept: "NDArray[np.bool_]") -> "_Candidates":
+        return replace(
+            self, slots=self.slots[kept], owners=self.owners[kept], scores=self.scores[kept]
+        )
+
+    def rows(self, slots: "Ints", owners: "Ints") -> "Ints":
+        """Return the rows of the vectors of pieces."""
+        sources = self.chosen[owners]
+        moved: Ints = slots - self.first[owners] + self.part.segment.first[sources]
+        return moved - GAP * (sources + 1)
 
 
 class _Search:
@@ -227,11 +288,13 @@ class _Search:
         self._pool, self._weights = pool, weights
         self._live = [_wanted_sources(part, wanted) for part in pool.parts]
         asked = words(question)
-        named = [name for name in pool.speakers if set(words(name)) & set(asked)]
-        names = frozenset(word for name in pool.speakers for word in words(name))
+        named = [name for name, parts in pool.speaker_words.items() if parts.intersection(asked)]
+        names = frozenset().union(*pool.speaker_words.values())
         self._speaker = pool.number(speaker_term(named[0])) if len(named) == 1 else None
         kept = [word for word in asked if word not in STOP_WORDS and word not in names]
-        self._terms = list(dict.fromkeys(english_stem(word) for word in kept))[:TERMS_MAX]
+        stems = list(dict.fromkeys(english_stem(word) for word in kept))[:TERMS_MAX]
+        self._terms = [self._asked(stem) for stem in stems]
+        self._idf_sum = sum(term.idf for term in self._terms)
         self._days = day_ranges(question, now=now, years=pool.years)
         self._vectors = None
         if embedder is not None and any(part.vectors is not None for part in pool.parts):
@@ -240,77 +303,60 @@ class _Search:
                     part.vectors.require(embedder.name, embedder.dimension)
             self._vectors = embedder.embed([content_words(question, names), question]).rows
 
-    def best(self, limit: int) -> list[RankedPiece]:
-        scored = self._lexical()
-        worth = [self._source_worth(part, *score) for part, score in self._parts(scored)]
-        chosen = self._chosen_sources(worth)
-        entries: list[tuple[float, str, int]] = []
-        for index, part in enumerate(self._pool.parts):
-            if len(chosen[index]):
-                slots, scores = self._piece_scores(part, chosen[index], *scored[index])
-                entries += self._entries(part, slots, scores, limit)
-        entries.sort()
-        return [
-            RankedPiece(source_id=source_id, piece=piece, score=-score)
-            for score, source_id, piece in entries[:limit]
-        ]
-
-    def _parts(
-        self, values: Sequence[tuple["Floats", "Floats"]]
-    ) -> Iterable[tuple[PoolPart, tuple["Floats", "Floats"]]]:
-        return zip(self._pool.parts, values, strict=True)
-
-    def _lexical(self) -> list[tuple["Floats", "Floats"]]:
-        """Return t of each slot and B of each source, part by part."""
-        sources, pieces, terms = self._pool.totals
+    def scored(self) -> list[_Candidates]:
+        """Return what may be shown, with scores, part by part."""
+        days = [self._day_worth(part) for part in self._pool.parts]
+        whole = [self._whole(number) for number in range(len(self._pool.parts))]
+        chosen = self._chosen_sources(
+            [np.float32(BEST_SOURCES.source) * b + day for b, day in zip(whole, days, strict=True)]
+        )
         found = [
-            (
-                np.zeros(len(part.segment.lengths), dtype=np.float32),
-                np.zeros(len(part.segment.first), dtype=np.float32),
-            )
-            for part in self._pool.parts
+            self._candidates(number, sources, whole[number], days[number])
+            for number, sources in enumerate(chosen)
+            if len(sources)
         ]
-        average, source_average = max(terms, 1) / max(pieces, 1), max(terms, 1) / max(sources, 1)
-        idf_sum = 0.0
-        for term in self._terms:
-            number = self._pool.number(term)
-            lists = [
-                _live_postings(part, number) if number is not None else None
-                for part in self._pool.parts
-            ]
-            idf = _idf(sum(len(entry[0]) for entry in lists if entry), pieces)
-            source_idf = _idf(sum(len(entry[2]) for entry in lists if entry), sources)
-            idf_sum += idf
-            for (t, b), part, entry in zip(found, self._pool.parts, lists, strict=True):
-                if entry is None or not len(entry[0]):
-                    continue
-                slots, counts, whole, whole_counts = entry
-                t[slots] += _bm25(counts, part.segment.lengths[slots], average, idf)
-                b[whole] += _bm25(
-                    whole_counts, part.source_lengths[whole], source_average, source_idf
-                )
-        if idf_sum:
-            for scores in (scores for pair in found for scores in pair):
-                np.divide(scores, np.float32(idf_sum), out=scores)
-        return found
+        if self._vectors is None:
+            return [entry.taken(entry.scores > 0) for entry in found]
+        return [self._compared(entry) for entry in _best_candidates(found)]
 
-    def _source_worth(self, part: PoolPart, t: "Floats", b: "Floats") -> "Floats":
-        """Return what each source is worth before neighbours and vectors are looked at."""
-        first, pieces = part.segment.first, part.segment.pieces
-        best = np.zeros(len(first), dtype=np.float32)
-        filled = np.flatnonzero(pieces)
-        if len(filled):
-            best[filled] = np.maximum.reduceat(t, first[filled])
-        return best + np.float32(self._weights.source) * b + self._day_worth(part)
+    def _asked(self, stem: str) -> _AskedTerm:
+        sources, pieces, _ = self._pool.totals
+        number = self._pool.number(stem)
+        places = tuple(
+            part.segment.place(number) if number is not None else None for part in self._pool.parts
+        )
+        known = [
+            (part, place)
+            for part, place in zip(self._pool.parts, places, strict=True)
+            if place is not None
+        ]
+        return _AskedTerm(
+            idf=_idf(sum(part.pieces_with(place) for part, place in known), pieces),
+            source_idf=_idf(sum(part.sources_with(place) for part, place in known), sources),
+            places=places,
+        )
+
+    def _whole(self, number: int) -> "Floats":
+        """Return B of each source of a part."""
+        segment = self._pool.parts[number].segment
+        sources, _, terms = self._pool.totals
+        average = max(terms, 1) / max(sources, 1)
+        b = np.zeros(len(segment.first), dtype=np.float32)
+        for term in self._terms:
+            place = term.places[number]
+            if place is not None:
+                found, counts = segment.source_postings(place)
+                lengths = segment.source_lengths[found]
+                b[found] += _bm25(counts, lengths, average, term.source_idf)
+        return b / np.float32(self._idf_sum) if self._idf_sum else b
 
     def _day_worth(self, part: PoolPart) -> "Floats":
         days = part.segment.days
         worth = np.zeros(len(days), dtype=np.float32)
         for span in self._days:
             inside = (days >= span.first.toordinal()) & (days <= span.last.toordinal())
-            worth[inside & (days != DAY_NONE)] = np.maximum(worth, np.float32(span.worth))[
-                inside & (days != DAY_NONE)
-            ]
+            inside &= days != DAY_NONE
+            worth[inside] = np.maximum(worth[inside], np.float32(span.worth))
         return worth * np.float32(self._weights.day)
 
     def _chosen_sources(self, worth: Sequence["Floats"]) -> list["Ints"]:
@@ -326,49 +372,77 @@ class _Search:
         more = _largest(similar, self._live, SIMILAR_SOURCES_MAX)
         return [np.union1d(*pair) for pair in zip(chosen, more, strict=True)]
 
-    def _piece_scores(
-        self, part: PoolPart, chosen: "Ints", t: "Floats", b: "Floats"
-    ) -> tuple["Ints", "Floats"]:
-        """Return the slots of the pieces that may be shown, and their scores."""
+    def _candidates(
+        self, number: int, chosen: "Ints", whole: "Floats", days: "Floats"
+    ) -> _Candidates:
+        """Return the pieces of some sources with their lexical scores."""
+        part = self._pool.parts[number]
         segment = part.segment
-        slots = piece_slots(segment.first[chosen], segment.pieces[chosen])
-        owners = part.owners[slots]
-        scores = t[slots] + np.float32(self._weights.source) * b[owners]
-        for distance, weight in _NEAR:
-            scores += np.float32(weight) * (t[slots - distance] + t[slots + distance])
-        scores += self._day_worth(part)[owners]
+        counts = segment.pieces[chosen]
+        first = (GAP + np.concatenate(([0], np.cumsum(counts + GAP)[:-1]))).astype(np.int32)
+        t = self._piece_bm25(number, chosen, first)
+        slots = piece_slots(first, counts)
+        owners = np.repeat(np.arange(len(chosen), dtype=np.int32), counts)
+        sources = np.float32(self._weights.source) * whole[chosen] + days[chosen]
+        scores = _with_neighbours(t)[slots] + sources[owners]
         if self._speaker is not None:
-            scores += np.float32(self._weights.speaker) * (segment.speakers[slots] == self._speaker)
-        if self._vectors is None or part.vectors is None:
-            kept = scores > 0
-            return slots[kept], scores[kept]
-        if len(slots) > EXACT_PIECES_MAX:
-            best = np.argpartition(-scores, COMPARED_PIECES_MAX)[:COMPARED_PIECES_MAX]
-            slots, scores = slots[best], scores[best]
-        return slots, scores + self._static(part, part.vectors, slots)
+            speakers = segment.speakers[piece_slots(segment.first[chosen], counts)]
+            scores += np.float32(self._weights.speaker) * (speakers == self._speaker)
+        return _Candidates(
+            part=part, chosen=chosen, first=first, slots=slots, owners=owners, scores=scores
+        )
 
-    def _static(self, part: PoolPart, vectors: PieceVectors, slots: "Ints") -> "Floats":
+    def _piece_bm25(self, number: int, chosen: "Ints", first: "Ints") -> "Floats":
+        """Return t of each slot of the candidates."""
+        segment = self._pool.parts[number].segment
+        _, pieces, terms = self._pool.totals
+        average = max(terms, 1) / max(pieces, 1)
+        begin = segment.first[chosen]
+        end = begin + segment.pieces[chosen]
+        t = np.zeros(int(first[-1] + segment.pieces[chosen[-1]]) + GAP, dtype=np.float32)
+        for term in self._terms:
+            place = term.places[number]
+            if place is None:
+                continue
+            slots, counts = segment.postings(place)
+            # Postings are in the order of slots, so those of a source are neighbours.
+            left = np.searchsorted(slots, begin).astype(np.int32)
+            found = np.searchsorted(slots, end).astype(np.int32) - left
+            here = piece_slots(left, found)
+            hits = slots[here]
+            score = _bm25(counts[here], segment.lengths[hits], average, term.idf)
+            t[hits + np.repeat(first - begin, found)] += score
+        return t / np.float32(self._idf_sum) if self._idf_sum else t
+
+    def _compared(self, found: _Candidates) -> _Candidates:
+        """Add what the vectors of the candidates are worth."""
+        vectors = found.part.vectors
+        if vectors is None or not len(found.slots):
+            return found.taken(found.scores > 0)
         assert self._vectors is not None
         content_query, plain_query = self._vectors[0], self._vectors[1]
-        owners = part.owners[slots]
-        near = np.unique(np.concatenate([slots + shift for shift in (-2, -1, 0, 1, 2)]))
-        near = near[part.owners[near] >= 0]
-        content = np.zeros(len(part.segment.lengths), dtype=np.float32)
-        means = self._means
-        rows = near - GAP * (part.owners[near] + 1)
-        content[near] = _z(vectors.content.similarities(content_query, rows), *means["content"])
-        score = np.float32(self._weights.content) * content[slots]
+        means, counts = self._means, found.part.segment.pieces[found.chosen]
+        is_near = np.zeros(int(found.first[-1] + counts[-1]) + GAP, dtype=np.bool_)
+        for shift in (-2, -1, 0, 1, 2):
+            is_near[found.slots + shift] = True
+        every = piece_slots(found.first, counts)
+        is_taken = is_near[every]
+        near = every[is_taken]
+        owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)[is_taken]
+        content = np.zeros(len(is_near), dtype=np.float32)
+        similar = vectors.content.similarities(content_query, found.rows(near, owners))
+        content[near] = _z(similar, *means["content"])
+        scores = found.scores + np.float32(self._weights.content) * content[found.slots]
         for distance in (1, 2):
-            beside = content[slots - distance] + content[slots + distance]
-            score += np.float32(self._weights.content_near) * beside
-        own = slots - GAP * (owners + 1)
-        plain = vectors.plain.similarities(plain_query, own)
-        score += np.float32(self._weights.plain) * _z(plain, *means["plain"])
-        sources, places = np.unique(owners, return_inverse=True)
-        whole = vectors.source.similarities(content_query, sources)
+            beside = content[found.slots - distance] + content[found.slots + distance]
+            scores += np.float32(self._weights.content_near) * beside
+        rows = found.rows(found.slots, found.owners)
+        plain = vectors.plain.similarities(plain_query, rows)
+        scores += np.float32(self._weights.plain) * _z(plain, *means["plain"])
+        whole = vectors.source.similarities(content_query, found.chosen)
         z = _z(whole, *means["source"])
-        score += np.float32(self._weights.source_vector) * z[places]
-        return score
+        scores += np.float32(self._weights.source_vector) * z[found.owners]
+        return replace(found, scores=scores)
 
     @cached_property
     def _means(self) -> Mapping[str, tuple[float, float]]:
@@ -382,19 +456,82 @@ class _Search:
             "plain": sample.plain.similarities(plain_query),
             "source": sample.source.similarities(content_query),
         }
-        return {kind: (float(x.mean()), float(x.std())) for kind, x in similar.items()}
+        return {kind: _mean_and_deviation(values) for kind, values in similar.items()}
 
-    def _entries(
-        self, part: PoolPart, slots: "Ints", scores: "Floats", limit: int
-    ) -> Iterable[tuple[float, str, int]]:
-        owners = part.owners[slots]
-        rounded = np.round(scores.astype(np.float64), 5)
-        if len(rounded) > limit:
-            least = np.partition(rounded, len(rounded) - limit)[len(rounded) - limit]
-            kept = rounded >= least
-            slots, owners, rounded = slots[kept], owners[kept], rounded[kept]
-        for slot, owner, score in zip(slots, owners, rounded, strict=True):
-            yield -float(score), part.source_ids[owner], int(slot - part.segment.first[owner])
+
+def _with_neighbours(t: "Floats") -> "Floats":
+    """Add what the neighbours are worth; the gaps are as wide as neighbours count."""
+    scores = t.copy()
+    inner = slice(GAP, len(t) - GAP)
+    for distance, weight in _NEAR:
+        before = t[GAP - distance : len(t) - GAP - distance]
+        after = t[GAP + distance : len(t) - GAP + distance]
+        scores[inner] += np.float32(weight) * (before + after)
+    return scores
+
+
+def _best_candidates(found: Sequence[_Candidates]) -> list[_Candidates]:
+    """Keep those whose vectors are compared, whichever part they are in; ties are all kept."""
+    total = sum(len(entry.scores) for entry in found)
+    if total <= EXACT_PIECES_MAX:
+        return list(found)
+    together = np.concatenate([entry.scores for entry in found])
+    least = np.partition(together, total - COMPARED_PIECES_MAX)[total - COMPARED_PIECES_MAX]
+    return [entry.taken(entry.scores >= least) for entry in found]
+
+
+_Entry: TypeAlias = tuple[float, str, int]
+"""The negative score, the source and the piece: entries sort as they are shown."""
+
+
+def _ranked(parts: Iterable[Iterable[_Entry]], limit: int) -> list[RankedPiece]:
+    entries = sorted(entry for part in parts for entry in part)
+    return [
+        RankedPiece(source_id=source_id, piece=piece, score=-score)
+        for score, source_id, piece in entries[:limit]
+    ]
+
+
+def _pieces(found: _Candidates, limit: int) -> Iterable[_Entry]:
+    scores = _rounded(found.scores)
+    return _entries(found, scores, _at_least_best(scores, limit))
+
+
+def _best_pieces(found: _Candidates, limit: int) -> Iterable[_Entry]:
+    """Return the first of the best pieces of each source, for the best sources."""
+    scores = _rounded(found.scores)
+    if not len(scores):
+        return []
+    begins = np.flatnonzero(np.diff(found.owners, prepend=-1))
+    best = np.maximum.reduceat(scores, begins)
+    groups = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(scores)))
+    firsts = np.flatnonzero(scores == best[groups])
+    _, places = np.unique(groups[firsts], return_index=True)
+    return _entries(found, scores, firsts[places[_at_least_best(best, limit)]])
+
+
+def _rounded(scores: "Floats") -> "NDArray[np.float64]":
+    """Sums of floats depend on their order in the last digits, which must not decide."""
+    return scores.astype(np.float64).round(5)
+
+
+def _at_least_best(scores: "NDArray[np.float64]", limit: int) -> "NDArray[np.int64]":
+    """Return the places of the largest scores; ties are all taken."""
+    if len(scores) <= limit:
+        return np.arange(len(scores))
+    least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+    return np.flatnonzero(scores >= least)
+
+
+def _entries(
+    found: _Candidates, scores: "NDArray[np.float64]", places: "NDArray[np.int64]"
+) -> Iterable[_Entry]:
+    owners = found.owners[places]
+    sources = found.chosen[owners].tolist()
+    pieces = (found.slots[places] - found.first[owners]).tolist()
+    source_ids = found.part.source_ids
+    for score, source, piece in zip(scores[places].tolist(), sources, pieces, strict=True):
+        yield -score, source_ids[source], piece
 
 
 def _wanted_sources(part: PoolPart, wanted: Callable[[str], bool] | None) -> "NDArray[np.bool_]":
@@ -407,14 +544,6 @@ def _wanted_sources(part: PoolPart, wanted: Callable[[str], bool] | None) -> "ND
     return np.array(accepted, dtype=np.bool_)
 
 
-def _live_postings(part: PoolPart, number: int) -> "tuple[Ints, Ints, Ints, Ints]":
-    slots, counts, sources, source_counts = part.segment.postings(number)
-    if part.all_live or not len(slots):
-        return slots, counts, sources, source_counts
-    kept, whole = part.live_slots[slots], part.live[sources]
-    return slots[kept], counts[kept], sources[whole], source_counts[whole]
-
-
 def _idf(found: int, total: int) -> float:
     return float(np.log1p((total - found + 0.5) / (found + 0.5)))
 
@@ -425,6 +554,12 @@ def _bm25(counts: "Ints", lengths: "Ints", average: float, idf: float) -> "Float
     score = np.float32(idf * (K1 + 1)) * count / (count + norm)
     single: Floats = score.astype(np.float32)
     return single
+
+
+def _mean_and_deviation(values: "Floats") -> tuple[float, float]:
+    mean = float(values.sum()) / len(values)
+    distance = values - np.float32(mean)
+    return mean, (float(distance @ distance) / len(values)) ** 0.5
 
 
 def _z(values: "Floats", mean: float, deviation: float) -> "Floats":

@@ -14,7 +14,7 @@ counts, so they do not depend on how an index is divided.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 from zlib import crc32
 
@@ -40,7 +40,7 @@ TermIds: TypeAlias = Callable[[Iterable[str]], Mapping[str, int]]
 """Returns the numbers of terms, new ones included."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class PoolSegment:
     """Postings in the order of term numbers: those of ``terms[n]`` begin at ``offsets[n]``."""
 
@@ -64,21 +64,32 @@ class PoolSegment:
     keys: "Ints"
     """A number for each source that depends on its id alone, for repeatable samples."""
 
-    @property
+    @cached_property
     def source_lengths(self) -> "Ints":
         """The words of each source."""
         total = np.concatenate(([0], np.cumsum(self.lengths, dtype=np.int64)))
         lengths: Ints = (total[self.first + self.pieces] - total[self.first]).astype(np.int32)
         return lengths
 
-    def postings(self, term: int) -> "tuple[Ints, Ints, Ints, Ints]":
-        """Return slots and counts of a term, then sources and counts."""
+    @cached_property
+    def speaker_numbers(self) -> frozenset[int]:
+        """The term numbers of all speakers."""
+        return frozenset(np.unique(self.speakers).tolist()) - {SPEAKER_NONE}
+
+    def place(self, term: int) -> int | None:
+        """Return where the postings of a term are; None if there are none."""
         place = int(np.searchsorted(self.terms, term))
-        if place == len(self.terms) or self.terms[place] != term:
-            return _NOTHING
-        here = slice(self.offsets[place], self.offsets[place + 1])
-        whole = slice(self.source_offsets[place], self.source_offsets[place + 1])
-        return self.slots[here], self.counts[here], self.sources[whole], self.source_counts[whole]
+        return place if place < len(self.terms) and self.terms[place] == term else None
+
+    def postings(self, place: int) -> "tuple[Ints, Ints]":
+        """Return the slots of a term's pieces in their order, and how often each has it."""
+        here = slice(int(self.offsets[place]), int(self.offsets[place + 1]))
+        return self.slots[here], self.counts[here]
+
+    def source_postings(self, place: int) -> "tuple[Ints, Ints]":
+        """Return a term's sources in their order, and how often each has it."""
+        here = slice(int(self.source_offsets[place]), int(self.source_offsets[place + 1]))
+        return self.sources[here], self.source_counts[here]
 
     def arrays(self) -> dict[str, bytes]:
         """Return the arrays as bytes, by name."""
@@ -127,12 +138,12 @@ def _inside(numbers: "Ints", end: int) -> bool:
 
 
 _EMPTY: Final = np.zeros(0, dtype=np.int32)
-_NOTHING: Final = (_EMPTY, _EMPTY, _EMPTY, _EMPTY)
 
 
 def build(sources: Sequence[SearchSource], term_ids: TermIds) -> PoolSegment:
     """Index sources in their order."""
-    counted = [[Counter(index_terms(text)) for text in source.piece_texts()] for source in sources]
+    spoken = [[words(text) for text in source.piece_texts()] for source in sources]
+    counted = [[Counter(map(english_stem, _kept(piece))) for piece in pieces] for pieces in spoken]
     names = {
         speaker_term(piece.speaker)
         for source in sources
@@ -148,13 +159,13 @@ def build(sources: Sequence[SearchSource], term_ids: TermIds) -> PoolSegment:
     slot_count = GAP + sum(len(source.pieces) + GAP for source in sources)
     lengths = np.zeros(slot_count, dtype=np.int32)
     speakers = np.full(slot_count, SPEAKER_NONE, dtype=np.int32)
-    for source, pieces in zip(sources, counted, strict=True):
+    for source, texts, pieces in zip(sources, spoken, counted, strict=True):
         first.append(slot)
-        for piece, counter in zip(source.pieces, pieces, strict=True):
-            terms += [known[term] for term in counter]
+        for piece, text, counter in zip(source.pieces, texts, pieces, strict=True):
+            terms += map(known.__getitem__, counter)
             counts += counter.values()
             slots += [slot] * len(counter)
-            lengths[slot] = len(words(source.text[piece.start : piece.end]))
+            lengths[slot] = len(text)
             if piece.speaker is not None:
                 speakers[slot] = known[speaker_term(piece.speaker)]
             slot += 1
@@ -277,7 +288,11 @@ def _ints(numbers: "Sequence[int] | NDArray[np.int64] | Ints") -> "Ints":
 
 def index_terms(text: str) -> list[str]:
     """Return the stems of a text's words, without stop words."""
-    return [english_stem(word) for word in words(text) if word not in STOP_WORDS]
+    return list(map(english_stem, _kept(words(text))))
+
+
+def _kept(found: Iterable[str]) -> list[str]:
+    return [word for word in found if word not in STOP_WORDS]
 
 
 def speaker_term(name: str) -> str:

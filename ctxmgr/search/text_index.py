@@ -34,8 +34,7 @@ from ctxmgr.search.ranking import (
     PoolPart,
     RankWeights,
     SearchPool,
-    best_sources,
-    rank,
+    rank_sources,
 )
 from ctxmgr.search.segment import SPEAKER_NONE, PoolSegment, build, merge, piece_slots
 from ctxmgr.stores.layer_file import LayerFile, LayerLayout
@@ -55,9 +54,6 @@ EMBED_SOURCES: Final = 256
 
 RESULTS_MAX: Final = 1_000
 """In the result of one search."""
-
-_PIECES_PER_SOURCE: Final = 20
-"""Pieces that are ranked for each source that is wanted, since a source can have several."""
 
 _LAYOUT: Final = LayerLayout(
     application_id=0x63747866,  # ``ctxf``
@@ -90,7 +86,10 @@ class TextIndex:
     @classmethod
     async def open(cls, path: Path, *, embedder: Embedder | None = None) -> Self:
         """Open or create an index; ``Incorrect`` if the file is something else."""
-        return cls(await asyncio.to_thread(LayerFile.open, path, _LAYOUT), embedder)
+        file = await asyncio.to_thread(
+            lambda: LayerFile.open(path, _LAYOUT, prepare=_commit_without_waiting)
+        )
+        return cls(file, embedder)
 
     async def put(self, sources: Sequence[SearchSource]) -> None:
         """Add sources, each in place of an earlier one with the same path, in one transaction."""
@@ -153,29 +152,27 @@ class TextIndex:
                     wanted is None or wanted(path)
                 )
 
-            pieces = rank(
+            found = rank_sources(
                 loaded.pool,
                 question,
-                limit=limit * _PIECES_PER_SOURCE,
+                limit=limit,
                 now=now,
                 embedder=self._embedder,
                 weights=weights,
                 wanted=None if category is None and wanted is None else accepts,
             )
-            found = best_sources(pieces, limit=limit)
             results = []
             with self._file.reading() as connection:
                 for piece in found:
-                    row = next(iter(self._select(connection, "source", piece.source_id)), None)
+                    wanted_piece = (piece.source_id, piece.piece)
                     # Another process may have removed or shortened it since the ranking.
-                    if row is not None and piece.piece < len(places := _pieces(row[1])):
-                        place = places[piece.piece]
+                    for kind, snippet in self._select(connection, "piece", *wanted_piece):
                         results.append(
                             SearchResult(
                                 path=piece.source_id,
-                                snippet=row[0][place.start : place.end],
+                                snippet=snippet,
                                 score=piece.score,
-                                category=row[2],
+                                category=kind,
                             )
                         )
             return results
@@ -352,7 +349,12 @@ class TextIndex:
     def _speakers(self, connection: SqlConnection, parts: Iterable[PoolPart]) -> frozenset[str]:
         numbers: set[int] = set()
         for part in parts:
-            numbers |= set(np.unique(part.segment.speakers[part.live_slots]).tolist())
+            segment = part.segment
+            if not len(part.dead) or not segment.speaker_numbers:
+                numbers |= segment.speaker_numbers
+            else:
+                slots = piece_slots(segment.first[part.live], segment.pieces[part.live])
+                numbers |= set(np.unique(segment.speakers[slots]).tolist())
         rows = [
             connection.execute(self._sql["term_text"], (number,)).get
             for number in numbers - {SPEAKER_NONE}
@@ -368,6 +370,11 @@ class TextIndex:
                 return None
             self._numbers[term] = number
         return self._numbers[term]
+
+
+def _commit_without_waiting(connection: SqlConnection) -> None:
+    """Derived data need not survive a power loss; the file stays consistent."""
+    connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def _pieces(stored: str) -> tuple[Piece, ...]:

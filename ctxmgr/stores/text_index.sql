@@ -12,9 +12,13 @@ UPDATE change SET number = number + 1;
 -- Where each source is in the segments.
 SELECT segment, ordinal, path, category FROM source;
 
--- name: source
--- A source by its path.
-SELECT text, pieces, category FROM source WHERE path = ?;
+-- name: piece
+-- The category and the text of a piece of a source.
+SELECT category, substr(text, (place ->> 0) + 1, (place ->> 1) - (place ->> 0))
+FROM (
+    SELECT category, text, json_extract(pieces, '$[' || ?2 || ']') AS place
+    FROM source WHERE path = ?1
+) WHERE place IS NOT NULL;
 
 -- name: segment_sources
 -- The sources of a segment that have been neither removed nor replaced.

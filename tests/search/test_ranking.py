@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ctxmgr.errors import Incorrect
 from ctxmgr.search.build_pool import build_pool
 from ctxmgr.search.pieces import SearchSource
-from ctxmgr.search.ranking import FILL_BUDGET, RankedPiece, best_sources, rank
+from ctxmgr.search.ranking import FILL_BUDGET, RankedPiece, best_sources, rank, rank_sources
 from ctxmgr.search.static_vectors import StaticEmbedder
 
 
@@ -159,5 +159,6 @@ def test_the_order_of_sources_does_not_matter(texts: list[list[str]], question: 
     backward = rank(build_pool(sources[::-1]), asked, limit=50, weights=FILL_BUDGET)
 
     assert rank(build_pool(sources[::-1]), asked, limit=50) == forward
+    assert rank_sources(build_pool(sources), asked, limit=3) == best_sources(forward, limit=3)
     assert {piece.source_id for piece in backward} == {piece.source_id for piece in forward}
     assert all(np.isfinite(piece.score) for piece in forward)

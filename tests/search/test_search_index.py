@@ -44,7 +44,8 @@ class LetterEmbedder:
                 if "a" <= letter <= "z":
                     row[(ord(letter) - ord("a")) % self.dimension] += 1
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return Vectors(embedder=self.name, rows=rows / np.where(lengths > 0, lengths, 1))
+        rows /= np.where(lengths > 0, lengths, np.float32(1))
+        return Vectors(embedder=self.name, rows=rows)
 
 
 class Folder:
