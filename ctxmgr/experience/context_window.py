@@ -112,6 +112,8 @@ class ContextWindowManager:
         self._summary = ""
         self._summary_tokens = 0
         self._tick = 0
+        self._hot_from: int | None = None
+        """Where what left the context and did not expire begins: an event that was divided."""
         self._charge: Charge | None = None
 
     @property
@@ -152,7 +154,10 @@ class ContextWindowManager:
         if count < 0 or tick < self._tick:
             raise Incorrect(f"{count} tokens at tick {tick} do not follow tick {self._tick}")
         self._tick = tick
-        self._spans.append((tick, count))
+        if self._spans and self._spans[-1][0] == tick:
+            self._spans[-1] = (tick, self._spans[-1][1] + count)
+        else:
+            self._spans.append((tick, count))
         self._spans_tokens += count
         record = None
         while (step := self._pressure.step(self.get_context_state().current_tokens)) is not (
@@ -234,9 +239,11 @@ class ContextWindowManager:
         self._spans, self._spans_tokens = stays, sum(tokens for _, tokens in stays)
         self._summary, self._summary_tokens = summary, summary_tokens
         if self._windows is not None:
-            await self._windows.expire(
-                self._session_id, before_tick=end + 1, hot_from=start, summary=summary
+            hot_from = start if self._hot_from is None else self._hot_from
+            cold = await self._windows.expire(
+                self._session_id, before_tick=end + 1, hot_from=hot_from, summary=summary
             )
+            self._hot_from = cold[-1].end_tick + 1 if cold else hot_from
         return record
 
     async def _activations(self, start: int, end: int, concepts: Sequence[str]) -> dict[str, float]:

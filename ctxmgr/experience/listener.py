@@ -36,7 +36,8 @@ from ctxmgr.experience.records.contents import (
     storable,
 )
 from ctxmgr.experience.records.timestep import NewTimestep
-from ctxmgr.experience.streams import TokenStream
+from ctxmgr.experience.streams import OnAppended, TokenStream
+from ctxmgr.experience.windows.compression import token_count
 
 FILES_SESSION: Final = "files"
 """The session of events that belong to none: files are shared by all sessions."""
@@ -58,12 +59,14 @@ class ExperienceListener:
         *,
         stream: TokenStream,
         activations: Activations,
+        on_appended: OnAppended | None = None,
         on_recorded: Callable[[str, Sequence[NewTimestep]], Awaitable[None]] | None = None,
     ) -> None:
         self._log = log
         self._source = source
         self._stream = stream
         self._activations = activations
+        self._on_appended = on_appended
         self._on_recorded = on_recorded
         """Called with a session and the steps of an event, at least once, when they are stored."""
         self._lineage = StoreLineage(source, log.last_event)
@@ -79,12 +82,15 @@ class ExperienceListener:
         if isinstance(event, SetsChanged):
             return
         session_id, steps = await self._steps(event)
-        await self._log.append(
+        appended = await self._log.append(
             session_id,
             steps,
             origin=EventOrigin(store, event.id.sequence, event.id.position, 0),
             origin_time=event.system_time,
         )
+        if appended is not None and self._on_appended is not None:
+            tokens = map(token_count, steps)
+            await self._on_appended(session_id, list(enumerate(tokens, appended.first_tick)))
         if self._on_recorded is not None:
             whole = list(self._turn(event)) if isinstance(event, TurnFinished) else steps
             await self._on_recorded(session_id, whole)

@@ -10,6 +10,7 @@ here.
 """
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from ctxmgr.core.events.events import Listener
 from ctxmgr.core.events.origins import EventSource
 from ctxmgr.core.objects.compaction import CompactionRecord
 from ctxmgr.core.store.contract import Store
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import CtxmgrError, Incorrect
 from ctxmgr.experience.concepts.graph import ConceptGraph
 from ctxmgr.experience.context_window import ContextWindowManager
 from ctxmgr.experience.documents.document import Document, DocumentType
@@ -64,6 +65,8 @@ AUTO_TAGS_MAX: Final = 3
 
 CONCEPT_SCORE_MIN: Final = 0.5
 """A concept that is asked for without a score has at least this one."""
+
+_log = logging.getLogger(__name__)
 
 
 class XDB:
@@ -112,12 +115,16 @@ class XDB:
         """The last tick of the current session that was recorded here."""
         self.context_manager: ContextWindowManager | None = None
         """The context of the current session."""
+        self._counting = asyncio.Lock()
+        """Held while the context counts, which may compact it. Nothing flushes under it."""
+        self._restored_tick = 0
+        """Up to here the context has counted what was in the log when the session started."""
 
     async def __aenter__(self) -> Self:
         self._log = await ExperienceLog.open(
             self.storage_path / LOG_FOLDER, top_k=self._top_k, create=self._create
         )
-        self._stream = TokenStream(self._log)
+        self._stream = TokenStream(self._log, on_appended=self._count_recorded)
         try:
             graph = await asyncio.to_thread(self._open_pack)
             self._tags = TagIndex(self._log.file, self._log, be_id=self.be_id, concept_graph=graph)
@@ -250,9 +257,10 @@ class XDB:
             session_id=session_id,
             windows=self.windows,
         )
-        await context.restore()
-        self.current_tick = await self.experience_log.last_tick(session_id)
-        self.session_id, self.context_manager = session_id, context
+        async with self._counting:
+            await context.restore()
+            self._restored_tick = self.current_tick = context.get_context_state().current_tick
+            self.session_id, self.context_manager = session_id, context
         await self.load_concepts()
 
     async def end_session(self) -> None:
@@ -305,9 +313,7 @@ class XDB:
         )
         appended = await self.experience_log.append(session_id, [step])
         assert appended is not None
-        self.current_tick = appended.last_tick
-        if self.context_manager is not None:
-            await self.context_manager.add_tokens(token_count, appended.last_tick)
+        await self._count(session_id, [(appended.last_tick, token_count)])
         return timestep_id(session_id, appended.last_tick)
 
     # Recall.
@@ -446,19 +452,25 @@ class XDB:
             source,
             stream=self._stream,
             activations=self.activations,
+            on_appended=self._count_recorded,
             on_recorded=self._tag_recorded if self._auto_tags else None,
         )
 
     def stream(self, step: NewTimestep, *, token_count: int = 1) -> None:
-        """Record a timestep of the current session soon; returns at once."""
+        """Record a timestep of the current session soon; returns at once.
+
+        Its tokens count in the context when it is in the log.
+        """
         assert self._stream is not None, "the XDB is open"
         if token_count < 0:
             raise Incorrect(f"a timestep has no fewer than 0 tokens, not {token_count}")
         visible = self._visible(step.concept_activations)
-        self._stream.add(self._session(), replace(step, concept_activations=visible))
+        self._stream.add(
+            self._session(), replace(step, concept_activations=visible), tokens=token_count
+        )
 
     async def flush(self) -> None:
-        """Wait until everything that was streamed is in the log."""
+        """Wait until everything that was streamed is in the log and counted."""
         assert self._stream is not None, "the XDB is open"
         await self._stream.flush()
 
@@ -480,6 +492,27 @@ class XDB:
         default = self.storage_path / CONCEPT_PACK
         path = self._concept_pack_path or (default if default.exists() else None)
         return None if path is None else self._closing.enter_context(ConceptGraph.opened(path))
+
+    async def _count(self, session_id: str, counts: Sequence[tuple[int, int]]) -> None:
+        """Count the ticks and tokens of steps in the context, if they are of its session.
+
+        Other tasks append too, so steps may be counted in another order than that of their ticks.
+        """
+        async with self._counting:
+            context = self.context_manager
+            if context is None or session_id != self.session_id:
+                return
+            for tick, tokens in counts:
+                if tick > self._restored_tick:
+                    self.current_tick = max(tick, self.current_tick)
+                    await context.add_tokens(tokens, self.current_tick)
+
+    async def _count_recorded(self, session_id: str, counts: Sequence[tuple[int, int]]) -> None:
+        """Count what no caller waits for; a compaction that fails is tried with the next step."""
+        try:
+            await self._count(session_id, counts)
+        except CtxmgrError as error:
+            _log.warning("the context of %s was not compacted: %s", session_id, error)
 
     async def _tag_recorded(self, session_id: str, steps: Sequence[NewTimestep]) -> None:
         """Apply the tags of the highest concepts to the events that were recorded."""

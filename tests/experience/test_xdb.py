@@ -1,5 +1,6 @@
 """``XDB``, the door of the experience layer."""
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -266,3 +267,74 @@ async def test_the_log_has_no_score_that_the_agent_may_not_see(tmp_path: Path) -
             {"open": 0.4}
         ] * 2
         assert await xdb.recall_by_concept("secret/deception") == []
+
+
+async def test_what_is_streamed_counts_in_the_context(tmp_path: Path) -> None:
+    """000-R176, 000-R175, 000-R143: the words of an input, and each token; also of tool calls."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a")
+        hooks = WorkspaceHooks(xdb)
+        hooks.on_input("How many files are here?", turn=1)
+        for token in ("Two", " files", "."):
+            hooks.on_output_token(token, turn=1)
+        await xdb.flush()
+
+        state = xdb.get_context_state()
+        assert (state["current_tokens"], state["current_tick"]) == (5 + 3, 4)
+        await xdb.record(EventType.INPUT, "Thanks.", token_count=1)
+        assert xdb.get_context_state()["current_tokens"] == 9
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a")
+        assert xdb.get_context_state()["current_tokens"] == 9
+
+
+async def test_streams_and_records_at_once_are_counted_exactly_once(tmp_path: Path) -> None:
+    """000-R176, PG-13: ranges of compactions follow each other, whatever is counted first."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a", max_context_tokens=100)
+        hooks = WorkspaceHooks(xdb)
+
+        async def stream(turn: int) -> None:
+            for number in range(20):
+                hooks.on_output_token(f" t{number}", turn=turn)
+            await xdb.flush()
+
+        async def record(number: int) -> None:
+            await xdb.record(EventType.INPUT, f"note {number}", token_count=2)
+
+        for turn in range(5):
+            await asyncio.gather(stream(turn), *(record(number) for number in range(10)))
+
+        result = await xdb.experience_log.sql(
+            "SELECT range_start, range_end FROM compactions ORDER BY range_end"
+        )
+        ends = [0, *(end for _, end in result.rows)]
+        assert len(result.rows) >= 2
+        assert all(start > before for (start, _), before in zip(result.rows, ends, strict=False))
+        state = xdb.get_context_state()
+        assert state["current_tokens"] < 80
+        assert state["current_tick"] == 150
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a", max_context_tokens=100)
+        assert xdb.get_context_state()["current_tokens"] == state["current_tokens"]
+
+
+async def test_an_answer_that_a_compaction_divided_expires_with_the_next(tmp_path: Path) -> None:
+    """000-R061, 000-R069: its first half left the context before it had ended."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a", max_context_tokens=2_000)
+        for number in range(120):
+            await xdb.record(
+                EventType.OUTPUT,
+                f" t{number}",
+                event_id="answer-1",
+                event_end=number == 119,
+                token_count=20,
+            )
+        assert [step.tick for step in await xdb.recall(limit=1)] == [1]
+        for number in range(100):
+            await xdb.record(EventType.INPUT, f"then {number}", token_count=20)
+
+        assert (await xdb.recall(limit=1))[0].tick > 120
+        [reply, *_] = await xdb.windows.lineage("ts-a-1")
+        assert reply.token_count == 120

@@ -19,7 +19,7 @@ from typing import Final
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.errors import Incorrect
 from ctxmgr.experience.records.kinds import CompressionLevel
-from ctxmgr.experience.records.timestep import TimestepRecord
+from ctxmgr.experience.records.timestep import NewTimestep, TimestepRecord
 
 TOP_K: Final = 10
 """Concepts and tags that a record keeps."""
@@ -177,7 +177,7 @@ def reply_records(
     return [_reply(event, next(ids), tags_of, k) for event in _events(steps)]
 
 
-def token_count(step: TimestepRecord) -> int:
+def token_count(step: NewTimestep) -> int:
     """Return the tokens of a timestep: 1 in an answer, otherwise the words of its content."""
     return 1 if step.event_type is EventType.OUTPUT else max(1, len(step.content.split()))
 
