@@ -33,7 +33,6 @@ from ctxmgr import (
 )
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
-from ctxmgr.core.economy.policy import WINDOW_TOKENS, Economy
 from ctxmgr.core.model import Ledger, Model
 from ctxmgr.core.prices import PriceList
 from ctxmgr.experience.hooks import WorkspaceHooks
@@ -253,9 +252,9 @@ async def _open_session(
         ) as client:
             session = await _session(client, assignment, directory, take_over=take_over)
             if experience is not None:
-                policy = session.policy
-                window = policy.window_tokens if isinstance(policy, Economy) else WINDOW_TOKENS
-                await experience.start_session(recorded_session(session.session_id), window)
+                policy = session.policy if isinstance(session.policy, Economy) else Economy()
+                recorded = recorded_session(session.session_id)
+                await experience.start_session(recorded, policy.window_tokens)
             yield client, session
     finally:
         await sandbox.close()

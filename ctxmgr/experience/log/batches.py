@@ -65,7 +65,8 @@ CONCEPT_CHARS_MAX: Final = 500
 BODY_BYTES_MAX: Final = 512 * 1024 * 1024
 """Bytes of a decompressed body: a damaged row must not take all memory. None larger is written."""
 
-_CODEC: Final = pa.Codec("zstd", compression_level=1)
+_CODEC: Final = pa.Codec("zstd", compression_level=-1)
+"""A batch stays in the tail for a short time: fast rather than small. Any level can be read."""
 _EVENT_CODES: Final = {kind: code for code, kind in enumerate(EVENT_TYPES)}
 _ROLE_CODES: Final[dict[str | None, int | None]] = {
     None: None,

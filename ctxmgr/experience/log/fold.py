@@ -19,6 +19,8 @@ from ctxmgr.experience.log.batches import decode
 from ctxmgr.experience.log.concept_codes import ConceptCodes
 from ctxmgr.experience.log.folder import LogFolder
 from ctxmgr.experience.log.segments import (
+    COMPACT,
+    FAST,
     SegmentRow,
     SessionRun,
     add_segment,
@@ -107,7 +109,7 @@ class Folding:
             rows, runs, names = self._oldest()
             if not rows:
                 return 0
-            segment = write_segment(self._folder, timesteps_table(runs, names))
+            segment = write_segment(self._folder, timesteps_table(runs, names), encoding=FAST)
             with self._file.writing() as connection:
                 add_segment(connection, segment)
                 first, last = rows[0].id, rows[-1].id
@@ -179,7 +181,9 @@ class Folding:
     def _merge(self, inputs: list[SegmentRow], gone: list[tuple[str, int, int]]) -> None:
         steps = sorted_steps([read_timesteps(self._folder, segment) for segment in inputs])
         steps = without(steps, gone)
-        segment = write_segment(self._folder, steps) if steps.num_rows else None
+        segment = None
+        if steps.num_rows:
+            segment = write_segment(self._folder, steps, encoding=COMPACT)
         with self._file.writing() as connection:
             if segment is not None:
                 add_segment(connection, segment)
