@@ -23,6 +23,7 @@ from ctxmgr import (
     Chat,
     Corrupt,
     CtxmgrError,
+    Economy,
     Incorrect,
     NotFound,
     Put,
