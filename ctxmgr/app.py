@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.model import Model
     from ctxmgr.core.prices import PriceList
     from ctxmgr.core.sandbox import Sandbox
+    from ctxmgr.experience.lenses.lens import Lenses
     from ctxmgr.experience.xdb import XDB
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
@@ -107,6 +108,7 @@ async def connect(
     fingerprints: Path | None = None,
     search: Path | None = None,
     audit: Path | None = None,
+    audit_lenses: "Lenses | None" = None,
     experience: "Path | XDB | None" = None,
     secrets: Secrets = Secrets.MASK,
     policy: "str | Economy" = "plain",
@@ -129,6 +131,7 @@ async def connect(
     - ``fingerprints`` is a file that avoids reading unchanged files again after a restart.
     - ``search`` is a file for a search index; with it, the agent is offered the tool ``recall``.
     - ``audit`` is the folder of an audit log, which records what happens in the store.
+    - ``audit_lenses`` score what is recorded there; the log gets all scores, also hidden ones.
     - ``experience`` is the folder of an ``XDB``, or an open one; it records what happens, too.
     - ``secrets`` says how secrets are treated (docs/secrets.md).
     - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"compact"``,
@@ -160,6 +163,7 @@ async def connect(
             fingerprints=fingerprints,
             search=search,
             audit=audit,
+            audit_lenses=audit_lenses,
             experience=experience,
             masker=Masker(secrets),
             tracking=tracking,
@@ -181,6 +185,8 @@ class App:
     """Shows a part of the result to a person as soon as it is known; by default, does nothing."""
     create: bool = True
     """Create a missing store; False for reading, where a mistyped path would create one."""
+    reviewer_credential: str | None = None
+    """Whoever asks brought this credential for the audit log; None: that of the settings."""
     masker: Masker = field(default_factory=Masker)
     """Masks what is shown to agents and sent to providers; caches what it has masked."""
     _store: Store | None = field(default=None, init=False)
@@ -386,6 +392,7 @@ async def _client(
     fingerprints: Path | None,
     search: Path | None,
     audit: Path | None,
+    audit_lenses: "Lenses | None",
     experience: "Path | XDB | None",
     masker: Masker,
     tracking: bool,
@@ -411,7 +418,9 @@ async def _client(
     feed = _listener_feed(store, listeners)
     observers: list[CommitObserver] = [] if feed is None else [feed.committed]
     if audit is not None:
-        observers.append(await _audited(store, closing, root=audit))
+        observers.append(await _audited(store, closing, root=audit, lenses=audit_lenses))
+    elif audit_lenses is not None:
+        raise Incorrect("audit_lenses score what an audit log records: name its folder as audit")
     if experience is not None:
         observers.append(await _experienced(store, closing, experience))
     trackers = None
@@ -448,7 +457,9 @@ async def _client(
     return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers, policy=policy)
 
 
-async def _audited(store: Store, closing: AsyncExitStack, *, root: Path) -> "CommitObserver":
+async def _audited(
+    store: Store, closing: AsyncExitStack, *, root: Path, lenses: "Lenses | None"
+) -> "CommitObserver":
     """Record the store's events in an audit log; return what a client calls after a commit.
 
     The client gets a function that holds nothing but an event: from what an agent's tools use,
@@ -459,7 +470,9 @@ async def _audited(store: Store, closing: AsyncExitStack, *, root: Path) -> "Com
     from ctxmgr.core.events.origins import StoreEvents
 
     log = await closing.enter_async_context(await AuditLog.open(root, be_id=AGENT))
-    return await _recorded(store, closing, AuditListener(log.writer, StoreEvents(store)))
+    scores = None if lenses is None else lambda text: lenses.read_text(text).all
+    listener = AuditListener(log.writer, StoreEvents(store), scores=scores)
+    return await _recorded(store, closing, listener)
 
 
 async def _experienced(

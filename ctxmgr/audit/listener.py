@@ -1,5 +1,7 @@
 """Record a store's events in the audit log, each exactly once. Appends to the log.
 
+With ``scores``, every record has what all lenses say about its content, hidden ones included.
+
 Events are delivered at least once and in order. A record names the event it was made from, and the
 log drops an event that it holds already, also one that another process recorded meanwhile.
 
@@ -10,9 +12,10 @@ log drops an event that it holds already, also one that another process recorded
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -29,14 +32,23 @@ NO_SESSION: Final = "files"
 """The session of events that belong to none: files are shared by all sessions."""
 
 
+TextScores: TypeAlias = Callable[[str], Mapping[str, float]]
+"""What all lenses say about a text: concept id → score."""
+
+_log = logging.getLogger(__name__)
+
+
 class AuditListener:
     """A listener that records everything it receives."""
 
     name = "audit"
 
-    def __init__(self, writer: AuditLogWriter, source: EventSource) -> None:
+    def __init__(
+        self, writer: AuditLogWriter, source: EventSource, *, scores: TextScores | None = None
+    ) -> None:
         self._writer = writer
         self._source = source
+        self._scores = scores
         self._lineage = StoreLineage(source, writer.last_event)
 
     async def last_handled(self) -> EventId | None:
@@ -58,12 +70,23 @@ class AuditListener:
                     tick=event.id.sequence,
                     event_type=event_type,
                     raw_content=_bounded(content),
+                    lens_activations=self._read_lenses(content),
                     timestamp=event.system_time,
                     source=EventOrigin(store, event.id.sequence, event.id.position, part),
                 )
                 for part, (session_id, event_type, content) in enumerate(_contents(event, call))
             ]
         )
+
+    def _read_lenses(self, content: str) -> Mapping[str, float]:
+        """Return all scores of a content; none if a lens fails: the event is recorded anyway."""
+        if self._scores is None:
+            return {}
+        try:
+            return dict(self._scores(content))
+        except Exception:  # noqa: BLE001 (whatever a lens does wrong)
+            _log.exception("a lens failed; the audit log has no scores of this event")
+            return {}
 
 
 def _contents(event: Event, call: Mapping[str, Any] | None) -> Iterator[tuple[str, EventType, str]]:

@@ -30,6 +30,9 @@ from ctxmgr.errors import ChainBroken, Denied, Incorrect, NotFound
 LIMIT_MAX: Final = 10_000
 """Records that one query returns at most."""
 
+CONTENTS_CHARS_MAX: Final = 20_000_000
+"""Characters of their contents: a query ends with the record that exceeds this."""
+
 Reviewers: TypeAlias = Callable[[str], str]
 """Returns the name of the reviewer to whom a credential belongs; ``Denied`` if it is not valid."""
 
@@ -123,6 +126,8 @@ class AuditLog:
     ) -> tuple[AuditRecord, ...]:
         """Return the records that match all filters, in their order, after record ``after``.
 
+        These are fewer than ``limit`` if their contents are very long; the next ones follow the
+        last of them.
         ``Denied`` without a reviewer's credential. The query is recorded before anything is
         returned, and so is a refused one. Ranges include both ends.
         """
@@ -216,10 +221,12 @@ class AuditLog:
 
     def _find(self, matches: Callable[[AuditRecord], bool], limit: int) -> tuple[AuditRecord, ...]:
         found: list[AuditRecord] = []
+        chars = 0
         for record in _records(self._folder):
             if matches(record):
                 found.append(record)
-                if len(found) == limit:
+                chars += len(record.raw_content)
+                if len(found) == limit or chars > CONTENTS_CHARS_MAX:
                     break
         return tuple(found)
 

@@ -373,6 +373,7 @@ OPERATIONS: Final = (
     Operation(
         run=audit_status,
         name="audit status",
+        path="/v1/audit/status",
         writes=False,
         example="ctxmgr audit status",
         uses_store=False,
@@ -380,6 +381,7 @@ OPERATIONS: Final = (
     Operation(
         run=audit_verify,
         name="audit verify",
+        path="/v1/audit/verify",
         writes=False,
         example="ctxmgr audit verify --from-checkpoint 3",
         uses_store=False,
@@ -388,6 +390,7 @@ OPERATIONS: Final = (
     Operation(
         run=audit_query,
         name="audit query",
+        path="/v1/audit/query",
         writes=True,
         example="ctxmgr audit query --session s1 --kind steering",
         uses_store=False,

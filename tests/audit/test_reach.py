@@ -19,6 +19,8 @@ from ctxmgr.core.client.client import Client
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.core.events.events import EventOrigin
 from ctxmgr.errors import Unavailable
+from ctxmgr.experience.lenses.lens import Lenses, LensPolicy, Moment
+from ctxmgr.experience.xdb import XDB
 from tests.audit.logs import CREDENTIAL, created, opened
 
 
@@ -283,6 +285,47 @@ async def test_every_evaluation_is_recorded_with_hidden_lenses(root: Path) -> No
     assert list(first.steering_applied) == []
     assert second.raw_content == "trust me"
     assert second.steering_applied[0]["rationale"] == "the contract forbids it"
+
+
+class _KeywordLens:
+    """Scores two concepts, of which one is hidden from the agent."""
+
+    name = "keywords"
+
+    def score(self, moment: Moment) -> dict[str, float]:
+        if "fail" in moment.text:
+            raise ValueError("this lens fails")
+        return {"open/Files": 0.5, "hidden/Deception": 0.9 if "here" in moment.text else 0.1}
+
+
+async def test_hidden_scores_are_in_the_audit_log_alone(root: Path, tmp_path: Path) -> None:
+    """000-R112, 000-R105, 000-A28: the same lenses and policy for both logs."""
+    policy = LensPolicy(hidden=frozenset({"hidden/*"}))
+    lenses = Lenses(lenses=(_KeywordLens(),), policy=policy)
+    url = f"sqlite:///{tmp_path}/a.db"
+    async with XDB(tmp_path / "xdb", "be", lenses=lenses.lenses, lens_policy=policy) as xdb:
+        async with ctxmgr.connect(
+            url, audit=root, audit_lenses=lenses, experience=xdb, tracking=False
+        ) as client:
+            session = await client.start("s1", system_prompt="Be brief.")
+            await session.end_turn("One file.", user="What is here?")
+        [seen] = await xdb.experience_log.query(session_id="s1", event_types=["input"])
+    async with ctxmgr.connect(url, audit=root, audit_lenses=lenses, tracking=False) as client:
+        session = await client.resume("s1")
+        await session.end_turn("No.", user="Does it fail?")
+
+    audited = {
+        line["raw_content"]: line["lens_activations"]
+        for line in lines(root)
+        if line["event_type"] == "input"
+    }
+    assert dict(seen.concept_activations) == {"open/Files": 0.5}
+    assert audited == {
+        "What is here?": {"open/Files": 0.5, "hidden/Deception": 0.9},
+        "Does it fail?": {},
+    }
+    async with await opened(root) as log:
+        assert (await log.verify()).faults == ()
 
 
 async def test_steering_without_an_audit_log_decides_the_same(root: Path) -> None:

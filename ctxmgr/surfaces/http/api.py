@@ -3,6 +3,7 @@
     POST /NAME    parameters in a JSON body
     GET /NAME     parameters in the query, for operations that only read
     GET /events   changes to the store as server-sent events
+    /v1/audit/…   the audit log, for a reviewer's token and no other
     GET /         the inspector's files
 
 The result is the JSON that ``ctxmgr NAME --json`` prints.
@@ -38,7 +39,12 @@ from ctxmgr.surfaces.http.answers import (
 )
 from ctxmgr.surfaces.http.event_hub import EventHub
 from ctxmgr.surfaces.http.events import EventsEndpoint
-from ctxmgr.surfaces.http.guard import GuardRules, RequestGuard, require_grant
+from ctxmgr.surfaces.http.guard import (
+    GuardRules,
+    RequestGuard,
+    require_grant,
+    require_reviewer,
+)
 from ctxmgr.surfaces.http.openapi import EVENTS_PATH, OPENAPI_PATH, openapi_document, path_of
 from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.scopes import confine
@@ -50,9 +56,11 @@ if TYPE_CHECKING:
 LEFT_OUT: Final = MappingProxyType(
     {
         **dict.fromkeys(
-            ("audit init", "audit status", "audit verify", "audit query", "audit export"),
-            "is for reviewers and administrators, on the machine of the log",
+            ("audit status", "audit verify", "audit query"),
+            "is for reviewers, who have paths of their own",
         ),
+        "audit init": "is for administrators, on the machine of the log",
+        "audit export": "writes files on the machine of the log",
         "audit checkpoint": "signs with a key of the machine of the log",
         "experience sql": "runs any query, which is up to a person at the log's machine",
         "experience status": "is for a person at the log's machine",
@@ -98,6 +106,9 @@ LEFT_OUT: Final = MappingProxyType(
 )
 """Operations that are not offered, and why."""
 
+REVIEWED: Final = frozenset({"audit status", "audit verify", "audit query"})
+"""Operations that only a reviewer's token can call. They change nothing in the store."""
+
 BODY_BYTES_MAX: Final = 1024 * 1024
 """Requests hold ids, names and cursors, never content."""
 
@@ -121,6 +132,11 @@ def offered_operations(operations: Iterable[Operation]) -> tuple[Operation, ...]
     return tuple(operation for operation in operations if operation.name not in LEFT_OUT)
 
 
+def reviewed_operations(operations: Iterable[Operation]) -> tuple[Operation, ...]:
+    """Return the operations that have a path for reviewers."""
+    return tuple(operation for operation in operations if operation.name in REVIEWED)
+
+
 def build(
     app: App,
     hub: EventHub,
@@ -133,6 +149,8 @@ def build(
     rate_per_second: int,
 ) -> Starlette:
     """Build the application for one store."""
+    operations = tuple(operations)
+    reviewed = reviewed_operations(operations)
     available = offered_operations(operations)
     usable = [operation for operation in available if not (read_only and operation.writes)]
     paths = {path_of(operation): _OperationEndpoint(app, operation) for operation in usable}
@@ -147,13 +165,15 @@ def build(
         keys=keys,
         token_required=token_required,
         public=frozenset({"/", OPENAPI_PATH, *(f"/{name}" for name in files)}),
+        reviewed=frozenset(map(path_of, reviewed)),
         rate_per_second=rate_per_second,
     )
     return Starlette(
         routes=[
             *(Route(path, endpoint) for path, endpoint in {**paths, **refused}.items()),
+            *(Route(path_of(each), _ReviewedEndpoint(app, each)) for each in reviewed),
             Route(EVENTS_PATH, EventsEndpoint(hub, keys)),
-            Route(OPENAPI_PATH, _OpenApiEndpoint(usable)),
+            Route(OPENAPI_PATH, _OpenApiEndpoint([*usable, *reviewed])),
             Mount("/", _InspectorFiles(directory=INSPECTOR, html=True)),
         ],
         middleware=[Middleware(RequestGuard, rules=rules)],
@@ -170,7 +190,7 @@ class _OperationEndpoint(Endpoint):
         self.methods = ("POST",) if operation.writes else ("POST", "GET")
 
     async def answer(self, request: Request) -> Response:
-        arguments = await self._given(request)
+        arguments = await _given(request, self._operation)
         grant = require_grant(request.scope)
         if self._operation.writes and not grant.writes:
             raise Denied("this token is read-only")
@@ -186,16 +206,20 @@ class _OperationEndpoint(Endpoint):
                 raise Incorrect(f"sequence {sequence} does not exist yet: the last one is {last}")
         return result_response(await self._operation.run(self._app, **arguments))
 
-    async def _given(self, request: Request) -> dict[str, Any]:
-        if request.method == "GET":
-            return from_query(self._operation, request.query_params.multi_items())
-        if request.query_params:
-            raise Incorrect("a POST request takes its parameters in the body, not in the query")
-        try:
-            body = json.loads(await _body(request))
-        except (ValueError, RecursionError) as error:
-            raise Incorrect(f"the body is not valid JSON: {error}") from error
-        return from_json(self._operation, body)
+
+class _ReviewedEndpoint(Endpoint):
+    """An operation on the audit log, with the credential that the request brings."""
+
+    def __init__(self, app: App, operation: Operation) -> None:
+        self._app = app
+        self._operation = operation
+        self.methods = ("POST",) if operation.writes else ("POST", "GET")
+
+    async def answer(self, request: Request) -> Response:
+        credential = require_reviewer(request.scope)
+        arguments = await _given(request, self._operation)
+        app = App(self._app.loaded, reviewer_credential=credential)
+        return result_response(await self._operation.run(app, **arguments))
 
 
 class _ReadOnlyEndpoint(Endpoint):
@@ -243,6 +267,19 @@ async def _protocol_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     refused = HttpRefusal(error.status_code, error.detail, headers=error.headers or {})
     return error_response(refused)
+
+
+async def _given(request: Request, operation: Operation) -> dict[str, Any]:
+    """Return the arguments of a request."""
+    if request.method == "GET":
+        return from_query(operation, request.query_params.multi_items())
+    if request.query_params:
+        raise Incorrect("a POST request takes its parameters in the body, not in the query")
+    try:
+        body = json.loads(await _body(request))
+    except (ValueError, RecursionError) as error:
+        raise Incorrect(f"the body is not valid JSON: {error}") from error
+    return from_json(operation, body)
 
 
 async def _body(request: Request) -> bytes:

@@ -2,7 +2,8 @@
 
     Host      on loopback it must name this machine, against DNS rebinding
     Origin    pages of other sites are rejected; there is no CORS
-    token     required on other addresses, or if configured; one that is sent is always checked
+    token     required on other addresses, or if configured; one that is sent is always checked;
+              the audit log needs a reviewer's, which opens nothing else
     rate      per session token, otherwise per address: a token bucket for each
 
 The inspector's files and the API's description hold no data and need no token.
@@ -82,6 +83,8 @@ class GuardRules:
     token_required: bool
     public: Collection[str]
     """Paths without data. Every other path needs a grant, even one that no router matches."""
+    reviewed: Collection[str]
+    """Paths of the audit log, for a reviewer's token and no other."""
     rate_per_second: int
 
 
@@ -111,7 +114,7 @@ class RequestGuard:
         _check_origin(headers.get("origin"), host)
         _check_fetch_site(headers, public=public)
         try:
-            grant = self._grant(headers, public=public)
+            grant = self._grant(headers, path=scope["path"])
         except HttpRefusal:
             self._check_rate(address)
             raise
@@ -119,25 +122,30 @@ class RequestGuard:
         self._check_rate(address if session_id is None else f"session {session_id}")
         return grant
 
-    def _grant(self, headers: Headers, *, public: bool) -> Grant | None:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if token and scheme.lower() == "bearer":
-            return self._grant_of(token.strip())
+    def _grant(self, headers: Headers, *, path: str) -> Grant | None:
+        reviewed = path in self._rules.reviewed
+        token = bearer_token(headers)
+        if token is not None:
+            return self._grant_of(token, reviewed=reviewed)
+        if reviewed:
+            raise _reviewer_required()
         if not self._rules.token_required:
             return EVERYTHING
-        if public:
+        if path in self._rules.public:
             return None
         raise _token_required()
 
-    def _grant_of(self, token: str) -> Grant:
+    def _grant_of(self, token: str, *, reviewed: bool) -> Grant:
         if self._rules.keys is None:
             raise HttpRefusal(401, "this server has issued no tokens", headers=_CHALLENGE)
         try:
             grant = self._rules.keys.read(token, now=time.time())
         except Denied as error:
             raise HttpRefusal(401, str(error), headers=_CHALLENGE) from error
-        if grant.reviewer is not None:
+        if grant.reviewer is not None and not reviewed:
             raise HttpRefusal(401, "this token is for the audit log only", headers=_CHALLENGE)
+        if grant.reviewer is None and reviewed:
+            raise _reviewer_required()
         return grant
 
     def _check_rate(self, client: str) -> None:
@@ -151,12 +159,29 @@ class RequestGuard:
             )
 
 
+def bearer_token(headers: Headers) -> str | None:
+    """Return the token that a request brings."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if token and scheme.lower() == "bearer" else None
+
+
 def require_grant(scope: Scope) -> Grant:
     """Return the grant of a request. Endpoints with data check it again here."""
     grant: Grant | None = scope.get(GRANT)
     if grant is None:
         raise _token_required()
+    if grant.reviewer is not None:
+        raise HttpRefusal(401, "this token is for the audit log only", headers=_CHALLENGE)
     return grant
+
+
+def require_reviewer(scope: Scope) -> str:
+    """Return the token of a request to the audit log. Its endpoints check it again here."""
+    grant: Grant | None = scope.get(GRANT)
+    token = bearer_token(Headers(scope=scope))
+    if grant is None or grant.reviewer is None or token is None:
+        raise _reviewer_required()
+    return token
 
 
 def names_loopback(host: str) -> bool:
@@ -188,6 +213,14 @@ def _check_origin(origin: str | None, host: str) -> None:
 
 def _token_required() -> HttpRefusal:
     return HttpRefusal(401, "a token is required: Authorization: Bearer …", headers=_CHALLENGE)
+
+
+def _reviewer_required() -> HttpRefusal:
+    return HttpRefusal(
+        401,
+        "the audit log needs a reviewer's token: create one with `ctxmgr token --reviewer NAME`",
+        headers=_CHALLENGE,
+    )
 
 
 def _check_fetch_site(headers: Headers, *, public: bool) -> None:

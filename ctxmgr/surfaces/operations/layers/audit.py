@@ -253,6 +253,8 @@ def _reviewer(credential: str) -> str:
 
 
 def _credential(app: "App") -> str:
+    if app.reviewer_credential is not None:
+        return app.reviewer_credential
     app.loaded.require_trusted("reviewer_token")
     given = app.loaded.settings.reviewer_token
     if given is None:

@@ -5,6 +5,7 @@
 //   #/s/SESSION/PANEL/...        another panel of a session: calls, objects, find, time, forks
 //   #/experience/SESSION/A-B      what was recorded of a session, at some ticks
 //   #/compare/SESSION/OTHER      two sessions side by side
+//   #/audit/SESSION              the audit log, for reviewers; without a session, all of it
 
 /** The parts of the fragment after "#"; a malformed one counts as empty. */
 export function addressed() {
@@ -23,6 +24,8 @@ export function address(...parts) {
 }
 
 export const toSession = (id, panel = "turn", rest = "") => address("s", id, panel, rest);
+
+export const toAudit = (id) => address("audit", id);
 
 export const toExperience = (id) => address("experience", id);
 

@@ -3,7 +3,7 @@
 //
 // Only some ticks are shown at a time. The address has them, so that a link leads to the same place.
 
-import { address, go, toSession } from "../data/address.js";
+import { address, go, toAudit, toSession } from "../data/address.js";
 import { Experience, TICKS_MAX, conceptsOf, parseRange, rangeText } from "../data/experience.js";
 import { count, number } from "../data/words.js";
 import { RecallPanel } from "../panels/recall.js";
@@ -33,7 +33,7 @@ export class ExperiencePage {
     this.marks = h("section", { class: "marks", "aria-label": "Tags and comments" }, h("h3", {}, "Tags and comments"), skeleton(3));
     this.body = [this.moves, this.chart.element, this.concepts, h("div", { class: "experience-columns" }, this.recall.element, h("div", {}, this.marks, this.windows.element, this.storage.element))];
     this.place = h("div", { class: "experience-body" }, ...this.body);
-    this.element = h("div", { class: "experience page" }, h("header", { class: "session-head" }, h("h1", {}, "Experience of ", h("a", { href: toSession(id) }, id)), this.facts), this.place);
+    this.element = h("div", { class: "experience page" }, h("header", { class: "session-head" }, h("h1", {}, "Experience of ", h("a", { href: toSession(id) }, id)), this.facts, h("a", { class: "faint", href: toAudit(id) }, "Audit log")), this.place);
   }
 
   async load() {
