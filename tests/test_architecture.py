@@ -111,7 +111,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "trust": _rooms("errors"),
     "settings": _rooms("trust core.store errors"),
     "app": _rooms(
-        "settings audit memory knowledge.config knowledge.library experience search"
+        "settings audit memory knowledge.config knowledge.library experience experience.lenses search"
         " stores stores.sqlite stores.xtdb"
         " messages core.client core.context core.economy core.events core.files core.history"
         " core.model core.objects core.prices core.sandbox core.secrets core.sessions core.store"
