@@ -111,8 +111,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "trust": _rooms("errors"),
     "settings": _rooms("trust core.store errors"),
     "app": _rooms(
-        "settings audit memory knowledge.config knowledge.library experience experience.lenses search"
-        " stores stores.sqlite stores.xtdb"
+        "settings audit memory knowledge.config knowledge.library experience experience.lenses"
+        " search stores stores.sqlite stores.xtdb"
         " messages core.client core.context core.economy core.events core.files core.history"
         " core.model core.objects core.prices core.sandbox core.secrets core.sessions core.store"
         " core.tracking errors"
@@ -128,7 +128,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.model core.prices core.store errors"
     ),
     "harness.demo": _rooms(
-        "harness __init__ sandboxes messages core.client core.context core.economy core.files"
+        "harness __init__ experience sandboxes messages core.client core.context core.economy"
+        " core.files"
         " core.model core.sandbox core.store errors"
     ),
     "bench": _rooms(""),
