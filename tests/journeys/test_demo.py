@@ -1,6 +1,8 @@
 """The demo on either store: it shows what the client and the store return."""
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -110,6 +112,31 @@ def test_past_prompts_are_shown_unchanged(finished_demo: Demo) -> None:
         "CURRENCY=EUR · DISCOUNT=10",
         "CURRENCY=EUR · DISCOUNT=10 · SHOP=corner",
     ]
+
+
+def test_what_was_said_is_recorded_while_it_is_streamed(finished_demo: Demo) -> None:
+    """000-R002, 000-R175, 000-R176: by both clients, in one session."""
+    asked = {fact["asked"]: fact["answer"] for fact in chapter(finished_demo, "experienced").facts}
+
+    assert "2 inputs" in asked["How much was recorded while it was streamed?"]
+    assert "of 13 answers" in asked["How much was recorded while it was streamed?"]
+    assert asked["Where did the agent speak of a cent?"].startswith("at tick ")
+    assert not asked["How full is its context, in words?"].startswith("0 ")
+
+
+def test_without_the_extra_the_demo_leaves_that_out() -> None:
+    """The base installation has neither DuckDB nor Arrow."""
+    code = (
+        "import asyncio, sys; from pathlib import Path; sys.modules['pyarrow'] = None\n"
+        "from ctxmgr.harness.demo.demo import _experience\n"
+        "async def opened():\n"
+        "    async with _experience(Path('never-made')) as xdb: print(xdb)\n"
+        "asyncio.run(opened())"
+    )
+
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+
+    assert run.stdout == "None\n"
 
 
 async def test_without_bubblewrap_it_says_that_there_is_no_sandbox(

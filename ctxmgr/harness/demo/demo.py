@@ -4,6 +4,7 @@
     an outside edit    a tracker stores the new version
     pause, resume      a second client, in another sandbox, with other mounts
     looking back       an earlier prompt, verified by its hash; what was true, what was believed
+    its experience     what was said, as it was recorded token by token; needs an extra
 
 Runs a sandbox, and writes to a temporary folder and to the given store. The loop is that of
 ``ctxmgr run``, and all figures come from the client or the store.
@@ -11,11 +12,12 @@ Runs a sandbox, and writes to a temporary folder and to the given store. The loo
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 from ctxmgr import File, connect, from_document, guide
@@ -23,7 +25,8 @@ from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.store.documents import Document
-from ctxmgr.errors import Unavailable
+from ctxmgr.errors import ExtraMissing, Unavailable, requires_extra
+from ctxmgr.experience.hooks import WorkspaceHooks
 from ctxmgr.harness.demo.report import (
     Chapter,
     ChapterStarted,
@@ -51,7 +54,12 @@ from ctxmgr.harness.demo.task import (
 )
 from ctxmgr.harness.demo.workplace import Workplace, workplace
 from ctxmgr.harness.loop import TURNS_MAX, work
+from ctxmgr.harness.loop_events import LoopEvent
+from ctxmgr.harness.stream_recorder import StreamRecorder
 from ctxmgr.messages import anthropic
+
+if TYPE_CHECKING:
+    from ctxmgr.experience.xdb import XDB
 
 LOOK_BACK: Final = 3
 """The turn whose prompt is rebuilt."""
@@ -106,6 +114,31 @@ async def true_and_believed(
     )
 
 
+async def experienced(xdb: "XDB") -> tuple[Mapping[str, str], ...]:
+    """Ask the agent's experience what was said, by SQL and by text."""
+    counted = await xdb.experience_log.sql(
+        "SELECT count(*) FILTER (event_type = 'input'), count(*) FILTER (event_type = 'output'),"
+        " count(DISTINCT event_id) FILTER (event_type = 'output') FROM timesteps"
+    )
+    inputs, pieces, answers = counted.rows[0]
+    cents = await xdb.recall(text_search="cent", event_types=["output"])
+    context = xdb.get_context_state()
+    return (
+        {
+            "asked": "How much was recorded while it was streamed?",
+            "answer": f"{inputs} inputs, and {pieces} pieces of {answers} answers",
+        },
+        {
+            "asked": "Where did the agent speak of a cent?",
+            "answer": f"at {', '.join(f'tick {step.tick}' for step in cents)}",
+        },
+        {
+            "asked": "How full is its context, in words?",
+            "answer": f"{context['current_tokens']} of {context['max_tokens']:,}",
+        },
+    )
+
+
 def _line(stored: object) -> str:
     assert isinstance(stored, File)
     return " · ".join((stored.content or "").split())
@@ -140,8 +173,22 @@ async def run_demo(
     with TemporaryDirectory(prefix="ctxmgr-demo-") as name:
         project = await asyncio.to_thread(create_project, Path(name), receipts=RECEIPTS)
         own = f"sqlite:///{project.parent / 'demo.db'}"
-        run = _DemoRun(url or own, project, on_part)
-        return await run.run(kept=kept and url is not None, program=program)
+        async with _experience(Path(name) / "experience") as xdb:
+            run = _DemoRun(url or own, project, on_part, xdb)
+            return await run.run(kept=kept and url is not None, program=program)
+
+
+@asynccontextmanager
+async def _experience(folder: Path) -> "AsyncIterator[XDB | None]":
+    """Open an experience for the demo; None without the extra that it needs."""
+    try:
+        with requires_extra("experience", "duckdb", "numpy", "pyarrow"):
+            from ctxmgr.experience.xdb import XDB  # noqa: PLC0415 (it needs an extra)
+    except ExtraMissing:
+        yield None
+        return
+    async with XDB(folder, "demo") as xdb:
+        yield xdb
 
 
 class _BeforePause(NamedTuple):
@@ -165,8 +212,16 @@ class _AfterResume(NamedTuple):
 class _DemoRun:
     """One run of the demo."""
 
-    def __init__(self, url: str, project: Path, on_part: Callable[[DemoPart], None]) -> None:
+    def __init__(
+        self,
+        url: str,
+        project: Path,
+        on_part: Callable[[DemoPart], None],
+        xdb: "XDB | None",
+    ) -> None:
         self._url, self._project, self._on_part = url, project, on_part
+        self._xdb = xdb
+        self._recorder = StreamRecorder(WorkspaceHooks(xdb))
         self._id = f"demo-{uuid4().hex[:8]}"
         self._system_prompt = f"{SYSTEM_PROMPT}\n\n{guide(POLICY)}"
         self._counter = TokenCounter()
@@ -175,6 +230,8 @@ class _DemoRun:
         self._chapters: list[Chapter] = []
 
     async def run(self, *, kept: bool, program: str) -> Demo:
+        if self._xdb is not None:
+            await self._xdb.start_session(self._id)
         notes = {NOTES: (self._project.parent / "notes", f"laptop-{self._id}")}
         async with (
             workplace(self._project, at=HERE, besides=notes) as place,
@@ -190,6 +247,7 @@ class _DemoRun:
         left = await self._while_paused()
         async with workplace(self._project, at=ELSEWHERE) as place:
             found = await self._second_client(place, left)
+            await self._look_at_experience()
             turns = [turn for chapter in self._chapters for turn in chapter.turns]
             return Demo(
                 session=self._id,
@@ -284,6 +342,17 @@ class _DemoRun:
             status = await client.store.status()
             return _AfterResume(engine=status.engine, url=status.url, proven=proven)
 
+    async def _look_at_experience(self) -> None:
+        if self._xdb is None:
+            return
+        self._chapter(
+            "What it experienced",
+            "Both clients recorded what the agent read and wrote while it was streamed, piece by "
+            "piece. Such a log answers by text, concept, tag or SQL, also while agents work.",
+        )
+        await self._xdb.flush()
+        self._facts(await experienced(self._xdb))
+
     async def _reconciled(
         self, client: Client, session: LiveSession, left: Mapping[str, str]
     ) -> tuple[Mapping[str, str], ...]:
@@ -302,12 +371,17 @@ class _DemoRun:
     async def _work(self, session: LiveSession, *, until: int | None, user: str = "") -> None:
         """Let the agent work until a turn, or until it is done."""
         watcher = TurnWatcher(session, user=user, costs=self._costs, on_turn=self._turn)
+
+        def on_event(event: LoopEvent) -> None:
+            self._recorder.on_event(event)
+            watcher.on_event(event)
+
         await work(
             session,
             model=self._model,
             user=user,
             max_turns=TURNS_MAX if until is None else until - session.turn + 1,
-            on_event=watcher.on_event,
+            on_event=on_event,
             counter=self._counter,
         )
 
