@@ -95,7 +95,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "knowledge.config knowledge.notes core.model core.store search errors"
     ),
     "knowledge.transcripts": _CORE_FOR_LAYERS
-    | _rooms("knowledge.config knowledge.notes knowledge.repository"),
+    | _rooms("knowledge.config knowledge.notes knowledge.repository stores"),
     "knowledge.topics": _CORE_FOR_LAYERS | _rooms("knowledge.config knowledge.notes search stores"),
     "knowledge.compiler": _CORE_FOR_LAYERS
     | _rooms("knowledge.config knowledge.notes knowledge.topics search"),
