@@ -1,6 +1,6 @@
 """Operations on the store: read objects and their history, find, verify, back up, vacuum, purge."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,8 +11,6 @@ from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.surfaces.operation import Param
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ctxmgr.app import App
     from ctxmgr.core.store.contract import (
         FoundPage,
@@ -171,9 +169,10 @@ async def purge(
     """Remove deleted sessions, or the text of one object, for good.
 
     Ids, hashes and times stay, and a record of the purge. Prompts that showed the text can no
-    longer be rebuilt. What other sessions have seen is kept; pinned objects and sessions that
-    others were forked from are refused. An SQLite store must not be open elsewhere. XTDB keeps some
-    values in its index until that is rebuilt. Backups, bundles and logs are not changed.
+    longer be rebuilt. What other sessions have seen is kept; pinned objects, sessions that others
+    were forked from, and evidence of recorded experience are refused. An SQLite store must not be
+    open elsewhere. XTDB keeps some values in its index until that is rebuilt. Backups, bundles and
+    logs are not changed.
     """
     from ctxmgr.core.sessions.retention import plan_purge
     from ctxmgr.core.sessions.retention import purge as carry_out
@@ -199,6 +198,10 @@ async def purge(
         objects = dict([await named_object(store, session, object_, version=version)])
     elif not names and deleted_before is None:
         raise Incorrect("name a deleted session, or use --deleted-before or --object")
+    purged: list[tuple[str, str | None]] = [(name, None) for name in names]
+    if session is not None:
+        purged += [(session, object_id) for object_id in objects]
+    await _refuse_evidence(app, purged)
     plan = await plan_purge(store, sessions=names, objects=objects)
     if dry_run or not plan.documents:
         return PurgeReport.of(plan, number=None)
@@ -208,6 +211,39 @@ async def purge(
     for suffix in ("", "-wal", "-shm"):
         index.with_name(index.name + suffix).unlink(missing_ok=True)
     return PurgeReport.of(plan, number=await carry_out(store, plan))
+
+
+async def _refuse_evidence(app: "App", purged: Sequence[tuple[str, str | None]]) -> None:
+    """Raise ``Incorrect`` if recorded experience is evidence of what is to be purged.
+
+    ``purged`` has the sessions, each with the one object that is purged, or None for all of it.
+    """
+    folder = app.experience_folder()
+    if folder is None or not folder.is_dir() or not purged:
+        return
+    async with app.xdb(folder) as xdb:
+        for session, object_id in purged:
+            kept = [
+                window
+                for window in await xdb.windows.windows(session)
+                if window.submission_ids or window.pinned
+            ]
+            if kept and object_id is not None:
+                ticks = await xdb.experience_log.event_ticks(session, [object_id])
+                first, last = ticks.get(object_id, (1, 0))
+                kept = [each for each in kept if each.start_tick <= last and first <= each.end_tick]
+            for window in kept:
+                raise Incorrect(
+                    f"session {session} cannot be purged: its ticks {window.start_tick} to "
+                    f"{window.end_tick} are {_kept_as(window.submission_ids, window.id)}"
+                )
+
+
+def _kept_as(submissions: tuple[str, ...], window_id: str) -> str:
+    if submissions:
+        first = submissions[0]
+        return f"evidence of the submission {first}; `ctxmgr experience resolve {first}` ends that"
+    return f"retained; `ctxmgr experience release {window_id}` ends that"
 
 
 async def purges(app: "App") -> "list[PurgeRow]":

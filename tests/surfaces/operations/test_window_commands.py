@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+import ctxmgr as library
 from ctxmgr import open_store
 from ctxmgr.experience.records.kinds import EventType
 from ctxmgr.experience.records.timestep import NewTimestep
@@ -56,6 +57,42 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def ask(ctxmgr: Callable[..., Result], folder: Path) -> Callable[..., Any]:
     """Run a command under `ctxmgr experience` and return its JSON."""
     return lambda *arguments: json_of(ctxmgr("experience", *arguments, "--json"))
+
+
+async def _session(url: str) -> None:
+    async with library.connect(url, tracking=False) as client:
+        session = await client.start("s1", system_prompt="")
+        await session.render("Print it.")
+        for call in ("e1", "e3"):
+            await session.record(call, tool="bash", args={"command": "make"}, output=call)
+        await session.end_turn("Done.")
+        await client.pause("s1")
+
+
+def test_evidence_is_not_purged(
+    ctxmgr: Callable[..., Result], ask: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Design D9: what a submission or the agent keeps cannot be removed until it is let go."""
+    url = f"sqlite:///{tmp_path}/s.db"
+    asyncio.run(_session(url))
+    ctxmgr("sessions", "delete", "s1", "--store", url)
+    [window] = ask("retain", "s1", "16-17", "--reason", "bud:kindness")["windows"]
+    ask("submit", "bud-1", "graft-1")
+
+    def purge(*what: str) -> Result:
+        return ctxmgr("purge", *what, "--dry-run", "--store", url)
+
+    submitted, shown = purge("s1"), purge("--session", "s1", "--object", "e1")
+    ask("resolve", "graft-1", "--accepted")
+    retained, kept = purge("s1"), purge("--session", "s1", "--object", "e3")
+    free = purge("--session", "s1", "--object", "e1")
+    ask("release", window["id"])
+    released = purge("s1")
+
+    assert {submitted.exit_code, shown.exit_code, retained.exit_code, kept.exit_code} == {2}
+    assert "`ctxmgr experience resolve graft-1` ends that" in submitted.stderr + shown.stderr
+    assert f"`ctxmgr experience release {window['id']}` ends that" in retained.stderr
+    assert (free.exit_code, released.exit_code) == (0, 0)
 
 
 def test_windows_are_listed_with_their_fidelity(ask: Callable[..., Any]) -> None:
