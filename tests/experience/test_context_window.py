@@ -133,7 +133,7 @@ class Writes:
 
 
 async def test_a_model_writes_the_summary_and_its_cost_is_kept(log: ExperienceLog) -> None:
-    """000-R149: the summary and the key concepts; the record says what it cost."""
+    """000-R206, 000-R149: the summary and the key concepts; the record says what it cost."""
     window = ContextWindowManager(100, log, session_id="s1", model=Writes("All went well."))
     records = [await window.add_tokens(10, tick) for tick in range(1, 9)]
 

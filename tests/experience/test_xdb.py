@@ -66,7 +66,7 @@ async def test_recall_is_about_the_current_session(tmp_path: Path) -> None:
 
 
 async def test_a_comment_has_exactly_one_target(tmp_path: Path) -> None:
-    """000-R164, 000-A11, 000-R125: of a timestep, an event or a range."""
+    """000-R123, 000-R164, 000-A11, 000-R125: of a timestep, an event or a range."""
     async with XDB(tmp_path, "be-1") as xdb:
         await xdb.start_session("a")
         for number in range(6):
@@ -166,7 +166,7 @@ async def test_tags_on_events_and_ranges_count(folded: bool, tmp_path: Path) -> 
 
 
 async def test_buds_become_ready(tmp_path: Path) -> None:
-    """000-R160, 000-R167, 000-R169, 000-A12: with their related concepts."""
+    """000-R007, 000-R038, 000-R160, 000-R167, 000-R169, 000-A12: with their related concepts."""
     async with XDB(tmp_path, "be-1") as xdb:
         bud = await xdb.create_bud_tag("odd", "something odd", ["c1"])
         assert (bud.bud_status, bud.related_concepts) == ("collecting", ("c1",))

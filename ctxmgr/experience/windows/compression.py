@@ -150,8 +150,8 @@ def compress_records(
         start_tick=None,
         end_tick=None,
         summary=summarize([record.summary for record in everything]),
-        top_k_activations=_strongest((record.top_k_activations for record in everything), k),
-        significant_tags=_most_frequent((record.significant_tags for record in everything), k),
+        top_k_activations=strongest((record.top_k_activations for record in everything), k),
+        significant_tags=most_frequent((record.significant_tags for record in everything), k),
         source_record_ids=(
             *(() if earlier is None else earlier.source_record_ids),
             *(record.id for record in inputs),
@@ -207,15 +207,16 @@ def _reply(
         start_tick=first.tick,
         end_tick=last.tick,
         summary=_shorten("".join(step.content for step in event), REPLY_CHARS_MAX),
-        top_k_activations=_strongest((step.concept_activations for step in event), k),
-        significant_tags=_most_frequent([tags_of(first.tick, last.tick)], k),
+        top_k_activations=strongest((step.concept_activations for step in event), k),
+        significant_tags=most_frequent([tags_of(first.tick, last.tick)], k),
         source_record_ids=(first.id,) if first is last else (first.id, last.id),
         token_count=sum(map(token_count, event)),
         record_count=len(event),
     )
 
 
-def _strongest(scores: Iterable[Mapping[str, float]], k: int) -> dict[str, float]:
+def strongest(scores: Iterable[Mapping[str, float]], k: int) -> dict[str, float]:
+    """Return the k concepts with the highest sums of their scores."""
     sums: Counter[str] = Counter()
     for each in scores:
         sums.update(each)
@@ -223,7 +224,8 @@ def _strongest(scores: Iterable[Mapping[str, float]], k: int) -> dict[str, float
     return {concept: round(score, 4) for concept, score in ranked[:k]}
 
 
-def _most_frequent(tags: Iterable[Sequence[str]], k: int) -> tuple[str, ...]:
+def most_frequent(tags: Iterable[Sequence[str]], k: int) -> tuple[str, ...]:
+    """Return the k tags that occur most often."""
     counts = Counter(tag for each in tags for tag in each)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(tag for tag, _ in ranked[:k])

@@ -21,7 +21,9 @@ from ctxmgr.experience.records.timestep import TimestepRecord, parse_timestep_id
 from ctxmgr.experience.windows.compression import (
     TOP_K,
     CompressedRecord,
+    most_frequent,
     reply_records,
+    strongest,
     token_count,
 )
 from ctxmgr.experience.windows.evidence import EvidencePackage, write_package
@@ -550,6 +552,8 @@ def _compress(
         fidelity=Fidelity.COLD,
         compression_level=CompressionLevel.REPLY,
         summary=summary,
+        top_k_activations=strongest((reply.top_k_activations for reply in replies), top_k),
+        significant_tags=most_frequent((reply.significant_tags for reply in replies), top_k),
         source_record_ids=tuple(reply.id for reply in replies),
     )
     save_window(db, cold)

@@ -38,7 +38,7 @@ async def _opened(folder: Path) -> AsyncIterator[Store]:
 
 
 async def test_a_document_is_stored_with_all_its_fields(documents: DocumentRepository) -> None:
-    """000-R136, 000-R057, 000-R058, 000-R059: the hash is that of the content."""
+    """000-R136, 000-R137, 000-R006, 000-R057, 000-R058, 000-R059: the hash is the content's."""
     added = await documents.add_document(
         "privacy.md", "Keep names out.", POLICY, tags=["names", "names"], summary="On names"
     )

@@ -115,6 +115,40 @@ async def test_a_session_has_one_record_after_several_passes(file: LayerFile) ->
     assert sum(record.token_count for record in sessions) == count * 10
 
 
+async def test_a_session_keeps_the_sum_of_its_replies(file: LayerFile) -> None:
+    """000-R071, 000-R073, 000-R052 to R054: concepts, tags, a summary of summaries, lineage."""
+    fill(file, days=1, sessions=1, replies=21)
+    replies = live(file)
+
+    assert await StorageManager(file, max_storage_bytes=1).compress_oldest()
+
+    [session] = live(file)
+    assert (session.level, session.session_id) == (CompressionLevel.SESSION, "s0-0")
+    assert session.top_k_activations == {f"c{n}": 1.5 for n in range(7)}
+    assert session.significant_tags == ("t0", "t1", "t2")
+    assert session.summary.startswith("reply 0 word")
+    assert "reply 20 word" in session.summary
+    assert session.source_record_ids == tuple(reply.id for reply in replies)
+    assert (session.token_count, session.record_count) == (210, 21)
+    assert (session.start_tick, session.end_tick) == (None, None)
+    assert (session.start_time, session.end_time) == (START, replies[-1].end_time)
+
+
+async def test_a_pass_takes_more_when_the_pressure_is_high(file: LayerFile) -> None:
+    """000-R208: 100 records at first; ten times as many when usage is far above the limit."""
+    fill(file, days=10, sessions=1, replies=100)
+    usage = await StorageManager(file, max_storage_bytes=1).get_current_usage()
+    left: list[int] = []
+
+    await StorageManager(file, max_storage_bytes=usage).check_and_compress(
+        on_pass=lambda now, _: left.append(now)
+    )
+    passes = await StorageManager(file, max_storage_bytes=usage // 20).check_and_compress()
+
+    assert usage - left[0] < 0.25 * usage
+    assert passes.passes < len(left) + 10
+
+
 async def test_under_any_pressure_no_token_is_lost(file: LayerFile) -> None:
     """000-R072, 000-R074, 000-R085: in the end a year is left, which stands for all of it."""
     count = fill(file, days=120, sessions=1, replies=3)

@@ -129,6 +129,35 @@ async def test_expired_ticks_become_replies(book: WindowBook, file: LayerFile) -
     assert dict(replies[0].top_k_activations) == {"a/b::C.d": 2.5}
 
 
+async def test_a_cold_window_says_what_it_was_about(book: WindowBook, file: LayerFile) -> None:
+    """000-R049: its summary, the sums of its concepts and its most frequent tags."""
+    tag(file, "rare", timestep_id="ts-s1-3")
+    tag(file, "often", range_start=1, range_end=10)
+
+    [cold] = await book.expire("s1", before_tick=11, summary="what happened")
+    [stored] = await book.windows("s1")
+
+    assert stored == cold
+    assert cold.summary == "what happened"
+    assert cold.top_k_activations == {"a/b::C.d": 5.0}
+    assert cold.significant_tags == ("often", "rare")
+
+
+async def test_windows_are_found_by_tag_and_by_submission(
+    book: WindowBook, file: LayerFile
+) -> None:
+    """000-R098: and no other window is."""
+    tag(file, "bud", timestep_id="ts-s1-3")
+    [kept] = (await book.retain("s1", Ticks(1, 5))).windows
+    await book.retain("s1", Ticks(11, 15))
+    await book.submit_graft("bud", "graft-1")
+
+    assert [window.id for window in await book.get_windows_for_tag("bud")] == [kept.id]
+    assert [window.id for window in await book.get_windows_for_submission("graft-1")] == [kept.id]
+    assert await book.get_windows_for_submission("graft-2") == []
+    assert await book.get_windows_for_tag("other") == []
+
+
 async def test_retained_windows_do_not_expire(book: WindowBook) -> None:
     """000-R087: neither when the context compacts, nor under pressure."""
     await book.retain("s1", Ticks(6, 10))
