@@ -1,0 +1,289 @@
+"""The door of living memory: add, serve, forget, resolve. Commits.
+
+``LivingMemory`` reads and writes for one principal. Nothing here calls a model.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ctxmgr.core.context.tokens import TokenCounter
+from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Store
+from ctxmgr.errors import Incorrect
+from ctxmgr.memory.contradictions.slots import disagreement
+from ctxmgr.memory.principal import Principal
+from ctxmgr.memory.records.bodies import Body, Fact
+from ctxmgr.memory.records.contradiction import (
+    Contradiction,
+    Resolution,
+    contradiction_id,
+)
+from ctxmgr.memory.records.levels import levels_by_rule
+from ctxmgr.memory.records.memory import (
+    NOTE_CHARS_MAX,
+    Author,
+    Memory,
+    MemoryKind,
+    Origin,
+    Visibility,
+)
+from ctxmgr.memory.repository import MemoryRepository, MemoryVersion
+from ctxmgr.memory.tiers.assembly import AssembledContext, Signals, assemble_context
+from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedMemory:
+    """A memory that was stored, and what it contradicts."""
+
+    memory: Memory
+    contradictions: tuple[Contradiction, ...]
+    known: bool = False
+    """Whether the same was known already, and nothing was stored."""
+
+
+class LivingMemory:
+    """The memories of a user in a project."""
+
+    def __init__(
+        self,
+        store: Store,
+        principal: Principal,
+        *,
+        now: Callable[[], Instant] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._now = now
+        self._counter = TokenCounter()
+        self.repository = MemoryRepository(store, principal, now=now)
+        self.principal = principal
+
+    async def add(
+        self,
+        body: Body,
+        *,
+        kind: MemoryKind = MemoryKind.NOTE,
+        author: Author = Author.PERSON,
+        visibility: Visibility = Visibility.USER_PRIVATE,
+        valid_from: Instant | None = None,
+        original: str | None = None,
+        origin: Origin | None = None,
+        tags: Sequence[str] = (),
+    ) -> AddedMemory:
+        """Store a memory, and report what it contradicts.
+
+        A fact that is known already, word for word, is not stored again.
+        """
+        now = self._now()
+        memory = Memory(
+            id=str(uuid.uuid4()),
+            body=body,
+            kind=kind,
+            levels=levels_by_rule(body, self._counter.count, original=original),
+            author=author,
+            visibility=visibility,
+            user_id=self.principal.user_id,
+            project_id=self.principal.project_id,
+            created_at=now,
+            valid_from=now if valid_from is None else valid_from,
+            origin=origin or Origin(),
+            tags=tuple(dict.fromkeys(tags)),
+        )
+        valid = await self.repository.valid()
+        for known in valid:
+            if known.body == body and known.visibility is visibility and known.kind is kind:
+                return AddedMemory(memory=known, contradictions=(), known=True)
+        await self.repository.add(memory)
+        return AddedMemory(memory=memory, contradictions=await self._scanned(memory, valid))
+
+    async def get(self, memory_id: str, *, as_of: AsOf = LATEST) -> Memory:
+        return await self.repository.get(memory_id, as_of=as_of)
+
+    async def memories(self, *, as_of: AsOf = LATEST, forgotten: bool = False) -> list[Memory]:
+        """Return what holds as of a point, oldest first; with ``forgotten`` everything."""
+        if not forgotten:
+            return await self.repository.valid(as_of=as_of)
+        found = [memory async for memory in self.repository.all(as_of=as_of)]
+        return sorted(found, key=lambda memory: (memory.created_at, memory.id))
+
+    async def history(self, memory_id: str) -> list[MemoryVersion]:
+        return await self.repository.history(memory_id)
+
+    async def edit(self, memory_id: str, body: Body) -> AddedMemory:
+        """Correct a memory as a person: from now on it is theirs, and is never rewritten.
+
+        The correction holds from when the memory did; what was believed before stays in its
+        history.
+        """
+
+        def corrected(memory: Memory) -> Memory:
+            if type(body) is not type(memory.body):
+                raise Incorrect(f"{memory_id} is a {memory.type}; it cannot become another type")
+            levels = levels_by_rule(body, self._counter.count)
+            return replace(memory, body=body, levels=levels, author=Author.PERSON)
+
+        memory = await self.repository.change(memory_id, corrected)
+        others = [each for each in await self.repository.valid() if each.id != memory_id]
+        return AddedMemory(memory=memory, contradictions=await self._scanned(memory, others))
+
+    async def forget(self, memory_id: str, *, because: str = "forgotten") -> Memory:
+        """End a memory now. It is not served any more, and can be restored."""
+        _check_note(because)
+        now = self._now()
+
+        def ended(memory: Memory) -> Memory:
+            if memory.valid_to is not None:
+                return memory
+            return replace(memory, valid_to=max(now, memory.valid_from), ended_because=because)
+
+        return await self.repository.change(memory_id, ended)
+
+    async def restore(self, memory_id: str) -> Memory:
+        """Take back a forget; ``Incorrect`` for a memory that another one replaced."""
+
+        def valid_again(memory: Memory) -> Memory:
+            if memory.superseded_by is not None:
+                raise Incorrect(
+                    f"{memory_id} was superseded by {memory.superseded_by}; forget that one first"
+                )
+            return replace(memory, valid_to=None, ended_because=None)
+
+        return await self.repository.change(memory_id, valid_again)
+
+    async def contradictions(self, *, only_open: bool = True) -> list[Contradiction]:
+        return await self.repository.contradictions(only_open=only_open)
+
+    async def resolve(
+        self,
+        contradiction: str,
+        resolution: Resolution,
+        *,
+        note: str | None = None,
+        merged: Body | None = None,
+    ) -> Contradiction:
+        """Close a contradiction as a person decided; only ``merged`` takes a body."""
+        _check_note(note or "")
+        if (merged is not None) is not (resolution is Resolution.MERGED):
+            raise Incorrect("the text of a merged memory belongs to the resolution merged alone")
+        pair = await self.repository.contradiction(contradiction)
+        resolved = replace(
+            pair, resolution=resolution, resolution_note=note, resolved_at=self._now()
+        )
+        because = note or f"contradiction {pair.id}"
+        match resolution:
+            case Resolution.BOTH_VALID:
+                await self.repository.close(resolved)
+            case Resolution.A_WINS:
+                await self.repository.supersede(
+                    [pair.memory_b], pair.memory_a, resolved=resolved, because=because
+                )
+            case Resolution.B_WINS:
+                await self.repository.supersede(
+                    [pair.memory_a], pair.memory_b, resolved=resolved, because=because
+                )
+            case Resolution.MERGED:
+                assert merged is not None
+                await self._merge(pair, merged, resolved, because)
+        return resolved
+
+    async def assemble_context(
+        self, budget: int = BUDGET_TOKENS, *, signals: Signals | None = None
+    ) -> AssembledContext:
+        """Return the text that a prompt gets from memory, within a budget of tokens."""
+        from ctxmgr.memory.relevance import relevance  # noqa: PLC0415 (loads NumPy)
+
+        signals = signals or Signals()
+        memories = await self.repository.valid()
+        return assemble_context(
+            memories,
+            signals=signals,
+            relevance=relevance(memories, signals.question()),
+            usage=await self.repository.usage([memory.id for memory in memories]),
+            contradictions=await self.repository.contradictions(),
+            count=self._counter.count,
+            now=self._now(),
+            budget=budget,
+        )
+
+    async def search(self, question: str, *, limit: int = 10) -> list[tuple[Memory, float]]:
+        """Return the memories that match a question, best first."""
+        from ctxmgr.memory.relevance import relevance  # noqa: PLC0415 (loads NumPy)
+
+        memories = await self.repository.valid()
+        scores = relevance(memories, question)
+        found = sorted(
+            (memory for memory in memories if memory.id in scores),
+            key=lambda memory: (-scores[memory.id], memory.id),
+        )
+        return [(memory, scores[memory.id]) for memory in found[:limit]]
+
+    async def expand(self, memory_id: str) -> Memory:
+        """Return a memory to be shown in full, and count that."""
+        memory = await self.repository.get(await self.repository.find_id(memory_id))
+        await self.on_memory_retrieved(memory.id)
+        return memory
+
+    async def on_memory_retrieved(self, *memory_ids: str) -> None:
+        """Count that memories were shown."""
+        now = self._now()
+        await self.repository.count(
+            {memory_id: lambda usage: usage.retrieved(now) for memory_id in memory_ids}
+        )
+
+    async def on_memory_cited(self, *memory_ids: str) -> None:
+        """Count that memories influenced what the agent did."""
+        now = self._now()
+        await self.repository.count(
+            {memory_id: lambda usage: usage.cited(now) for memory_id in memory_ids}
+        )
+
+    async def on_memory_ignored(self, *memory_ids: str) -> None:
+        """Count that memories were shown for their relevance, and not used."""
+        await self.repository.count(
+            {memory_id: lambda usage: usage.ignored() for memory_id in memory_ids}
+        )
+
+    async def _scanned(self, memory: Memory, others: Sequence[Memory]) -> tuple[Contradiction, ...]:
+        """Report the contradictions of a memory with others that hold."""
+        if not isinstance(memory.body, Fact):
+            return ()
+        pairs = [
+            Contradiction(
+                id=contradiction_id(other, memory),
+                memory_a=other.id,
+                memory_b=memory.id,
+                reason=reason,
+                detected_at=self._now(),
+            )
+            for other in others
+            if isinstance(other.body, Fact)
+            and (reason := disagreement(other.body, memory.body)) is not None
+        ]
+        return tuple(await self.repository.report(pairs))
+
+    async def _merge(
+        self, pair: Contradiction, merged: Body, resolved: Contradiction, because: str
+    ) -> None:
+        one = await self.repository.get(pair.memory_a)
+        now = self._now()
+        new = Memory(
+            id=str(uuid.uuid4()),
+            body=merged,
+            kind=one.kind,
+            levels=levels_by_rule(merged, self._counter.count),
+            author=Author.PERSON,
+            visibility=one.visibility,
+            user_id=one.user_id,
+            project_id=one.project_id,
+            created_at=now,
+            valid_from=now,
+            tags=one.tags,
+        )
+        await self.repository.supersede(
+            [pair.memory_a, pair.memory_b], new, resolved=resolved, because=because
+        )
+
+
+def _check_note(note: str) -> None:
+    if len(note) > NOTE_CHARS_MAX:
+        raise Incorrect(f"a note has at most {NOTE_CHARS_MAX} characters, not {len(note):,}")

@@ -1,0 +1,83 @@
+"""The identity of a project, the same on every machine. Reads git's configuration.
+
+    remote     host and path of ``origin``, without credentials:   github.com/acme/shop
+    root       no remote: the folder of the repository             shop, by its absolute path
+    folder     no repository: the folder itself
+
+Only the file ``.git/config`` is read: no program runs, and nothing in the repository decides what
+is read beyond its own ``gitdir`` file.
+"""
+
+import configparser
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+CONFIG_BYTES_MAX: Final = 1024 * 1024
+PROJECT_CHARS_MAX: Final = 100
+
+_SCP_FORM: Final = re.compile(r"(?:[^@/\s]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>[^\s]+)")
+
+
+def project_id(folder: Path) -> str:
+    """Return the identity of the project that a folder belongs to."""
+    folder = folder.resolve()
+    for root in (folder, *folder.parents):
+        git = root / ".git"
+        if git.exists():
+            return _remote_id(git) or _folder_id(root)
+    return _folder_id(folder)
+
+
+def remote_identity(url: str) -> str | None:
+    """Return host and path of a remote's URL, in lower case; None for a path on this machine."""
+    text = url.strip()
+    scp = _SCP_FORM.fullmatch(text)
+    if "://" not in text and scp is not None:
+        host, path = scp["host"], scp["path"]
+    else:
+        parts = urlsplit(text)
+        host, path = parts.hostname or "", parts.path
+    path = path.strip("/").removesuffix(".git")
+    if not host or not path or not f"{host}/{path}".isprintable():
+        return None
+    return _short(f"{host}/{path}".lower())
+
+
+def _remote_id(git: Path) -> str | None:
+    config = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
+    try:
+        text = _config_of(git).read_text(encoding="utf-8", errors="replace")[:CONFIG_BYTES_MAX]
+        config.read_string("\n".join(line.strip() for line in text.splitlines()))
+    except (OSError, configparser.Error):
+        return None
+    url = config.get('remote "origin"', "url", fallback=None)
+    return None if not url else remote_identity(url)
+
+
+def _config_of(git: Path) -> Path:
+    """Return the configuration of a repository, of a worktree's main repository in its case."""
+    if git.is_dir():
+        return git / "config"
+    pointer = git.read_text(encoding="utf-8", errors="replace")[:CONFIG_BYTES_MAX]
+    own = (git.parent / pointer.removeprefix("gitdir:").strip()).resolve()
+    common = own / "commondir"
+    if common.is_file():
+        own = (own / common.read_text(encoding="utf-8", errors="replace").strip()).resolve()
+    return own / "config"
+
+
+def _folder_id(folder: Path) -> str:
+    """Two folders of one name are two projects: the path tells them apart."""
+    digest = hashlib.sha256(str(folder).encode(errors="surrogateescape")).hexdigest()[:12]
+    name = "".join(char for char in folder.name if char.isprintable()) or "folder"
+    return _short(f"{name}-{digest}")
+
+
+def _short(identity: str) -> str:
+    if len(identity) <= PROJECT_CHARS_MAX:
+        return identity
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    return f"{identity[: PROJECT_CHARS_MAX - 13]}-{digest}"

@@ -1,0 +1,1 @@
+"""The values of living memory and their stored form. Pure."""

@@ -1,0 +1,315 @@
+"""Memories, contradictions and usage as documents of the core store. Commits.
+
+Every read is for a principal, and visibility is part of the query: private memories of the user,
+shared ones of the project, and those of the system. Every change matches the version it was made
+from: two writers at once, and one gets ``Conflict``.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from ctxmgr.core.store.contract import (
+    LATEST,
+    AsOf,
+    HistoryEntry,
+    Instant,
+    Kind,
+    Match,
+    Put,
+    Query,
+    Store,
+    Version,
+)
+from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.memory.principal import Principal
+from ctxmgr.memory.records.contradiction import (
+    CONTRADICTION,
+    CONTRADICTION_KIND,
+    Contradiction,
+    read_contradiction,
+    stored_contradiction,
+)
+from ctxmgr.memory.records.memory import (
+    MEMORY,
+    MEMORY_KIND,
+    Memory,
+    Visibility,
+    read_memory,
+    stored_id,
+    stored_memory,
+)
+from ctxmgr.memory.records.usage import USAGE, USAGE_KIND, Usage, read_usage, stored_usage
+
+MEMORY_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {kind.name: kind for kind in (MEMORY_KIND, CONTRADICTION_KIND, USAGE_KIND)}
+)
+"""What a store must know to keep memories."""
+
+PAGE: Final = 500
+"""Documents that are read at once."""
+
+VERSIONS_MAX: Final = 1_000
+"""Versions of a memory that are listed, from the newest."""
+
+BATCH: Final = 1_000
+"""Documents that are written in one transaction."""
+
+PREFIX_CHARS_MIN: Final = 4
+"""Characters of a shortened id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryVersion:
+    """A memory as it was believed from a transaction on."""
+
+    memory: Memory
+    system_time: Instant
+    sequence: int
+
+
+class MemoryRepository:
+    """The memories of one store that a principal may see."""
+
+    def __init__(self, store: Store, principal: Principal, *, now: Callable[[], Instant]) -> None:
+        self._store = store
+        self.principal = principal
+        self._now = now
+
+    async def add(self, memory: Memory) -> None:
+        """Store a new memory; ``Conflict`` if there is one with its id."""
+        self._require_own(memory)
+        await self._store.commit([Match(stored_id(memory.id), None), _put(memory)])
+
+    async def get(self, memory_id: str, *, as_of: AsOf = LATEST) -> Memory:
+        """Return a memory, forgotten ones included; ``NotFound`` if there is none to see."""
+        return read_memory((await self._version(memory_id, as_of=as_of)).document)
+
+    async def find_id(self, start: str) -> str:
+        """Return the id that begins so; ``Incorrect`` if several do."""
+        if len(start) < PREFIX_CHARS_MIN:
+            raise Incorrect(f"{start!r:.80}: give at least {PREFIX_CHARS_MIN} characters of an id")
+        found = [memory.id async for memory in self.all() if memory.id.startswith(start)]
+        if not found:
+            raise NotFound(f"there is no memory {start!r:.80}")
+        if len(found) > 1:
+            raise Incorrect(f"{len(found)} memories begin with {start!r:.80}; give more of the id")
+        return found[0]
+
+    async def all(self, *, as_of: AsOf = LATEST) -> AsyncIterator[Memory]:
+        """Yield every memory that the principal may see, forgotten ones included."""
+        for query in self._queries():
+            cursor, more = None, True
+            while more:
+                page = await self._store.find(query, as_of=as_of, limit=PAGE, cursor=cursor)
+                for version in page.versions:
+                    memory = read_memory(version.document)
+                    if memory.visible_to(self.principal):
+                        yield memory
+                cursor, more = page.cursor, page.cursor is not None
+
+    async def valid(self, *, as_of: AsOf = LATEST) -> list[Memory]:
+        """Return the memories that hold as of a point, oldest first."""
+        instant = self._now() if as_of.valid_time is None else as_of.valid_time
+        found = [each async for each in self.all(as_of=as_of) if each.is_valid_at(instant)]
+        return sorted(found, key=lambda memory: (memory.created_at, memory.id))
+
+    async def change(self, memory_id: str, change: Callable[[Memory], Memory]) -> Memory:
+        """Store what a function makes of a memory; ``Conflict`` if another writer was first."""
+        version = await self._version(memory_id)
+        before = read_memory(version.document)
+        after = change(before)
+        self._require_own(after)
+        if after == before:
+            return before
+        await self._store.commit([Match(stored_id(memory_id), version.token), _put(after)])
+        return after
+
+    async def supersede(
+        self,
+        old_ids: Sequence[str],
+        new: Memory | str,
+        *,
+        resolved: Contradiction | None = None,
+        because: str,
+    ) -> Memory:
+        """End some memories in favour of another one, which may be new, in one transaction."""
+        now = self._now()
+        operations: list[Match | Put] = []
+        if isinstance(new, str):
+            kept = await self._version(new)
+            winner = read_memory(kept.document)
+            operations.append(Match(stored_id(new), kept.token))
+        else:
+            winner = new
+            operations.append(Match(stored_id(new.id), None))
+        winner = replace(winner, supersedes=tuple(dict.fromkeys((*winner.supersedes, *old_ids))))
+        self._require_own(winner)
+        operations.append(_put(winner))
+        for old_id in old_ids:
+            version = await self._version(old_id)
+            old = read_memory(version.document)
+            self._require_own(old)
+            ended = replace(
+                old,
+                valid_to=max(now, old.valid_from) if old.valid_to is None else old.valid_to,
+                superseded_by=winner.id,
+                ended_because=because,
+            )
+            operations += [Match(stored_id(old_id), version.token), _put(ended)]
+        if resolved is not None:
+            operations += await self._resolved(resolved)
+        await self._store.commit(operations)
+        return winner
+
+    async def history(self, memory_id: str) -> list[MemoryVersion]:
+        """Return every version of a memory in the order in which they were stored."""
+        await self._version(memory_id)
+        page = await self._store.history(
+            stored_id(memory_id), corrections=True, newest_first=True, limit=VERSIONS_MAX
+        )
+        entries = sorted(page.entries, key=lambda entry: entry.sequence)
+        return [version for entry in entries if (version := self._entry(entry)) is not None]
+
+    async def usage(self, memory_ids: Iterable[str]) -> dict[str, Usage]:
+        """Return the counters of memories; zeros for those that were never shown."""
+        ids = list(memory_ids)
+        found = await self._store.get_many([f"{USAGE}:{memory_id}" for memory_id in ids])
+        usages = {memory_id: Usage(memory_id=memory_id) for memory_id in ids}
+        for version in found.values():
+            usage = read_usage(version.document)
+            usages[usage.memory_id] = usage
+        return usages
+
+    async def count(self, changes: dict[str, Callable[[Usage], Usage]]) -> None:
+        """Change the counters of memories; ``Conflict`` if another writer was first."""
+        ids = list(changes)
+        for start in range(0, len(ids), BATCH):
+            part = ids[start : start + BATCH]
+            stored = await self._store.get_many([f"{USAGE}:{memory_id}" for memory_id in part])
+            operations: list[Match | Put] = []
+            for memory_id in part:
+                version = stored.get(f"{USAGE}:{memory_id}")
+                before = (
+                    Usage(memory_id=memory_id) if version is None else read_usage(version.document)
+                )
+                operations += [
+                    Match(f"{USAGE}:{memory_id}", None if version is None else version.token),
+                    Put(stored_usage(changes[memory_id](before))),
+                ]
+            await self._store.commit(operations)
+
+    async def contradictions(self, *, only_open: bool = True) -> list[Contradiction]:
+        """Return contradictions between memories that the principal may see and that hold.
+
+        Resolved ones are returned whatever became of their memories.
+        """
+        where = {"resolved_at": None} if only_open else {}
+        pairs = []
+        cursor, more = None, True
+        while more:
+            page = await self._store.find(Query(CONTRADICTION, where), limit=PAGE, cursor=cursor)
+            pairs += [read_contradiction(version.document) for version in page.versions]
+            cursor, more = page.cursor, page.cursor is not None
+        memories = await self._seen(
+            {each for pair in pairs for each in (pair.memory_a, pair.memory_b)}
+        )
+        now = self._now()
+        return sorted(
+            (
+                pair
+                for pair in pairs
+                if all(
+                    memory_id in memories
+                    and (not pair.is_open or memories[memory_id].is_valid_at(now))
+                    for memory_id in (pair.memory_a, pair.memory_b)
+                )
+            ),
+            key=lambda pair: (pair.detected_at, pair.id),
+        )
+
+    async def contradiction(self, contradiction_id: str) -> Contradiction:
+        """Return a contradiction; ``NotFound`` if one of its memories cannot be seen."""
+        stored = await self._store.get(f"{CONTRADICTION}:{contradiction_id}")
+        if stored is not None:
+            pair = read_contradiction(stored.document)
+            if len(await self._seen({pair.memory_a, pair.memory_b})) == len(
+                {pair.memory_a, pair.memory_b}
+            ):
+                return pair
+        raise NotFound(f"there is no contradiction {contradiction_id!r:.80}")
+
+    async def report(self, pairs: Sequence[Contradiction]) -> list[Contradiction]:
+        """Store contradictions that are not known yet; return those that were new."""
+        ids = [f"{CONTRADICTION}:{pair.id}" for pair in pairs]
+        known = await self._store.get_many(ids)
+        new = [pair for pair in pairs if f"{CONTRADICTION}:{pair.id}" not in known]
+        for start in range(0, len(new), BATCH // 2):
+            part = new[start : start + BATCH // 2]
+            await self._store.commit(
+                operation
+                for pair in part
+                for operation in (
+                    Match(f"{CONTRADICTION}:{pair.id}", None),
+                    Put(stored_contradiction(pair)),
+                )
+            )
+        return new
+
+    async def close(self, resolved: Contradiction) -> None:
+        """Store how a contradiction was resolved."""
+        await self._store.commit(await self._resolved(resolved))
+
+    async def _resolved(self, resolved: Contradiction) -> list[Match | Put]:
+        object_id = f"{CONTRADICTION}:{resolved.id}"
+        version = await self._store.get(object_id)
+        if version is None or not read_contradiction(version.document).is_open:
+            raise Incorrect(f"the contradiction {resolved.id} is not open")
+        return [Match(object_id, version.token), Put(stored_contradiction(resolved))]
+
+    async def _seen(self, memory_ids: Iterable[str]) -> dict[str, Memory]:
+        found = await self._store.get_many([stored_id(memory_id) for memory_id in memory_ids])
+        memories = [read_memory(version.document) for version in found.values()]
+        return {each.id: each for each in memories if each.visible_to(self.principal)}
+
+    async def _version(self, memory_id: str, *, as_of: AsOf = LATEST) -> Version:
+        version = await self._store.get(stored_id(memory_id), as_of=as_of)
+        if (
+            version is None
+            or version.document["type"] != MEMORY
+            or not read_memory(version.document).visible_to(self.principal)
+        ):
+            raise NotFound(f"there is no memory {memory_id!r:.80}")
+        return version
+
+    def _entry(self, entry: HistoryEntry) -> MemoryVersion | None:
+        if entry.document is None:
+            return None
+        memory = read_memory(entry.document)
+        if not memory.visible_to(self.principal):
+            return None
+        return MemoryVersion(memory=memory, system_time=entry.system_time, sequence=entry.sequence)
+
+    def _require_own(self, memory: Memory) -> None:
+        """Raise unless the principal may write a memory: to others it would be out of reach."""
+        if memory.visibility is Visibility.USER_PRIVATE:
+            own = memory.user_id == self.principal.user_id
+        else:
+            own = memory.project_id == self.principal.project_id
+        if not own:
+            raise NotFound(
+                f"there is no memory {memory.id} that {self.principal.user_id} may change"
+            )
+
+    def _queries(self) -> tuple[Query, ...]:
+        user, project = self.principal.user_id, self.principal.project_id
+        return (
+            Query(MEMORY, {"visibility": str(Visibility.USER_PRIVATE), "user_id": user}),
+            Query(MEMORY, {"visibility": str(Visibility.PROJECT_SHARED), "project_id": project}),
+            Query(MEMORY, {"visibility": str(Visibility.SYSTEM)}),
+        )
+
+
+def _put(memory: Memory) -> Put:
+    return Put(stored_memory(memory), valid_from=memory.valid_from)

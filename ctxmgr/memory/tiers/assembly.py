@@ -1,0 +1,185 @@
+"""Which memories a prompt gets, and in which tier. Pure.
+
+    1 critical     open contradictions; standing instructions; decisions about the current file;
+                   fixes of the errors at hand and of the last 24 hours
+    2 relevant     what matches the work at hand: summaries
+    3 background   conventions and preferences of the project, workflow hints: compressed
+    4 index        whatever else there is, by name, to be expanded
+
+Tier 2 takes only what clears a relevance cut, never a fixed number. Episodes are never shown in
+full.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from ctxmgr.core.store.contract import Instant
+from ctxmgr.memory.ranking import usefulness
+from ctxmgr.memory.records.bodies import MemoryType
+from ctxmgr.memory.records.contradiction import Contradiction
+from ctxmgr.memory.records.memory import Memory, MemoryKind
+from ctxmgr.memory.records.usage import Usage
+from ctxmgr.memory.tiers.context_builder import (
+    ContextBuilder,
+    OmittedItem,
+    ShownItem,
+    TierItem,
+)
+from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS
+
+RECENT_ERROR_MS: Final = 24 * 3_600_000
+RELEVANCE_CUT: Final = 0.35
+"""The share of the best match's score that a memory needs to be relevant."""
+
+SHORT_ID_CHARS: Final = 8
+
+_LAID_DOWN: Final = frozenset({MemoryKind.INSTRUCTION, MemoryKind.QUESTION})
+_DECIDED: Final = frozenset({MemoryKind.DECISION, MemoryKind.ADR})
+_PROJECT_WIDE: Final = frozenset({MemoryKind.CONVENTION, MemoryKind.PREFERENCE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signals:
+    """What is known about the work at hand."""
+
+    current_file: str | None = None
+    recent_errors: tuple[str, ...] = ()
+    activity: str | None = None
+    message: str | None = None
+
+    def question(self) -> str:
+        """Return the words that memories are matched with."""
+        path = PurePosixPath(self.current_file or "")
+        parts = [*path.parts[-2:-1], path.stem] if self.current_file else []
+        return " ".join((*parts, *self.recent_errors, self.message or "")).strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssembledContext:
+    """The text for a prompt, what is in it, and what is not."""
+
+    context: str
+    token_count: int
+    tiers: tuple[int, ...]
+    shown: tuple[ShownItem, ...]
+    omitted: tuple[OmittedItem, ...]
+
+
+def assemble_context(
+    memories: Sequence[Memory],
+    *,
+    signals: Signals,
+    relevance: Mapping[str, float],
+    usage: Mapping[str, Usage],
+    contradictions: Sequence[Contradiction],
+    count: Callable[[str], int],
+    now: Instant,
+    budget: int = BUDGET_TOKENS,
+) -> AssembledContext:
+    """Fill the tiers. ``relevance`` has the score of every memory that matches the signals."""
+    by_id = {memory.id: memory for memory in memories}
+    best = max(relevance.values(), default=0.0)
+    matching = {
+        memory_id: score / best
+        for memory_id, score in relevance.items()
+        if memory_id in by_id and score >= RELEVANCE_CUT * best > 0
+    }
+
+    def rank(memory: Memory) -> float:
+        used = usage.get(memory.id, Usage(memory_id=memory.id))
+        return usefulness(memory, used, now=now) * (1 + matching.get(memory.id, 0.0))
+
+    ranked = sorted(memories, key=lambda memory: (-rank(memory), memory.created_at, memory.id))
+    builder = ContextBuilder(budget, count=count, activity=signals.activity)
+    builder.add_tier1([_pair_item(pair, by_id) for pair in contradictions if _known(pair, by_id)])
+    builder.add_tier1(list(_critical(ranked, signals, matching, now)))
+    builder.add_tier2(list(_relevant(ranked, matching)))
+    builder.add_tier3(list(_background(ranked)))
+    builder.add_tier4([_index_item(memory) for memory in ranked])
+    return AssembledContext(
+        context=builder.render(),
+        token_count=builder.token_count,
+        tiers=builder.tier_tokens,
+        shown=builder.shown,
+        omitted=tuple(builder.omitted),
+    )
+
+
+def _critical(
+    ranked: Iterable[Memory],
+    signals: Signals,
+    matching: Mapping[str, float],
+    now: Instant,
+) -> Iterable[TierItem]:
+    for memory in ranked:
+        if memory.kind in _LAID_DOWN:
+            yield _summary(memory, f"{memory.kind}")
+        elif memory.kind in _DECIDED and _is_about(memory, signals.current_file):
+            yield _summary(memory, f"{memory.kind} about {signals.current_file}")
+        elif memory.kind is MemoryKind.ERROR_FIX and (
+            now - memory.created_at <= RECENT_ERROR_MS
+            or (signals.recent_errors and memory.id in matching)
+        ):
+            yield _summary(memory, "fix of a recent or similar error")
+
+
+def _relevant(ranked: Iterable[Memory], matching: Mapping[str, float]) -> Iterable[TierItem]:
+    found = [memory for memory in ranked if memory.id in matching]
+    for memory in sorted(found, key=lambda memory: -matching[memory.id]):
+        score = matching[memory.id]
+        yield _summary(memory, f"matches the work at hand ({score:.2f} of the best match)")
+
+
+def _background(ranked: Iterable[Memory]) -> Iterable[TierItem]:
+    for memory in ranked:
+        if memory.kind in _PROJECT_WIDE:
+            yield _compressed(memory, f"{memory.kind} of the project")
+        elif memory.type is MemoryType.WORKFLOW:
+            yield _compressed(memory, "workflow")
+        elif memory.kind in _DECIDED:
+            yield _compressed(memory, f"earlier {memory.kind}")
+
+
+def _summary(memory: Memory, why: str) -> TierItem:
+    """Show the summary, or less; of a pattern or workflow, the hint."""
+    hinted = memory.type in (MemoryType.PATTERN, MemoryType.WORKFLOW)
+    forms = (memory.levels.summary, memory.levels.compressed)
+    return TierItem(id=memory.id, forms=forms[1:] if hinted else forms, why=why)
+
+
+def _compressed(memory: Memory, why: str) -> TierItem:
+    forms = (memory.levels.compressed, memory.levels.index)
+    return TierItem(id=memory.id, forms=forms, why=why)
+
+
+def _index_item(memory: Memory) -> TierItem:
+    name = f"{memory.id[:SHORT_ID_CHARS]} {memory.levels.index}"
+    return TierItem(id=memory.id, forms=(name,), why="can be expanded")
+
+
+def _pair_item(pair: Contradiction, by_id: Mapping[str, Memory]) -> TierItem:
+    one, other = by_id[pair.memory_a], by_id[pair.memory_b]
+    text = (
+        f"Unresolved: {one.levels.summary} ({_source(one)})"
+        f" or {other.levels.summary} ({_source(other)})?"
+    )
+    short = f"Unresolved: {one.levels.compressed} or {other.levels.compressed}?"
+    return TierItem(id=pair.id, forms=(text, short), why="open contradiction")
+
+
+def _source(memory: Memory) -> str:
+    where = f" in {memory.origin.session_id}" if memory.origin.session_id else ""
+    return f"{memory.id[:SHORT_ID_CHARS]}, {memory.author}{where}"
+
+
+def _known(pair: Contradiction, by_id: Mapping[str, Memory]) -> bool:
+    return pair.memory_a in by_id and pair.memory_b in by_id
+
+
+def _is_about(memory: Memory, path: str | None) -> bool:
+    """Whether a memory names a file, or a folder above it."""
+    if path is None:
+        return False
+    return any(path == tag or path.startswith(tag.rstrip("/") + "/") for tag in memory.tags)

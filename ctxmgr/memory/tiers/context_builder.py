@@ -1,0 +1,141 @@
+"""Fill four tiers with items and render them. Pure.
+
+An item that does not fit is tried at its next shorter level, then left out; it is never cut. What
+was left out is kept with the reason. No tier exceeds its tokens, nor the whole its budget.
+
+Every item is one line and is counted once, with its line break: tokens do not span line breaks, so
+that the counts of lines add up to that of the text.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS, tier_budgets
+
+HEADINGS: Final = (
+    "## Needs attention",
+    "## Relevant now",
+    "## Background",
+    "## Ask for more with expand(id)",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierItem:
+    """Something to show, in the forms in which it may be shown."""
+
+    id: str
+    """The id of a memory or contradiction: an item is shown once."""
+    forms: tuple[str, ...]
+    """The preferred form first, then shorter ones."""
+    why: str
+    """Why it is offered, for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownItem:
+    """An item in a tier."""
+
+    id: str
+    tier: int
+    text: str
+    tokens: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OmittedItem:
+    """An item that is not shown."""
+
+    id: str
+    tier: int
+    reason: str
+    why: str
+
+
+@dataclass(slots=True)
+class _Tier:
+    budget: int
+    lines: list[ShownItem] = field(default_factory=list)
+    tokens: int = 0
+
+
+class ContextBuilder:
+    """Collects the items of each tier."""
+
+    def __init__(
+        self,
+        budget: int = BUDGET_TOKENS,
+        *,
+        count: Callable[[str], int],
+        activity: str | None = None,
+    ) -> None:
+        self.budget = budget
+        self._count = count
+        self._tiers = [_Tier(tokens) for tokens in tier_budgets(budget, activity)]
+        self._ids: set[str] = set()
+        self.omitted: list[OmittedItem] = []
+
+    def add_tier1(self, items: Sequence[TierItem]) -> None:
+        self._add(1, items)
+
+    def add_tier2(self, items: Sequence[TierItem]) -> None:
+        self._add(2, items)
+
+    def add_tier3(self, items: Sequence[TierItem]) -> None:
+        self._add(3, items)
+
+    def add_tier4(self, items: Sequence[TierItem]) -> None:
+        self._add(4, items)
+
+    @property
+    def shown(self) -> tuple[ShownItem, ...]:
+        """What is shown, in the order of the text."""
+        return tuple(item for tier in self._tiers for item in tier.lines)
+
+    @property
+    def tier_tokens(self) -> tuple[int, ...]:
+        """The tokens of each tier, its heading included."""
+        return tuple(tier.tokens for tier in self._tiers)
+
+    @property
+    def token_count(self) -> int:
+        return sum(self.tier_tokens)
+
+    def render(self) -> str:
+        """Return the text; empty if nothing is shown."""
+        return "".join(
+            "\n".join((HEADINGS[number], *(_line(item.text) for item in tier.lines), "", ""))
+            for number, tier in enumerate(self._tiers)
+            if tier.lines
+        )
+
+    def _add(self, number: int, items: Sequence[TierItem]) -> None:
+        tier = self._tiers[number - 1]
+        for item in items:
+            if item.id in self._ids:
+                self._omit(number, item, "shown above")
+            elif not self._put(number, tier, item):
+                self._omit(number, item, "does not fit what is left of the tier")
+
+    def _put(self, number: int, tier: _Tier, item: TierItem) -> bool:
+        heading = 0 if tier.lines else self._count(f"{HEADINGS[number - 1]}\n") + self._count("\n")
+        for form in item.forms:
+            text = " ".join(form.split())
+            tokens = self._count(f"{_line(text)}\n")
+            if tier.tokens + heading + tokens <= tier.budget:
+                tier.lines.append(
+                    ShownItem(id=item.id, tier=number, text=text, tokens=tokens, why=item.why)
+                )
+                tier.tokens += heading + tokens
+                self._ids.add(item.id)
+                return True
+        return False
+
+    def _omit(self, number: int, item: TierItem, reason: str) -> None:
+        self.omitted.append(OmittedItem(id=item.id, tier=number, reason=reason, why=item.why))
+
+
+def _line(text: str) -> str:
+    return f"- {text}"

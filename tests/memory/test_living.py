@@ -1,0 +1,262 @@
+"""Memories are added, served, forgotten and corrected; every state stays readable."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from ctxmgr import AsOf, Commit, Put, Store
+from ctxmgr.core.store.contract import Operation
+from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
+from ctxmgr.memory.living import LivingMemory
+from ctxmgr.memory.principal import Principal
+from ctxmgr.memory.records.bodies import (
+    Artifact,
+    ArtifactType,
+    Body,
+    Episode,
+    Fact,
+    Pattern,
+    Workflow,
+)
+from ctxmgr.memory.records.contradiction import Resolution
+from ctxmgr.memory.records.memory import (
+    Author,
+    MemoryKind,
+    Origin,
+    Visibility,
+    read_memory,
+    stored_memory,
+)
+
+ADA = Principal(user_id="ada", project_id="shop")
+TABS = Fact(key="indentation", value="tabs", scope="python")
+SPACES = Fact(key="indentation", value="4 spaces", scope="python")
+BODIES: tuple[Body, ...] = (
+    TABS,
+    Episode(
+        title="Login fixed",
+        full_narrative="A long story.",
+        problem="It failed.",
+        artifacts=(Artifact(artifact_type=ArtifactType.COMMIT, artifact_ref="abc123"),),
+    ),
+    Pattern(name="p", trigger="t", template={"route": "r", "response": "s"}, hint="h"),
+    Workflow(name="w", trigger="t", steps=("a", "b"), hint="a, b", details={"a": "first"}),
+)
+
+
+@pytest.mark.parametrize("body", BODIES)
+async def test_each_type_is_stored_with_all_its_fields(memory: LivingMemory, body: Body) -> None:
+    """001-R024, 001-R026, 001-R029, 001-R035, 001-R037, 001-R040, 001-R091 to 001-R105."""
+    added = await memory.add(
+        body,
+        kind=MemoryKind.DECISION,
+        author=Author.RULE,
+        visibility=Visibility.PROJECT_SHARED,
+        origin=Origin(session_id="s1", turn=3, object_id="o", object_hash="h"),
+        tags=["src/a.py", "src/a.py"],
+    )
+
+    assert await memory.get(added.memory.id) == added.memory
+    assert added.memory.body == body
+    assert added.memory.tags == ("src/a.py",)
+    assert read_memory(stored_memory(added.memory)) == added.memory
+
+
+async def test_forgetting_ends_a_memory_and_restoring_takes_it_back(memory: LivingMemory) -> None:
+    """001-R063, 001-R098: nothing is deleted; it is excluded from what is served."""
+    added = (await memory.add(TABS)).memory
+
+    forgotten = await memory.forget(added.id, because="no longer true")
+
+    assert await memory.memories() == []
+    assert await memory.memories(forgotten=True) == [forgotten]
+    assert (forgotten.ended_because, forgotten.valid_to is not None) == ("no longer true", True)
+    assert await memory.restore(added.id) == added
+    assert await memory.memories() == [added]
+    assert len(await memory.history(added.id)) == 3
+
+
+async def test_what_was_believed_in_march_is_still_answered(
+    memory: LivingMemory, store: Store
+) -> None:
+    """001-R098: valid time says what held, system time what we believed."""
+    march, may = 1_600_000_000_000, 1_650_000_000_000
+    added = (await memory.add(TABS, valid_from=march)).memory
+    before = (await store.feed())[-1].sequence
+    forgotten = await memory.forget(added.id)
+    assert forgotten.valid_to is not None
+
+    held_in_may = await memory.memories(as_of=AsOf(valid_time=may))
+    believed = await memory.memories(as_of=AsOf(sequence=before))
+
+    assert [each.id for each in held_in_may] == [added.id]
+    assert await memory.memories(as_of=AsOf(valid_time=march - 1)) == []
+    assert believed == [added]
+
+
+async def test_a_persons_correction_is_theirs_and_keeps_the_history(memory: LivingMemory) -> None:
+    """A correction holds from when the memory did; what was believed before can be read."""
+    added = (await memory.add(TABS, author=Author.RULE)).memory
+
+    corrected = (await memory.edit(added.id, SPACES)).memory
+
+    assert (corrected.author, corrected.body) == (Author.PERSON, SPACES)
+    assert [each.memory.body for each in await memory.history(added.id)] == [TABS, SPACES]
+    with pytest.raises(Incorrect, match="is a fact"):
+        await memory.edit(added.id, BODIES[1])
+
+
+async def test_the_same_fact_is_stored_once(memory: LivingMemory) -> None:
+    """PG-24: what is known word for word is not learnt again."""
+    first = await memory.add(TABS)
+
+    again = await memory.add(TABS)
+
+    assert (again.memory, again.known) == (first.memory, True)
+
+
+async def test_a_contradiction_is_reported_once_and_shown_with_both_sides(
+    memory: LivingMemory,
+) -> None:
+    """001-R013, 001-R062, 001-R068, 001-R071, 001-R079."""
+    old = (await memory.add(TABS)).memory
+    new = await memory.add(SPACES)
+
+    (pair,) = await memory.contradictions()
+
+    assert new.contradictions == (pair,)
+    assert (pair.memory_a, pair.memory_b, pair.resolution) == (old.id, new.memory.id, None)
+    assembled = await memory.assemble_context()
+    first = assembled.shown[0]
+    assert (first.tier, first.id) == (1, pair.id)
+    assert "tabs" in first.text
+    assert "4 spaces" in first.text
+    await memory.edit(new.memory.id, SPACES)
+    assert await memory.contradictions() == [pair]
+
+
+@pytest.mark.parametrize(
+    ("resolution", "left"),
+    [
+        (Resolution.A_WINS, [TABS]),
+        (Resolution.B_WINS, [SPACES]),
+        (Resolution.BOTH_VALID, [TABS, SPACES]),
+        (Resolution.MERGED, [Fact(key="indentation", value="4 spaces, tabs in Makefiles")]),
+    ],
+)
+async def test_four_resolutions(
+    memory: LivingMemory, resolution: Resolution, left: list[Body]
+) -> None:
+    """001-R104, 001-R112, 001-R100: the loser is superseded, not deleted, and says by what."""
+    await memory.add(TABS)
+    (pair,) = (await memory.add(SPACES)).contradictions
+    merged = left[0] if resolution is Resolution.MERGED else None
+
+    resolved = await memory.resolve(pair.id, resolution, note="asked the team", merged=merged)
+
+    assert [each.body for each in await memory.memories()] == left
+    assert await memory.contradictions() == []
+    assert await memory.contradictions(only_open=False) == [resolved]
+    everything = await memory.memories(forgotten=True)
+    ended = [each for each in everything if each.valid_to is not None]
+    assert all(each.superseded_by is not None for each in ended)
+    assert all(each.ended_because == "asked the team" for each in ended)
+    with pytest.raises(Incorrect, match="not open"):
+        await memory.resolve(pair.id, Resolution.BOTH_VALID)
+    for each in ended:
+        with pytest.raises(Incorrect, match="superseded"):
+            await memory.restore(each.id)
+
+
+async def test_a_forgotten_memory_contradicts_nothing(memory: LivingMemory) -> None:
+    """PG-26: open contradictions are between memories that hold."""
+    old = (await memory.add(TABS)).memory
+    await memory.add(SPACES)
+
+    await memory.forget(old.id)
+
+    assert await memory.contradictions() == []
+
+
+async def test_counters_count(memory: LivingMemory) -> None:
+    """001-R072, 001-R073, 001-R075, 001-R099: an ignored memory was not accessed."""
+    added = (await memory.add(TABS)).memory
+
+    await memory.on_memory_retrieved(added.id)
+    await memory.on_memory_cited(added.id)
+    usage = (await memory.repository.usage([added.id]))[added.id]
+    await memory.on_memory_ignored(added.id)
+    after = (await memory.repository.usage([added.id]))[added.id]
+
+    assert (after.retrieval_count, after.citation_count, after.ignore_count) == (1, 1, 1)
+    assert after.last_accessed == usage.last_accessed is not None
+
+
+async def test_a_memory_is_found_and_expanded_by_the_start_of_its_id(memory: LivingMemory) -> None:
+    """001-R023: an entry of the index becomes its full text."""
+    added = (await memory.add(TABS)).memory
+
+    ((found, score),) = await memory.search("which indentation do we use?")
+
+    assert (found, score > 0) == (added, True)
+    assert await memory.expand(added.id[:8]) == added
+    with pytest.raises(NotFound):
+        await memory.expand("ffff")
+    with pytest.raises(Incorrect, match="at least 4"):
+        await memory.expand("f")
+
+
+class InterferingStore:
+    """Lets another writer change a memory just before a commit."""
+
+    def __init__(self, store: Store, other: Operation) -> None:
+        self._store = store
+        self._other: Operation | None = other
+
+    async def commit(self, operations: Iterable[Operation]) -> Commit:
+        if self._other is not None:
+            await self._store.commit([self._other])
+            self._other = None
+        return await self._store.commit(operations)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def test_two_writers_lose_nothing(memory: LivingMemory, store: Store) -> None:
+    """The second of two changes at once is refused, and can be repeated."""
+    added = (await memory.add(TABS)).memory
+    corrected = Put(stored_memory(replace(added, body=SPACES)), valid_from=added.valid_from)
+    late = LivingMemory(cast("Store", InterferingStore(store, corrected)), ADA)
+
+    with pytest.raises(Conflict):
+        await late.forget(added.id)
+
+    assert (await memory.get(added.id)).body == SPACES
+    assert (await late.forget(added.id)).body == SPACES
+
+
+async def test_others_do_not_see_what_is_private(memory: LivingMemory, store: Store) -> None:
+    """001-R102: neither by id, nor in a list, nor in its history, nor by writing to it."""
+    private = (await memory.add(TABS)).memory
+    shared = (await memory.add(SPACES, visibility=Visibility.PROJECT_SHARED)).memory
+    grace = LivingMemory(store, Principal(user_id="grace", project_id="shop"))
+    stranger = LivingMemory(store, Principal(user_id="eve", project_id="other"))
+
+    assert await grace.memories() == [shared]
+    assert await stranger.memories() == []
+    assert await grace.contradictions() == []
+    for reader in (grace, stranger):
+        for act in (reader.get, reader.history, reader.forget, reader.restore, reader.expand):
+            with pytest.raises(NotFound):
+                await act(private.id)
+
+
+async def test_damaged_documents_are_reported(memory: LivingMemory) -> None:
+    """A query error is never an empty result."""
+    added = (await memory.add(TABS)).memory
+    for field, value in (("body", {}), ("visibility", "everyone"), ("valid_from", "x")):
+        with pytest.raises(Corrupt, match="not readable"):
+            read_memory({**stored_memory(added), field: value})

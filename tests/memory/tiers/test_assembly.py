@@ -1,0 +1,107 @@
+"""Which memories a prompt gets, and in which tier."""
+
+from ctxmgr.memory.living import LivingMemory
+from ctxmgr.memory.records.bodies import Body, Episode, Fact, Pattern, Workflow
+from ctxmgr.memory.records.memory import MemoryKind
+from ctxmgr.memory.tiers.assembly import Signals
+
+NARRATIVE = "An hour of reading the payment code, and of guessing. " * 30
+
+
+async def tiers(memory: LivingMemory, signals: Signals) -> dict[str, int]:
+    assembled = await memory.assemble_context(signals=signals)
+    names = {each.id: each.levels.index for each in await memory.memories()}
+    return {names[item.id]: item.tier for item in assembled.shown}
+
+
+async def fill(memory: LivingMemory) -> None:
+    for body, kind, tags in _MEMORIES:
+        await memory.add(body, kind=kind, tags=tags)
+
+
+_MEMORIES: tuple[tuple[Body, MemoryKind, tuple[str, ...]], ...] = (
+    (Fact(key="language", value="answer in English"), MemoryKind.INSTRUCTION, ()),
+    (Fact(key="retries", value="at most 3"), MemoryKind.DECISION, ("src/payment",)),
+    (Fact(key="cache", value="Redis"), MemoryKind.DECISION, ("src/cache",)),
+    (Fact(key="quotes", value="double"), MemoryKind.CONVENTION, ()),
+    (Fact(key="lunch", value="at noon"), MemoryKind.NOTE, ()),
+    (
+        Episode(
+            title="The payment gateway timed out at checkout",
+            full_narrative=NARRATIVE,
+            problem="The payment gateway hung for a minute, and then it gave up.",
+        ),
+        MemoryKind.NOTE,
+        (),
+    ),
+    (
+        Workflow(name="release", trigger="release", steps=("tag", "push"), hint="tag, push"),
+        MemoryKind.NOTE,
+        (),
+    ),
+    (
+        Pattern(name="endpoint", trigger="endpoint", template={"route": "r"}, hint="route first"),
+        MemoryKind.NOTE,
+        (),
+    ),
+)
+
+
+async def test_each_memory_is_in_the_tier_of_its_use(memory: LivingMemory) -> None:
+    """001-R012, 001-R015, 001-R018, 001-R020, 001-R021, 001-R079, 001-R081, 001-R083, 001-R085."""
+    await fill(memory)
+
+    found = await tiers(memory, Signals(current_file="src/payment/gateway.py"))
+
+    assert found["language"] == 1
+    assert found["retries"] == 1
+    assert found["payment-gateway-timed"] == 2
+    assert (found["quotes"], found["release"], found["cache"]) == (3, 3, 3)
+    assert (found["lunch"], found["endpoint"]) == (4, 4)
+
+
+async def test_the_narrative_of_an_episode_is_never_shown(memory: LivingMemory) -> None:
+    """001-R028, 001-R030, 001-R031: its summary is, where it matters."""
+    await fill(memory)
+
+    assembled = await memory.assemble_context(signals=Signals(message="the payment gateway hangs"))
+
+    assert "The payment gateway hung" in assembled.context
+    assert "An hour of reading" not in assembled.context
+
+
+async def test_only_what_is_relevant_is_in_tier_2(memory: LivingMemory) -> None:
+    """001-R006: a relevance cut, not a fixed number."""
+    await fill(memory)
+
+    about_nothing = await tiers(memory, Signals(message="zebra xylophone"))
+
+    assert 2 not in about_nothing.values()
+    assert 2 in (await tiers(memory, Signals(message="when is lunch?"))).values()
+
+
+async def test_errors_at_hand_bring_their_fixes_to_tier_1(memory: LivingMemory) -> None:
+    """001-R014, 001-R050."""
+    fix = Fact(key="KeyError 'card_id'", value="migrate the payment table first")
+    old = (await memory.add(fix, kind=MemoryKind.ERROR_FIX, valid_from=0)).memory
+    later = old.created_at + 30 * 86_400_000
+    later_memory = LivingMemory(memory.repository._store, memory.principal, now=lambda: later)
+
+    quiet = await tiers(later_memory, Signals())
+    failing = await tiers(later_memory, Signals(recent_errors=("KeyError: 'card_id'",)))
+
+    assert quiet[old.levels.index] == 4
+    assert failing[old.levels.index] == 1
+
+
+async def test_the_debugging_profile_gives_tier_1_more(memory: LivingMemory) -> None:
+    """001-R118, 001-R122, 001-R143: driven by the activity."""
+    for number in range(40):
+        fact = Fact(key=f"rule {number}", value="say it again and again " * 5)
+        await memory.add(fact, kind=MemoryKind.INSTRUCTION)
+
+    default = await memory.assemble_context(2_000)
+    debugging = await memory.assemble_context(2_000, signals=Signals(activity="debugging"))
+
+    assert default.tiers[0] <= 500 < debugging.tiers[0] <= 750
+    assert any("does not fit" in item.reason for item in default.omitted)
