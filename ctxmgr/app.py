@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.sandbox import Sandbox
     from ctxmgr.experience.lenses.lens import Lenses
     from ctxmgr.experience.xdb import XDB
+    from ctxmgr.memory.living import LivingMemory
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
 
@@ -197,8 +198,22 @@ class App:
     async def store(self) -> Store:
         """The store of the settings."""
         if self._store is None:
-            self._store = await _open_loaded(self.loaded, KINDS, create=self.create)
+            from ctxmgr.memory.repository import MEMORY_KINDS
+
+            kinds = {**KINDS, **MEMORY_KINDS}
+            self._store = await _open_loaded(self.loaded, kinds, create=self.create)
         return self._store
+
+    async def memory(self, project: Path | None = None) -> "LivingMemory":
+        """What this user's agents learnt, in a project; by default, that of the current folder."""
+        from getpass import getuser
+
+        from ctxmgr.memory.living import LivingMemory
+        from ctxmgr.memory.project import project_id
+        from ctxmgr.memory.records.principal import Principal
+
+        principal = Principal(user_id=getuser(), project_id=project_id(project or Path.cwd()))
+        return LivingMemory(await self.store(), principal)
 
     @property
     def prices(self) -> "PriceList":

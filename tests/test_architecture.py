@@ -106,13 +106,16 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     | _rooms("knowledge.config knowledge.notes knowledge.repository knowledge.transcripts")
     | _rooms("knowledge.topics knowledge.compiler knowledge.lifecycle experience search"),
     "knowledge": _rooms(""),
-    "memory": _CORE_FOR_LAYERS | _rooms("experience search"),
+    "memory.records": _rooms("core.store search errors"),
+    "memory.contradictions": _rooms("memory.records search"),
+    "memory.tiers": _rooms("memory.records core.store errors"),
+    "memory": _CORE_FOR_LAYERS | _rooms("memory.contradictions memory.records memory.tiers search"),
     # composition
     "trust": _rooms("errors"),
     "settings": _rooms("trust core.store errors"),
     "app": _rooms(
-        "settings audit memory knowledge.config knowledge.library experience experience.lenses"
-        " search stores stores.sqlite stores.xtdb"
+        "settings audit memory memory.records knowledge.config knowledge.library"
+        " experience experience.lenses search stores stores.sqlite stores.xtdb"
         " messages core.client core.context core.economy core.events core.files core.history"
         " core.model core.objects core.prices core.sandbox core.secrets core.sessions core.store"
         " core.tracking errors"
@@ -185,6 +188,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "surfaces.operations.layers": _rooms(
         "surfaces.operation surfaces.access_tokens surfaces.encoding app settings search"
         " experience.concepts experience.documents experience.records experience.windows errors"
+        " core.store memory memory.records memory.tiers"
     ),
     "surfaces.http": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"

@@ -12,7 +12,6 @@ from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Store
 from ctxmgr.errors import Incorrect
 from ctxmgr.memory.contradictions.slots import disagreement
-from ctxmgr.memory.principal import Principal
 from ctxmgr.memory.records.bodies import Body, Fact
 from ctxmgr.memory.records.contradiction import (
     Contradiction,
@@ -28,6 +27,7 @@ from ctxmgr.memory.records.memory import (
     Origin,
     Visibility,
 )
+from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.repository import MemoryRepository, MemoryVersion
 from ctxmgr.memory.tiers.assembly import AssembledContext, Signals, assemble_context
 from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS

@@ -23,7 +23,6 @@ from ctxmgr.core.store.contract import (
     Version,
 )
 from ctxmgr.errors import Incorrect, NotFound
-from ctxmgr.memory.principal import Principal
 from ctxmgr.memory.records.contradiction import (
     CONTRADICTION,
     CONTRADICTION_KIND,
@@ -40,7 +39,8 @@ from ctxmgr.memory.records.memory import (
     stored_id,
     stored_memory,
 )
-from ctxmgr.memory.records.usage import USAGE, USAGE_KIND, Usage, read_usage, stored_usage
+from ctxmgr.memory.records.principal import Principal
+from ctxmgr.memory.records.usage import USAGE, USAGE_KIND, MemoryUsage, read_usage, stored_usage
 
 MEMORY_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {kind.name: kind for kind in (MEMORY_KIND, CONTRADICTION_KIND, USAGE_KIND)}
@@ -172,17 +172,17 @@ class MemoryRepository:
         entries = sorted(page.entries, key=lambda entry: entry.sequence)
         return [version for entry in entries if (version := self._entry(entry)) is not None]
 
-    async def usage(self, memory_ids: Iterable[str]) -> dict[str, Usage]:
+    async def usage(self, memory_ids: Iterable[str]) -> dict[str, MemoryUsage]:
         """Return the counters of memories; zeros for those that were never shown."""
         ids = list(memory_ids)
         found = await self._store.get_many([f"{USAGE}:{memory_id}" for memory_id in ids])
-        usages = {memory_id: Usage(memory_id=memory_id) for memory_id in ids}
+        usages = {memory_id: MemoryUsage(memory_id=memory_id) for memory_id in ids}
         for version in found.values():
             usage = read_usage(version.document)
             usages[usage.memory_id] = usage
         return usages
 
-    async def count(self, changes: dict[str, Callable[[Usage], Usage]]) -> None:
+    async def count(self, changes: dict[str, Callable[[MemoryUsage], MemoryUsage]]) -> None:
         """Change the counters of memories; ``Conflict`` if another writer was first."""
         ids = list(changes)
         for start in range(0, len(ids), BATCH):
@@ -191,9 +191,9 @@ class MemoryRepository:
             operations: list[Match | Put] = []
             for memory_id in part:
                 version = stored.get(f"{USAGE}:{memory_id}")
-                before = (
-                    Usage(memory_id=memory_id) if version is None else read_usage(version.document)
-                )
+                before = MemoryUsage(memory_id=memory_id)
+                if version is not None:
+                    before = read_usage(version.document)
                 operations += [
                     Match(f"{USAGE}:{memory_id}", None if version is None else version.token),
                     Put(stored_usage(changes[memory_id](before))),

@@ -45,6 +45,21 @@ from ctxmgr.surfaces.operations.layers.experience_tags import (
     experience_tag,
     experience_tags,
 )
+from ctxmgr.surfaces.operations.layers.memory import (
+    memory_add,
+    memory_assemble,
+    memory_contradictions,
+    memory_edit,
+    memory_expand,
+    memory_feedback,
+    memory_forget,
+    memory_history,
+    memory_list,
+    memory_resolve,
+    memory_restore,
+    memory_search,
+    memory_show,
+)
 from ctxmgr.surfaces.operations.layers.windows import (
     experience_compress,
     experience_package,
@@ -410,6 +425,84 @@ OPERATIONS: Final = (
         uses_store=False,
     ),
     Operation(
+        run=memory_add,
+        name="memory add",
+        writes=True,
+        example='ctxmgr memory add "test runner" pytest --kind decision',
+    ),
+    Operation(
+        run=memory_list,
+        name="memory list",
+        writes=False,
+        example="ctxmgr memory list --kind decision",
+    ),
+    Operation(
+        run=memory_show,
+        name="memory show",
+        writes=False,
+        example="ctxmgr memory show 3f2a91c4",
+    ),
+    Operation(
+        run=memory_history,
+        name="memory history",
+        writes=False,
+        example="ctxmgr memory history 3f2a91c4",
+    ),
+    Operation(
+        run=memory_search,
+        name="memory search",
+        writes=False,
+        example='ctxmgr memory search "which test runner?"',
+    ),
+    Operation(
+        run=memory_expand,
+        name="memory expand",
+        writes=True,
+        example="ctxmgr memory expand 3f2a91c4",
+    ),
+    Operation(
+        run=memory_feedback,
+        name="memory feedback",
+        writes=True,
+        example="ctxmgr memory feedback 3f2a91c4 cited",
+    ),
+    Operation(
+        run=memory_edit,
+        name="memory edit",
+        writes=True,
+        example="ctxmgr memory edit 3f2a91c4 unittest",
+    ),
+    Operation(
+        run=memory_forget,
+        name="memory forget",
+        writes=True,
+        example='ctxmgr memory forget 3f2a91c4 --because "we moved on"',
+    ),
+    Operation(
+        run=memory_restore,
+        name="memory restore",
+        writes=True,
+        example="ctxmgr memory restore 3f2a91c4",
+    ),
+    Operation(
+        run=memory_contradictions,
+        name="memory contradictions",
+        writes=False,
+        example="ctxmgr memory contradictions",
+    ),
+    Operation(
+        run=memory_resolve,
+        name="memory resolve",
+        writes=True,
+        example='ctxmgr memory resolve 9be1f0 b_wins --note "asked the team"',
+    ),
+    Operation(
+        run=memory_assemble,
+        name="memory assemble",
+        writes=False,
+        example="ctxmgr memory assemble --current-file src/shop.py --budget 2000",
+    ),
+    Operation(
         run=experience_sql,
         name="experience sql",
         writes=False,
@@ -613,6 +706,7 @@ GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "audit": "Keep a tamper-evident record of what agents did.",
         "experience": "Query what agents experienced, token by token.",
+        "memory": "Keep what agents learnt beyond their sessions.",
         "store": "Read, verify and back up the store itself.",
         "xtdb": "Run a local XTDB server.",
     }
@@ -633,7 +727,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),
         "Serve": ("serve", "mcp", "hook", "token"),
-        "Store": ("store", "xtdb", "audit", "experience"),
+        "Store": ("store", "xtdb", "audit", "experience", "memory"),
         "Develop": ("bench", "completion"),
     }
 )

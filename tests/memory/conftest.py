@@ -8,7 +8,7 @@ import pytest
 
 from ctxmgr import KINDS, Store, open_store
 from ctxmgr.memory.living import LivingMemory
-from ctxmgr.memory.principal import Principal
+from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.repository import MEMORY_KINDS
 
 ADA = Principal(user_id="ada", project_id="shop")

@@ -10,7 +10,6 @@ from ctxmgr import AsOf, Commit, Put, Store
 from ctxmgr.core.store.contract import Operation
 from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
 from ctxmgr.memory.living import LivingMemory
-from ctxmgr.memory.principal import Principal
 from ctxmgr.memory.records.bodies import (
     Artifact,
     ArtifactType,
@@ -29,6 +28,7 @@ from ctxmgr.memory.records.memory import (
     read_memory,
     stored_memory,
 )
+from ctxmgr.memory.records.principal import Principal
 
 ADA = Principal(user_id="ada", project_id="shop")
 TABS = Fact(key="indentation", value="tabs", scope="python")

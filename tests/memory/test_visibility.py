@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from ctxmgr import KINDS, open_store
 from ctxmgr.memory.living import LivingMemory
-from ctxmgr.memory.principal import Principal
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.memory import Visibility
+from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.repository import MEMORY_KINDS
 
 PRINCIPALS = st.builds(

@@ -9,16 +9,15 @@ with its ``valid_to``: a memory is served while ``valid_from ≤ instant < valid
 """
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
-from uuid import UUID
 
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import FieldType, IdForm, Instant, Kind
 from ctxmgr.errors import Corrupt, Incorrect
-from ctxmgr.memory.principal import Principal
 from ctxmgr.memory.records.bodies import (
     Body,
     MemoryType,
@@ -27,6 +26,7 @@ from ctxmgr.memory.records.bodies import (
     type_of,
 )
 from ctxmgr.memory.records.levels import INDEX_CHARS_MAX, Levels
+from ctxmgr.memory.records.principal import Principal
 
 MEMORY: Final = "memory"
 """The ``type`` of stored memories; their ids are ``memory:UUID``."""
@@ -35,6 +35,8 @@ TAGS_MAX: Final = 50
 TAG_CHARS_MAX: Final = 200
 OWNER_CHARS_MAX: Final = 100
 NOTE_CHARS_MAX: Final = 500
+
+_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class MemoryKind(StrEnum):
@@ -103,7 +105,7 @@ class Memory:
     """Files, modules or people that it is about."""
 
     def __post_init__(self) -> None:
-        if not _is_uuid(self.id):
+        if _UUID.fullmatch(self.id) is None:
             raise Incorrect(f"{self.id!r:.80} is not the id of a memory, which is a UUID")
         for name in ("user_id", "project_id"):
             owner = getattr(self, name)
@@ -137,13 +139,6 @@ class Memory:
                 return self.project_id == principal.project_id
             case Visibility.SYSTEM:
                 return True
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except (ValueError, AttributeError):
-        return False
 
 
 def stored_id(memory_id: str) -> str:

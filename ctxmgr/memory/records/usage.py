@@ -15,7 +15,7 @@ USAGE: Final = "memory_usage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class MemoryUsage:
     """The counters of one memory."""
 
     memory_id: str
@@ -35,7 +35,7 @@ class Usage:
         return replace(self, ignore_count=self.ignore_count + 1)
 
 
-def stored_usage(usage: Usage) -> dict[str, Any]:
+def stored_usage(usage: MemoryUsage) -> dict[str, Any]:
     return {
         "xt/id": f"{USAGE}:{usage.memory_id}",
         "type": USAGE,
@@ -46,12 +46,12 @@ def stored_usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def read_usage(stored: Mapping[str, Any]) -> Usage:
+def read_usage(stored: Mapping[str, Any]) -> MemoryUsage:
     """Read a document; ``Corrupt`` if a field is missing or damaged."""
     where = stored.get("xt/id")
     try:
         last = stored["last_accessed"]
-        return Usage(
+        return MemoryUsage(
             memory_id=str(stored["xt/id"]).removeprefix(f"{USAGE}:"),
             retrieval_count=int(stored["retrieval_count"]),
             citation_count=int(stored["citation_count"]),

@@ -12,15 +12,13 @@ full.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final
 
 from ctxmgr.core.store.contract import Instant
-from ctxmgr.memory.ranking import usefulness
 from ctxmgr.memory.records.bodies import MemoryType
 from ctxmgr.memory.records.contradiction import Contradiction
 from ctxmgr.memory.records.memory import Memory, MemoryKind
-from ctxmgr.memory.records.usage import Usage
+from ctxmgr.memory.records.usage import MemoryUsage
 from ctxmgr.memory.tiers.context_builder import (
     ContextBuilder,
     OmittedItem,
@@ -28,6 +26,7 @@ from ctxmgr.memory.tiers.context_builder import (
     TierItem,
 )
 from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS
+from ctxmgr.memory.tiers.ranking import usefulness
 
 RECENT_ERROR_MS: Final = 24 * 3_600_000
 RELEVANCE_CUT: Final = 0.35
@@ -51,8 +50,7 @@ class Signals:
 
     def question(self) -> str:
         """Return the words that memories are matched with."""
-        path = PurePosixPath(self.current_file or "")
-        parts = [*path.parts[-2:-1], path.stem] if self.current_file else []
+        parts = (self.current_file or "").split("/")[-2:]
         return " ".join((*parts, *self.recent_errors, self.message or "")).strip()
 
 
@@ -72,7 +70,7 @@ def assemble_context(
     *,
     signals: Signals,
     relevance: Mapping[str, float],
-    usage: Mapping[str, Usage],
+    usage: Mapping[str, MemoryUsage],
     contradictions: Sequence[Contradiction],
     count: Callable[[str], int],
     now: Instant,
@@ -88,7 +86,7 @@ def assemble_context(
     }
 
     def rank(memory: Memory) -> float:
-        used = usage.get(memory.id, Usage(memory_id=memory.id))
+        used = usage.get(memory.id, MemoryUsage(memory_id=memory.id))
         return usefulness(memory, used, now=now) * (1 + matching.get(memory.id, 0.0))
 
     ranked = sorted(memories, key=lambda memory: (-rank(memory), memory.created_at, memory.id))

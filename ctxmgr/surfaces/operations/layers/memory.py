@@ -18,6 +18,7 @@ KindName = Literal[
     "instruction", "decision", "adr", "convention", "preference", "error_fix", "question", "note"
 ]
 VisibilityName = Literal["user-private", "project-shared", "system"]
+OutcomeName = Literal["cited", "ignored"]
 ResolutionName = Literal["a_wins", "b_wins", "both_valid", "merged"]
 
 _PROJECT = Param("The project's folder; default: the current one.", metavar="DIR", local=True)
@@ -91,6 +92,14 @@ class MemoryDetails:
     retrieval_count: int
     citation_count: int
     ignore_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpandedMemory:
+    """A memory in full."""
+
+    id: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +218,7 @@ async def memory_show(
     *,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> MemoryDetails:
-    """Show a memory at all its lengths, with its origin and its use."""
+    """Show a memory at all its lengths, and its use."""
     memory = await app.memory(project)
     found = await memory.get(await memory.repository.find_id(memory_id))
     usage = (await memory.repository.usage([found.id]))[found.id]
@@ -233,13 +242,42 @@ async def memory_show(
     )
 
 
+async def memory_expand(
+    app: "App",
+    memory_id: Annotated[str, Param("The id, or the start of it.")],
+    *,
+    project: Annotated[Path | None, _PROJECT] = None,
+) -> ExpandedMemory:
+    """Show the full text of a memory, and count that."""
+    memory = await app.memory(project)
+    found = await memory.expand(memory_id)
+    return ExpandedMemory(id=found.id, text=found.levels.full)
+
+
+async def memory_feedback(
+    app: "App",
+    memory_id: Annotated[str, Param("The id, or the start of it.")],
+    outcome: Annotated[OutcomeName, Param("What became of it after it was shown.")],
+    *,
+    project: Annotated[Path | None, _PROJECT] = None,
+) -> MemoryDetails:
+    """Record that a memory was used, or shown in vain."""
+    memory = await app.memory(project)
+    found = await memory.repository.find_id(memory_id)
+    if outcome == "cited":
+        await memory.on_memory_cited(found)
+    else:
+        await memory.on_memory_ignored(found)
+    return await memory_show(app, found, project=project)
+
+
 async def memory_history(
     app: "App",
     memory_id: Annotated[str, Param("The id, or the start of it.")],
     *,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> MemoryStates:
-    """List everything that was ever believed about a memory, in the order it was stored."""
+    """List everything that was ever believed about a memory."""
     memory = await app.memory(project)
     versions = await memory.history(await memory.repository.find_id(memory_id))
     return MemoryStates(
@@ -282,7 +320,10 @@ async def memory_edit(
     *,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> StoredMemory:
-    """Correct a fact. From then on it is yours, and is never rewritten."""
+    """Correct a fact.
+
+    From then on it is yours, and is never rewritten.
+    """
     from dataclasses import replace
 
     from ctxmgr.memory.records.bodies import Fact
@@ -306,7 +347,10 @@ async def memory_forget(
     because: Annotated[str, Param("Why.")] = "forgotten",
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> MemoryRow:
-    """End a memory: it is not shown any more. Nothing is deleted; restore takes it back."""
+    """End a memory: it is not shown any more.
+
+    Nothing is deleted; restore takes it back.
+    """
     memory = await app.memory(project)
     found = await memory.repository.find_id(memory_id)
     return _row(await memory.forget(found, because=because))
@@ -344,7 +388,10 @@ async def memory_resolve(
     value: Annotated[str | None, Param("What holds instead of both, for merged.")] = None,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> ContradictionRow:
-    """Resolve a contradiction. The memory that loses is superseded, never deleted."""
+    """Resolve a contradiction.
+
+    The memory that loses is superseded, never deleted.
+    """
     from ctxmgr.memory.records.contradiction import Resolution
 
     memory = await app.memory(project)
@@ -365,7 +412,7 @@ async def memory_assemble(
     message: Annotated[str | None, Param("What the agent was asked.")] = None,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> AssembledMemory:
-    """Show the text that a prompt would get from memory, and why."""
+    """Show the text that a prompt would get."""
     from ctxmgr.memory.tiers.assembly import Signals
 
     memory = await app.memory(project)

@@ -6,13 +6,13 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctxmgr.memory.ranking import DAY_MS, FLOOR, usefulness
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.levels import Levels
 from ctxmgr.memory.records.memory import Author, Memory, MemoryKind, Visibility
-from ctxmgr.memory.records.usage import Usage
+from ctxmgr.memory.records.usage import MemoryUsage
+from ctxmgr.memory.tiers.ranking import DAY_MS, FLOOR, usefulness
 
-FRESH = Usage(memory_id="m")
+FRESH = MemoryUsage(memory_id="m")
 LEARNT = Memory(
     id=str(UUID(int=1)),
     body=Fact(key="k", value="v"),
@@ -57,7 +57,7 @@ def test_what_a_person_wrote_does_not_become_stale() -> None:
 @given(cited=COUNTERS, ignored=COUNTERS, days=st.integers(0, 10_000))
 def test_the_score_is_bounded_and_computed_anew(cited: int, ignored: int, days: int) -> None:
     """001-A10: a pure function of counters and age."""
-    usage = Usage(memory_id="m", citation_count=cited, ignore_count=ignored, last_accessed=0)
+    usage = MemoryUsage(memory_id="m", citation_count=cited, ignore_count=ignored, last_accessed=0)
 
     score = usefulness(LEARNT, usage, now=days * DAY_MS)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from ctxmgr.core.store.contract import Instant
 from ctxmgr.memory.records.memory import Author, Memory
-from ctxmgr.memory.records.usage import Usage
+from ctxmgr.memory.records.usage import MemoryUsage
 
 FLOOR: Final = 0.05
 HALF_LIFE_DAYS: Final = 30.0
@@ -21,7 +21,7 @@ IGNORED_WEIGHT: Final = 0.25
 DAY_MS: Final = 86_400_000
 
 
-def usefulness(memory: Memory, usage: Usage, *, now: Instant) -> float:
+def usefulness(memory: Memory, usage: MemoryUsage, *, now: Instant) -> float:
     """Return a score from ``FLOOR`` to 1. What a person wrote does not become stale."""
     cited = CITED_WEIGHT * usage.citation_count
     quality = (1 + cited) / (2 + cited + IGNORED_WEIGHT * usage.ignore_count)

@@ -1,0 +1,95 @@
+"""`ctxmgr memory`, on the command line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.surfaces.worked_sessions import json_of
+
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def test_a_fact_is_added_found_corrected_and_forgotten(ctxmgr: Callable[..., Result]) -> None:
+    """001-R077, 001-R107: what is remembered reaches the text for a prompt."""
+    added = json_of(
+        ctxmgr("memory", "add", "test runner", "pytest", "--kind", "decision", "--json")
+    )
+    start = added["memory"]["id"][:8]
+    found = json_of(ctxmgr("memory", "search", "how do we run the tests?", "--json"))
+    text = json_of(ctxmgr("memory", "assemble", "--message", "run the tests", "--json"))
+    used = json_of(ctxmgr("memory", "feedback", start, "cited", "--json"))
+    passed_over = json_of(ctxmgr("memory", "feedback", start, "ignored", "--json"))
+    full = json_of(ctxmgr("memory", "expand", start, "--json"))
+
+    assert [each["memory"]["id"] for each in found["memories"]] == [added["memory"]["id"]]
+    assert "test runner: pytest" in text["context"]
+    assert sum(text["tiers"].values()) == text["token_count"] <= 8_000
+    assert (used["citation_count"], passed_over["ignore_count"]) == (1, 1)
+    assert full["text"] == "test runner: pytest"
+
+    edited = json_of(ctxmgr("memory", "edit", start, "unittest", "--json"))
+    ctxmgr("memory", "forget", start, "--because", "we moved on")
+    assert edited["memory"]["text"] == "test runner: unittest"
+    assert json_of(ctxmgr("memory", "list", "--json"))["memories"] == []
+    ctxmgr("memory", "restore", start)
+    history = json_of(ctxmgr("memory", "history", start, "--json"))["versions"]
+    assert [each["text"] for each in history] == [
+        "test runner: pytest",
+        *["test runner: unittest"] * 3,
+    ]
+    assert [each["ended_because"] for each in history] == [None, None, "we moved on", None]
+    assert json_of(ctxmgr("memory", "show", start, "--json"))["retrieval_count"] == 1
+
+
+def test_a_contradiction_is_reported_and_resolved(ctxmgr: Callable[..., Result]) -> None:
+    """001-R112: by a person, with a note."""
+    ctxmgr("memory", "add", "database", "PostgreSQL 14")
+    added = json_of(ctxmgr("memory", "add", "db", "PostgreSQL 15", "--json"))
+    (pair,) = json_of(ctxmgr("memory", "contradictions", "--json"))["contradictions"]
+    refused = ctxmgr("memory", "resolve", pair["id"], "merged")
+    closed = json_of(
+        ctxmgr("memory", "resolve", pair["id"], "merged", "--value", "PostgreSQL 16", "--json")
+    )
+
+    assert added["contradictions"] == [pair]
+    assert refused.exit_code == 2
+    assert closed["resolution"] == "merged"
+    (left,) = json_of(ctxmgr("memory", "list", "--json"))["memories"]
+    assert left["text"] == "database: PostgreSQL 16"
+
+
+def test_another_project_has_its_own_memory(ctxmgr: Callable[..., Result], tmp_path: Path) -> None:
+    """Shared memories stay in their project; private ones follow their user."""
+    other = tmp_path / "other"
+    other.mkdir()
+    ctxmgr("memory", "add", "port", "8080", "--visibility", "project-shared")
+    ctxmgr("memory", "add", "editor", "vim")
+
+    here = json_of(ctxmgr("memory", "list", "--json"))["memories"]
+    there = json_of(ctxmgr("memory", "list", "--project", str(other), "--json"))["memories"]
+
+    assert [each["text"] for each in here] == ["port: 8080", "editor: vim"]
+    assert [each["text"] for each in there] == ["editor: vim"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("show", "ffffffff"), "there is no memory"),
+        (("show", "f"), "at least 4"),
+        (("add", "", "x"), "key must be a text"),
+        (("resolve", "nope", "a_wins"), "there is no contradiction"),
+        (("assemble", "--budget", "0"), "a budget is"),
+    ],
+)
+def test_wrong_input_has_a_clear_error(
+    ctxmgr: Callable[..., Result], words: tuple[str, ...], message: str
+) -> None:
+    ctxmgr("memory", "add", "port", "8080")
+
+    result = ctxmgr("memory", *words)
+
+    assert result.exit_code != 0
+    assert message in result.output + result.stderr
