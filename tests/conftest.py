@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.components import LONG
 from tests.order import place
-from tests.xtdb.servers import SHORT_LIVED, XtdbServer, fetch, require_xtdb
+from tests.xtdb.servers import PATIENCE_S, SHORT_LIVED, XtdbServer, fetch, require_xtdb
 
 pytest.register_assert_rewrite("tests.contracts", "tests.journeys")
 
@@ -46,10 +46,12 @@ def xtdb_server() -> Iterator[XtdbServer]:
 
 
 @pytest.fixture(scope="session")
-def xtdb_url(request: pytest.FixtureRequest) -> str:
+def xtdb_url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The store URL of that server, or of the one in ``CTXMGR_TEST_XTDB_URL``."""
     running = os.environ.get("CTXMGR_TEST_XTDB_URL")
-    return f"xtdb+{running or request.getfixturevalue('xtdb_server').url}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ctxmgr.stores.xtdb.store.TIMEOUT_S", PATIENCE_S)
+        yield f"xtdb+{running or request.getfixturevalue('xtdb_server').url}"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("xtdb", marks=pytest.mark.xtdb)])

@@ -9,35 +9,38 @@ from pathlib import Path
 
 import pytest
 
-from ctxmgr.bench.stores.agreement import disagreements
-from ctxmgr.bench.stores.histories import HISTORY_KIND, random_history
 from ctxmgr.core.store.contract import Store
 from ctxmgr.stores.sqlite.store import SqliteStore
 from ctxmgr.stores.xtdb.store import XtdbStore
 from tests.containers.distant_store import DistantStore
 from tests.containers.machines import Machine, Server
 from tests.contracts.namespace import Namespace
-from tests.contracts.store_contract import SharedStoreContract, StoreContract
+from tests.contracts.random_histories import HISTORY_KINDS, differences
+from tests.contracts.store_contract import ServedStoreContract, SharedStoreContract
 from tests.journeys.pause_resume import JOURNEY_KINDS, pause_and_resume
+from tests.xtdb.servers import PATIENCE_S
 
 pytestmark = [pytest.mark.xtdb, pytest.mark.docker, pytest.mark.timeout(600)]
 """The first test builds the images, which takes minutes on a busy machine."""
 
-HISTORIES = 20
-HISTORY_KINDS = {HISTORY_KIND.name: HISTORY_KIND}
+HISTORIES = 8
 
 
-class TestXtdbInDocker(StoreContract, SharedStoreContract):
-    """The image passes the same contract."""
+class TestXtdbInDocker(ServedStoreContract, SharedStoreContract):
+    """The image keeps what clients store."""
 
     @pytest.fixture
     async def store(self, server: Server, namespace: Namespace) -> AsyncIterator[Store]:
-        async with await XtdbStore.open(server.url, kinds=namespace.kinds) as store:
+        async with await XtdbStore.open(
+            server.url, kinds=namespace.kinds, timeout_s=PATIENCE_S
+        ) as store:
             yield store
 
     @pytest.fixture
     async def another_store(self, server: Server, namespace: Namespace) -> AsyncIterator[Store]:
-        async with await XtdbStore.open(server.url, kinds=namespace.kinds) as store:
+        async with await XtdbStore.open(
+            server.url, kinds=namespace.kinds, timeout_s=PATIENCE_S
+        ) as store:
             yield store
 
 
@@ -45,18 +48,11 @@ async def test_random_histories_get_the_same_answers_from_the_image(
     server: Server, tmp_path: Path
 ) -> None:
     """Results for a server started by hand must hold for the image (003-R016, 003-A26)."""
-    mark = uuid.uuid4().hex[:12]
-    differences: list[str] = []
-
     async with (
         await SqliteStore.open(tmp_path / "store.db", kinds=HISTORY_KINDS) as embedded,
-        await XtdbStore.open(server.url, kinds=HISTORY_KINDS) as remote,
+        await XtdbStore.open(server.url, kinds=HISTORY_KINDS, timeout_s=PATIENCE_S) as remote,
     ):
-        for seed in range(HISTORIES):
-            history = random_history(seed, mark=f"{mark}-{seed}")
-            differences += await disagreements(embedded, remote, history)
-
-    assert differences == []
+        assert await differences(embedded, remote, range(HISTORIES)) == []
 
 
 async def test_a_session_paused_on_the_host_is_resumed_on_another_machine(
@@ -66,7 +62,7 @@ async def test_a_session_paused_on_the_host_is_resumed_on_another_machine(
     assert another_machine.hostname() != socket.gethostname()
 
     await pause_and_resume(
-        lambda: XtdbStore.open(server.url, kinds=JOURNEY_KINDS),
+        lambda: XtdbStore.open(server.url, kinds=JOURNEY_KINDS, timeout_s=PATIENCE_S),
         lambda: DistantStore.open(another_machine.command, server.inner_url, kinds=JOURNEY_KINDS),
         mark=uuid.uuid4().hex[:12],
     )
@@ -78,6 +74,6 @@ async def test_a_session_paused_on_another_machine_is_resumed_on_the_host(
     """The reverse direction (003-R006, 003-R112 to R115, 003-A21)."""
     await pause_and_resume(
         lambda: DistantStore.open(another_machine.command, server.inner_url, kinds=JOURNEY_KINDS),
-        lambda: XtdbStore.open(server.url, kinds=JOURNEY_KINDS),
+        lambda: XtdbStore.open(server.url, kinds=JOURNEY_KINDS, timeout_s=PATIENCE_S),
         mark=uuid.uuid4().hex[:12],
     )

@@ -1,7 +1,8 @@
 """The contract of every ``Store``.
 
 One class is for a single handle, one for two handles on one database, and one for a handle that
-is opened again with more kinds. The test module of a store subclasses them and provides
+is opened again with more kinds. Another deployment of a server that passes all of them needs
+only some. The test module of a store subclasses them and provides
 
     store, another_store    open handles that declare ``namespace.kinds``
     reopen                  opens a handle that declares the given kinds
@@ -21,7 +22,7 @@ from tests.contracts.store_find_errors import FindErrorsContract
 from tests.contracts.store_get_many import GetManyContract
 from tests.contracts.store_history import HistoryContract
 from tests.contracts.store_invalid_arguments import InvalidArgumentsContract
-from tests.contracts.store_invalid_writes import InvalidWritesContract
+from tests.contracts.store_invalid_writes import InvalidWritesContract, LimitsContract
 from tests.contracts.store_keys import KeysContract
 from tests.contracts.store_kinds import KindsContract
 from tests.contracts.store_matches import MatchesContract
@@ -29,7 +30,13 @@ from tests.contracts.store_two_clients import ReopenedStoreContract, SharedStore
 from tests.contracts.store_valid_time import ValidTimeContract
 from tests.contracts.store_values import ValuesContract
 
-__all__ = ["ReopenedStoreContract", "SharedStoreContract", "StoreContract", "WithNamespace"]
+__all__ = [
+    "ReopenedStoreContract",
+    "ServedStoreContract",
+    "SharedStoreContract",
+    "StoreContract",
+    "WithNamespace",
+]
 
 
 class WithNamespace:
@@ -39,23 +46,34 @@ class WithNamespace:
         return Namespace()
 
 
-class StoreContract(
+class ServedStoreContract(
     WithNamespace,
     CommitsContract,
     KeysContract,
     MatchesContract,
+    GetManyContract,
+    FeedContract,
+    ValuesContract,
+    LimitsContract,
+    ConcurrencyContract,
+):
+    """The guarantees of a single handle that depend on how a server is deployed.
+
+    That is, on its log and documents. Its index and its query engine are the same everywhere;
+    random histories compare their answers (``random_histories``).
+    """
+
+
+class StoreContract(
+    ServedStoreContract,
     ValidTimeContract,
     AsOfContract,
-    GetManyContract,
     HistoryContract,
     FindContract,
     FindErrorsContract,
-    FeedContract,
-    ValuesContract,
     InvalidWritesContract,
     InvalidArgumentsContract,
     KindsContract,
-    ConcurrencyContract,
     ClosingContract,
 ):
     """The guarantees of a single handle."""

@@ -156,6 +156,17 @@ class InvalidWritesContract:
 
         assert await store.get(namespace.id()) is None
 
+    async def test_the_message_names_the_document_and_the_field(
+        self, store: Store, namespace: Namespace
+    ) -> None:
+        """A transaction may have a thousand documents (003-R016)."""
+        with pytest.raises(Incorrect, match=f"{namespace.id('b')}.*score"):
+            await store.commit([Put(namespace.note("a")), Put(namespace.note("b", score=math.nan))])
+
+
+class LimitsContract:
+    """What is just allowed, and reaches the server."""
+
     async def test_a_transaction_of_exactly_the_size_limit_is_written(
         self, store: Store, namespace: Namespace
     ) -> None:
@@ -197,10 +208,3 @@ class InvalidWritesContract:
         await store.commit([Put(namespace.note(name)) for name in names])
 
         assert len(await store.get_many([namespace.id(name) for name in names])) == OPERATIONS_MAX
-
-    async def test_the_message_names_the_document_and_the_field(
-        self, store: Store, namespace: Namespace
-    ) -> None:
-        """A transaction may have a thousand documents (003-R016)."""
-        with pytest.raises(Incorrect, match=f"{namespace.id('b')}.*score"):
-            await store.commit([Put(namespace.note("a")), Put(namespace.note("b", score=math.nan))])

@@ -8,19 +8,24 @@ over the sequence.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from ctxmgr.core.store.contract import AsOf, Commit, Match, Put, Query, Store
 from ctxmgr.errors import Conflict, Unavailable
+from ctxmgr.stores.sqlite.store import SqliteStore
 from ctxmgr.stores.xtdb.store import XtdbStore
 from tests.contracts.namespace import Namespace, put, title
-from tests.contracts.store_contract import SharedStoreContract, StoreContract
+from tests.contracts.random_histories import HISTORY_KINDS, differences
+from tests.contracts.store_contract import ServedStoreContract, SharedStoreContract
 from tests.postgres.nodes import Nodes
-from tests.xtdb.servers import XtdbServer
+from tests.xtdb.servers import PATIENCE_S, XtdbServer
 
 pytestmark = [pytest.mark.xtdb, pytest.mark.postgres]
+
+HISTORIES: Final = 8
 
 
 async def _rank_in_batch(store: Store, namespace: Namespace, point: AsOf) -> Any:
@@ -72,7 +77,7 @@ async def either(nodes: Nodes, namespace: Namespace) -> AsyncIterator[Store]:
 @asynccontextmanager
 async def opened(url: str, namespace: Namespace) -> AsyncIterator[Store]:
     address = url if url.startswith("xtdb+") else f"xtdb+{url}"
-    async with await XtdbStore.open(address, kinds=namespace.kinds) as store:
+    async with await XtdbStore.open(address, kinds=namespace.kinds, timeout_s=PATIENCE_S) as store:
         yield store
 
 
@@ -194,8 +199,8 @@ async def test_a_restarted_node_catches_up(
         assert await title(back, namespace.id(), as_of=AsOf(sequence=missed.sequence)) == "missed"
 
 
-class TestXtdbOnPostgres(StoreContract, SharedStoreContract):
-    """The store contract does not depend on where the log is."""
+class TestXtdbOnPostgres(ServedStoreContract, SharedStoreContract):
+    """What is stored does not depend on where the log and the documents are."""
 
     # A node polls for new transactions every 100 ms, so a race of fifty takes minutes; the race
     # between two nodes above covers it.
@@ -209,6 +214,19 @@ class TestXtdbOnPostgres(StoreContract, SharedStoreContract):
     async def another_store(self, nodes: Nodes, namespace: Namespace) -> AsyncIterator[Store]:
         async with opened(nodes.one.url, namespace) as store:
             yield store
+
+
+async def test_random_histories_get_the_same_answers_from_a_node(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """Nor does what is read, as of any time (003-R016, 003-A26)."""
+    async with (
+        await SqliteStore.open(tmp_path / "store.db", kinds=HISTORY_KINDS) as embedded,
+        await XtdbStore.open(
+            f"xtdb+{nodes.one.url}", kinds=HISTORY_KINDS, timeout_s=PATIENCE_S
+        ) as remote,
+    ):
+        assert await differences(embedded, remote, range(HISTORIES)) == []
 
 
 async def keyed(store: Store, namespace: Namespace, key: str) -> Commit:

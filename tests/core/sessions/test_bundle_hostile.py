@@ -129,7 +129,7 @@ async def test_no_altered_line_changes_another_session(stage: Stage, alter: Alte
 
 @pytest.mark.xtdb
 @settings(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

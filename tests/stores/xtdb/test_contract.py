@@ -1,7 +1,6 @@
 """XTDB passes the store contract. One server in memory serves all tests."""
 
 from collections.abc import AsyncIterator
-from typing import Final
 
 import pytest
 
@@ -14,9 +13,7 @@ from tests.contracts.store_contract import (
 )
 from tests.contracts.store_rewrite import RewriteContract
 from tests.contracts.store_two_clients import Reopen
-
-PATIENCE_S: Final = 60
-"""The answers are what is tested here, on however busy a machine; test_deadline tests the time."""
+from tests.xtdb.servers import PATIENCE_S
 
 
 @pytest.mark.xtdb
