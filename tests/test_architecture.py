@@ -99,8 +99,12 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "knowledge.topics": _CORE_FOR_LAYERS | _rooms("knowledge.config knowledge.notes search stores"),
     "knowledge.compiler": _CORE_FOR_LAYERS
     | _rooms("knowledge.config knowledge.notes knowledge.topics search"),
+    "knowledge.lifecycle.extractors": _rooms(
+        "knowledge.notes knowledge.transcripts core.model core.store errors"
+    ),
     "knowledge.lifecycle": _CORE_FOR_LAYERS
     | _rooms("knowledge.config knowledge.notes knowledge.repository knowledge.transcripts")
+    | _rooms("knowledge.lifecycle.extractors")
     | _rooms("experience search stores"),
     "knowledge.library": _CORE_FOR_LAYERS
     | _rooms("knowledge.config knowledge.notes knowledge.repository knowledge.transcripts")

@@ -1,0 +1,353 @@
+"""Lifecycle: what keeps a folder of notes in order. Door of the room; writes notes and commits.
+
+    session ends ─► transcript committed ─► extracted ─► notes
+    every night  ─► journal completed, on Sundays MEMORY.md, what is old archived ─► committed
+
+Every step drafts its changes first. A dry run returns the draft's diff and writes nothing; a real
+run applies exactly that draft.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, Literal, Protocol, TypeAlias
+
+from ctxmgr.core.model import Ledger, Model
+from ctxmgr.core.store.contract import Instant, Store
+from ctxmgr.errors import CtxmgrError, Incorrect
+from ctxmgr.knowledge.config import ExtractionTrigger, LifecycleConfig
+from ctxmgr.knowledge.lifecycle.condense import Condensed, MemoryCondenser
+from ctxmgr.knowledge.lifecycle.draft import NotesDraft
+from ctxmgr.knowledge.lifecycle.extract import (
+    EXTRACTORS,
+    ExtractedTranscript,
+    KnowledgeExtractor,
+)
+from ctxmgr.knowledge.lifecycle.extractors.extractor import Extractor
+from ctxmgr.knowledge.lifecycle.extractors.knowledge_change import KnowledgeChange, changed_text
+from ctxmgr.knowledge.lifecycle.prune import MemoryPruner
+from ctxmgr.knowledge.lifecycle.review import ReviewQueue, needs_approval
+from ctxmgr.knowledge.lifecycle.schedule import (
+    COMMIT,
+    CONDENSE,
+    EXTRACT,
+    PRUNE,
+    Schedule,
+    TaskRun,
+    due_times,
+)
+from ctxmgr.knowledge.notes.layout import archive_path, is_archived
+from ctxmgr.knowledge.notes.notes_folder import NotesFolder
+
+SUNDAY: Final = 6
+PATHS_MAX: Final = 1_000
+"""Notes that one call archives."""
+
+Period: TypeAlias = Literal["daily", "weekly", "monthly"]
+Progress: TypeAlias = Callable[[str], None]
+"""Called with one line for each thing that begins."""
+
+
+class NotesCommits(Protocol):
+    """Commits what changed in the folder of notes."""
+
+    async def batch_commit(
+        self, message: str | None = None, *, kind: str = "memory", session: str | None = None
+    ) -> object | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleStep:
+    """What one step did, or would do."""
+
+    step: str
+    dry_run: bool
+    done: tuple[str, ...] = ()
+    """An entry a line."""
+    paths: tuple[str, ...] = ()
+    """Notes that changed, or would."""
+    conflicts: tuple[str, ...] = ()
+    """Notes that somebody else changed meanwhile, and which were left alone."""
+    waiting: tuple[str, ...] = ()
+    """Proposals that wait for a person."""
+    rejected: tuple[str, ...] = ()
+    """Extractors whose model gave an answer that could not be read."""
+    diff: str = field(default="", repr=False)
+    ledger: Ledger = field(default_factory=Ledger)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatus:
+    """A scheduled task: when it last ran and whether it is due."""
+
+    task: str
+    last: TaskRun | None
+    due: Instant | None
+    """The oldest time for which it has to run; None: not due."""
+
+
+def _silent(_: str) -> None:
+    return
+
+
+class Lifecycle:
+    """The lifecycle of one folder of notes."""
+
+    def __init__(
+        self,
+        notes: NotesFolder,
+        *,
+        store: Store,
+        config: LifecycleConfig,
+        git: NotesCommits | None = None,
+        model: Model | None = None,
+        extractors: Sequence[Extractor] = EXTRACTORS,
+    ) -> None:
+        self._notes = notes
+        self._config = config
+        self._git = git
+        self._model = model
+        self._extractor = KnowledgeExtractor(notes, store=store, model=model, extractors=extractors)
+        self._schedule = Schedule(store, notes.layout.root)
+        self.review = ReviewQueue(store, notes)
+
+    async def session_ended(self, transcript: str) -> None:
+        """Extract from a transcript that was closed, if that is when extraction runs."""
+        if self._config.extraction_trigger is ExtractionTrigger.ON_SESSION_END:
+            await self.extract([transcript])
+
+    async def extract(
+        self,
+        paths: Iterable[str] | None = None,
+        extractors: Iterable[str] | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Progress = _silent,
+    ) -> LifecycleStep:
+        """Extract from transcripts, by default from those that were not extracted from."""
+        chosen = list(await self._extractor.pending() if paths is None else paths)
+        names = None if extractors is None else tuple(extractors)
+        draft = NotesDraft(self._notes)
+        found = []
+        for path in chosen:
+            progress(f"extracting from {path}")
+            found.append(await self._extractor.extract_from_session(path, names, draft=draft))
+        return await self._extracted("extract", draft, found, dry_run=dry_run)
+
+    async def replay(
+        self, extractors: Iterable[str] | None = None, *, dry_run: bool = False
+    ) -> LifecycleStep:
+        """Extract from all transcripts again, in the order of their sessions."""
+        draft = NotesDraft(self._notes)
+        found = await self._extractor.replay_all(extractors, draft=draft)
+        return await self._extracted("replay", draft, found, dry_run=dry_run)
+
+    async def condense(self, period: Period, *, day: date, dry_run: bool = False) -> LifecycleStep:
+        """Complete the journal of a day, or roll up its week or month."""
+        draft = NotesDraft(self._notes)
+        condensed = await self._condense(draft, period, day)
+        return await self._finished(
+            f"condense {period}",
+            draft,
+            condensed.done,
+            dry_run=dry_run,
+            ledger=condensed.ledger,
+            rejected=("weekly",) if condensed.rejected else (),
+        )
+
+    async def prune(self, *, day: date, dry_run: bool = False) -> LifecycleStep:
+        """Bring MEMORY.md below its cap, archive old journals and notes that nobody needs."""
+        draft = NotesDraft(self._notes)
+        done = self._pruned(draft, day)
+        return await self._finished("prune", draft, done, dry_run=dry_run)
+
+    async def archive(self, paths: Iterable[str], *, dry_run: bool = False) -> LifecycleStep:
+        """Move notes to the archive: they are searched, and not loaded by themselves."""
+        draft = NotesDraft(self._notes)
+        done = []
+        for path in list(paths)[:PATHS_MAX]:
+            if is_archived(path):
+                raise Incorrect(f"{path!r:.200} is archived already")
+            if needs_approval(path):
+                raise Incorrect(
+                    f"{path!r:.200} is part of identity or topics: move it yourself with git mv"
+                )
+            draft.move(path, archive_path(path), reason="by request")
+            done.append(f"archived: {path}")
+        return await self._finished("archive", draft, done, dry_run=dry_run)
+
+    async def nightly(self, day: date, *, dry_run: bool = False) -> LifecycleStep:
+        """Run the nightly flow of a day: journal, on Sundays the rollup, cap, old journals."""
+        draft = NotesDraft(self._notes)
+        done: list[str] = []
+        condensed = await self._condense(draft, "daily", day)
+        ledger, done = condensed.ledger, list(condensed.done)
+        if day.weekday() == SUNDAY:
+            weekly = await self._condense(draft, "weekly", day)
+            ledger, done = Ledger((*ledger.costs, *weekly.ledger.costs)), done + list(weekly.done)
+        if (day + timedelta(days=1)).day == 1:
+            done += (await self._condense(draft, "monthly", day)).done
+        pruner = MemoryPruner(draft, today=day)
+        done += pruner.prune_memory(cap=self._config.memory_line_cap)
+        moved = pruner.prune_journals(retention_days=self._config.journal_retention_days)
+        done += [f"archived: {path}" for path, _ in moved]
+        return await self._finished("nightly", draft, done, dry_run=dry_run, ledger=ledger)
+
+    async def run_due(self, *, now: Instant, progress: Progress = _silent) -> list[LifecycleStep]:
+        """Run what is due. Of several processes that try, one runs each task."""
+        last = await self._schedule.last_runs()
+        steps = []
+        for due, task in due_times(self._config, last=last, now=now):
+            claim = await self._schedule.claim(task, due, now=now)
+            if claim is None:
+                continue
+            progress(f"{task}, due {_shown(due)}")
+            try:
+                step = await self._run(task, due)
+            except CtxmgrError as error:
+                await self._schedule.finish(claim, now=now, failed=True, detail=str(error))
+                raise
+            await self._schedule.finish(claim, now=now, detail=f"{len(step.done)} changes")
+            steps.append(step)
+        return steps
+
+    async def status(self, *, now: Instant) -> tuple[TaskStatus, ...]:
+        """Return when each task last ran, and whether it is due."""
+        last = await self._schedule.last_runs()
+        due: dict[str, Instant] = {}
+        for time, task in due_times(self._config, last=last, now=now):
+            due.setdefault(task, time)
+        tasks = (COMMIT, EXTRACT, CONDENSE, PRUNE)
+        return tuple(
+            TaskStatus(task=task, last=last.get(task), due=due.get(task)) for task in tasks
+        )
+
+    async def pending(self) -> list[str]:
+        """Return the transcripts that the current extractors have not read."""
+        return await self._extractor.pending()
+
+    async def _run(self, task: str, due: Instant) -> LifecycleStep:
+        day = datetime.fromtimestamp(due / 1_000, UTC).date()
+        match task:
+            case "commit":
+                committed = self._git and await self._git.batch_commit()
+                done = ("committed",) if committed else ()
+                return LifecycleStep(step=COMMIT, dry_run=False, done=done)
+            case "extract":
+                return await self.extract()
+            case "condense":
+                return await self.nightly(day)
+            case _:
+                return await self.prune(day=day)
+
+    async def _condense(self, draft: NotesDraft, period: Period, day: date) -> Condensed:
+        transcripts = await asyncio.to_thread(self._extractor.transcripts)
+        condenser = MemoryCondenser(draft, transcripts, today=day, model=self._model)
+        cap = self._config.memory_line_cap
+        match period:
+            case "daily":
+                return await condenser.daily_summary()
+            case "weekly":
+                return await condenser.weekly_rollup(cap=cap)
+            case "monthly":
+                return await condenser.monthly_distillation(
+                    cap=cap, retention_days=self._config.journal_retention_days
+                )
+
+    def _pruned(self, draft: NotesDraft, day: date) -> list[str]:
+        pruner = MemoryPruner(draft, today=day)
+        done = pruner.prune_memory(cap=self._config.memory_line_cap)
+        retention = self._config.journal_retention_days
+        moved = pruner.prune_journals(retention_days=retention)
+        done += [f"archived: {path}" for path, _ in moved]
+        done += [
+            f"archived: {each.path} (score {each.score:.4f}, {each.age_days} days,"
+            f" {each.references} references)"
+            for each in pruner.score_and_evict()
+        ]
+        return done
+
+    async def _extracted(
+        self, step: str, draft: NotesDraft, found: Sequence[ExtractedTranscript], *, dry_run: bool
+    ) -> LifecycleStep:
+        costs = [cost for each in found for cost in each.ledger.costs]
+        done = [
+            f"{change.origin.extractor}: {change.path}: {change.content[:80]}"
+            for each in found
+            for change in each.changes
+        ]
+        rejected = tuple(f"{each.path}: {name}" for each in found for name in each.rejected)
+        proposed = [change for each in found for change in each.waiting if not dry_run]
+        waiting = [await self._propose(draft, change) for change in proposed]
+        finished = await self._finished(
+            step,
+            draft,
+            done if draft.edits else [],
+            dry_run=dry_run,
+            ledger=Ledger(tuple(costs)),
+            rejected=rejected,
+            waiting=tuple(waiting),
+            kind="memory",
+            session=found[0].path if len(found) == 1 else None,
+        )
+        if not dry_run and not finished.conflicts:
+            for each in found:
+                await self._extractor.record(each)
+        return finished
+
+    async def _propose(self, draft: NotesDraft, change: KnowledgeChange) -> str:
+        origin = change.origin
+        proposal = await self.review.propose(
+            change.path,
+            changed_text(draft.get(change.path), change),
+            origin={
+                "transcript": origin.transcript,
+                "session": origin.session_id,
+                "turn": origin.turn,
+                "extractor": origin.extractor,
+                "version": origin.version,
+            },
+            reason=f"{origin.extractor}/{origin.version}: {change.content[:200]}",
+            at=origin.at,
+        )
+        return proposal.id
+
+    async def _finished(
+        self,
+        step: str,
+        draft: NotesDraft,
+        done: Iterable[str],
+        *,
+        dry_run: bool,
+        ledger: Ledger = Ledger(),  # noqa: B008 (frozen)
+        rejected: tuple[str, ...] = (),
+        waiting: tuple[str, ...] = (),
+        kind: str = "maintenance",
+        session: str | None = None,
+    ) -> LifecycleStep:
+        """Apply a draft and commit it, unless this is a dry run."""
+        diff = draft.diff
+        paths = tuple(edit.path for edit in draft.edits)
+        conflicts: tuple[str, ...] = ()
+        if not dry_run and paths:
+            applied = await asyncio.to_thread(draft.apply)
+            paths, conflicts = applied.paths, applied.conflicts
+            if self._git is not None and paths:
+                message = f"{step}: {len(paths)} notes"
+                await self._git.batch_commit(message, kind=kind, session=session)
+        return LifecycleStep(
+            step=step,
+            dry_run=dry_run,
+            done=tuple(done),
+            paths=paths,
+            conflicts=conflicts,
+            waiting=waiting,
+            rejected=rejected,
+            diff=diff,
+            ledger=ledger,
+        )
+
+
+def _shown(at: Instant) -> str:
+    return f"{datetime.fromtimestamp(at // 1_000, UTC):%Y-%m-%d %H:%M} UTC"
