@@ -24,6 +24,7 @@ import re
 import secrets
 import time
 from collections.abc import Container
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -158,9 +159,9 @@ def make_secret(folder: Path) -> bytes:
             draft.touch(mode=0o600, exist_ok=False)
             draft.write_bytes(secrets.token_bytes(SECRET_BYTES))
             try:
-                path.hardlink_to(draft)
-            except FileExistsError:  # another process was first
-                pass
+                # If another process was first, its secret is read below.
+                with suppress(FileExistsError):
+                    path.hardlink_to(draft)
             finally:
                 draft.unlink()
         except OSError as error:

@@ -49,11 +49,8 @@ def canonical(value: object) -> bytes:
     """Return the canonical bytes of a value; ``Incorrect`` if it has none."""
     if value is None or type(value) is str:
         return b"null" if value is None else _text(value)
-    if _is_plain([value], _NESTING_MAX):
-        try:
-            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        except orjson.JSONEncodeError:
-            pass  # a lone surrogate, an integer beyond 64 bits, a key of a subclass of str
+    if _is_plain([value], _NESTING_MAX) and (written := _written_fast(value)) is not None:
+        return written
     parts: list[bytes] = []
     _write(value, parts.append, 0)
     return b"".join(parts)
@@ -64,13 +61,23 @@ def checked_canonical(value: list[Any] | dict[str, Any], *, where: str, depth: i
 
     The same as ``check_value`` and ``canonical``, in one pass over what most values are.
     """
-    if depth < DEPTH_MAX and _is_plain(value, DEPTH_MAX - depth - 1):
-        try:
-            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        except orjson.JSONEncodeError:
-            pass  # the check below says what is wrong, or the slow path writes it
+    plain = depth < DEPTH_MAX and _is_plain(value, DEPTH_MAX - depth - 1)
+    if plain and (written := _written_fast(value)) is not None:
+        return written
     check_value(value, where=where, depth=depth)
     return canonical(value)
+
+
+def _written_fast(value: object) -> bytes | None:
+    """Return the canonical bytes of a plain value; None if orjson cannot write it.
+
+    That is a lone surrogate, an integer beyond 64 bits or a key of a subclass of str: ``_write``
+    writes it, or says what is wrong with it.
+    """
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        return None
 
 
 class CanonicalItems:

@@ -57,13 +57,16 @@ def dumps(value: object) -> bytes:
     """Encode a value; ``loads`` returns an equal one, with the same types."""
     try:
         return orjson.dumps(value)
-    except TypeError:
-        pass  # an integer beyond 64 bits
+    except TypeError:  # an integer beyond 64 bits, which only the standard library writes
+        return b" " + _dumps_exact(value)
+
+
+def _dumps_exact(value: object) -> bytes:
     try:
-        exact = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError as error:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode()
+    except (TypeError, ValueError) as error:
         raise Incorrect(f"a value cannot be stored: {error}") from error
-    return b" " + exact.encode()
 
 
 def loads(data: bytes) -> Any:
