@@ -32,7 +32,7 @@ def _bud(status: BudStatus, **fields: object) -> Tag:
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(BudStatus, BudStatus)))
 def test_a_status_follows_only_where_the_way_leads(before: BudStatus, after: BudStatus) -> None:
-    """000-R135, 000-R014: every pair of states, and only eight of them are steps."""
+    """000-R135, 000-R014, 000-A14: every pair of states, and only eight of them are steps."""
     if (before, after) in ALLOWED:
         assert with_status(_bud(before), after).bud_status is after
     else:
@@ -41,7 +41,7 @@ def test_a_status_follows_only_where_the_way_leads(before: BudStatus, after: Bud
 
 
 def test_an_abandoned_bud_becomes_the_tag_that_it_was() -> None:
-    """000-R133: promoting keeps the earlier type, so that it can be undone."""
+    """000-R133, 000-A13: promoting keeps the earlier type, so that it can be undone."""
     tag = Tag(
         id="tag-1",
         name="Ada",
