@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.sandbox import Sandbox
     from ctxmgr.experience.lenses.lens import Lenses
     from ctxmgr.experience.xdb import XDB
+    from ctxmgr.knowledge.library import Library
     from ctxmgr.memory.living import LivingMemory
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
@@ -111,6 +112,7 @@ async def connect(
     audit: Path | None = None,
     audit_lenses: "Lenses | None" = None,
     experience: "Path | XDB | None" = None,
+    knowledge: "Path | Library | None" = None,
     secrets: Secrets = Secrets.MASK,
     policy: "str | Economy" = "plain",
     tracking: bool = True,
@@ -134,6 +136,8 @@ async def connect(
     - ``audit`` is the folder of an audit log, which records what happens in the store.
     - ``audit_lenses`` score what is recorded there; the log gets all scores, also hidden ones.
     - ``experience`` is the folder of an ``XDB``, or an open one; it records what happens, too.
+    - ``knowledge`` is a folder of notes, or an open ``Library``: prompts show what fits of them,
+      and notes are written before old turns are summarised (docs/knowledge-context.md).
     - ``secrets`` says how secrets are treated (docs/secrets.md).
     - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"compact"``,
       ``"economy"``, or an ``Economy``. A session that is resumed keeps its own.
@@ -166,6 +170,7 @@ async def connect(
             audit=audit,
             audit_lenses=audit_lenses,
             experience=experience,
+            knowledge=knowledge,
             masker=Masker(secrets),
             tracking=tracking,
             policy=chosen,
@@ -409,6 +414,7 @@ async def _client(
     audit: Path | None,
     audit_lenses: "Lenses | None",
     experience: "Path | XDB | None",
+    knowledge: "Path | Library | None",
     masker: Masker,
     tracking: bool,
     policy: "SessionPolicy",
@@ -430,6 +436,10 @@ async def _client(
     known = Fingerprints(fingerprints)
     known.load()
     indexing = Indexing(store, files, fingerprints=known, kept=masker.stored)
+    if knowledge is not None:
+        library = await _noted(store, closing, knowledge, own=own, masker=masker)
+        contributors += library.contributors
+        flushers += library.flushers
     feed = _listener_feed(store, listeners)
     observers: list[CommitObserver] = [] if feed is None else [feed.committed]
     if audit is not None:
@@ -463,6 +473,7 @@ async def _client(
         directory=directory or _directory(mounts),
         forms={name: form.payload for name, form in FORMS.items()},
         contributors=contributors,
+        contribute=knowledge is not None,
         flushers=flushers,
         summariser=summariser,
         masker=masker,
@@ -470,6 +481,38 @@ async def _client(
         observers=(*observers, *([trackers.follow] if trackers is not None else [])),
     )
     return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers, policy=policy)
+
+
+async def _noted(
+    store: Store,
+    closing: AsyncExitStack,
+    knowledge: "Path | Library",
+    *,
+    own: "OwnFiles",
+    masker: Masker,
+) -> "Library":
+    """Open a folder of notes, and store versions of them in the core."""
+    from ctxmgr.core.files.filesystem_ids import host_filesystem_id
+    from ctxmgr.core.files.fingerprints import Fingerprints
+    from ctxmgr.core.files.host_files import HostFiles
+    from ctxmgr.core.tracking.indexing import Indexing
+    from ctxmgr.core.tracking.kept_files import KeptFiles
+
+    library = knowledge
+    if isinstance(library, Path):
+        from ctxmgr.knowledge.library import Library
+
+        library = Library.open(library)
+    library.mask = masker.shown
+    library.use_store(store)
+    # The agent may see the notes elsewhere, or not at all: they are read as files of the host.
+    files = HostFiles(Mounts.of_host(host_filesystem_id()), own=own)
+    closing.callback(files.close)
+    indexing = Indexing(store, files, fingerprints=Fingerprints(None), kept=masker.stored)
+    kept = await closing.enter_async_context(KeptFiles(indexing))
+    library.keep = kept.add
+    await library.available()
+    return library
 
 
 async def _audited(

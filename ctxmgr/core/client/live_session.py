@@ -212,14 +212,14 @@ class LiveSession:
         user: str = "",
         *,
         form: str = "text",
-        contribute: bool = False,
+        contribute: bool | None = None,
         policy: "str | Economy | None" = None,
     ) -> Any:
         """Return the prompt of this turn and remember it as the one that is sent.
 
         ``user`` is the new message; it may be empty when the model continues after tool calls.
         ``form`` is ``text``, ``anthropic`` or ``openai``. With ``contribute`` the contributors of
-        the client add their texts.
+        the client add their texts; by default they do if the client has a folder of notes.
 
         The result is a string for ``text``, and for an API a dict of the arguments of its request,
         to be passed with ``**``: ``system`` and ``messages`` for ``anthropic``, ``messages`` for
@@ -237,12 +237,13 @@ class LiveSession:
             names = ", ".join(sorted(runtime.forms))
             raise Incorrect(f"unknown form {form!r:.80} (one of: {names})")
         added: tuple[Contribution, ...] = ()
-        if contribute:
+        if runtime.contribute if contribute is None else contribute:
             added = await contributions(
                 runtime.contributors,
                 session_id=self.session_id,
                 turn=self.turn,
                 count=runtime.count,
+                message=user,
             )
         if self._lease is not None:
             await self._lease.in_use()

@@ -78,6 +78,8 @@ class Runtime:
     """What the agent's relative paths are resolved against; None: it may use none."""
     forms: Mapping[str, Form] = field(default_factory=lambda: {"text": Context.text})
     contributors: "tuple[Contributor, ...]" = ()
+    contribute: bool = False
+    """Whether contributors are asked if a render does not say."""
     flushers: "tuple[Flusher, ...]" = ()
     """Layers that save what matters before turns are summarised."""
     summariser: "Model | None" = None

@@ -7,7 +7,7 @@ never fails a turn.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from ctxmgr.core.context.assembly import Contribution, Section
 
@@ -33,6 +33,20 @@ class Contributor(Protocol):
         ...
 
 
+@runtime_checkable
+class MessageContributor(Protocol):
+    """A contributor whose text depends on the new user message."""
+
+    async def contribute_to(
+        self, session_id: str, *, message: str, turn: int, budget_tokens: int
+    ) -> str:
+        """Return the text for a prompt with this message; it is called instead of ``contribute``.
+
+        The message is empty if the model continues after tool calls.
+        """
+        ...
+
+
 CONTRIBUTION_SECONDS: Final = 2.0
 """For one layer to answer: a prompt should not wait longer than its model's first token."""
 
@@ -45,23 +59,34 @@ async def contributions(
     session_id: str,
     turn: int,
     count: Callable[[str], int],
+    message: str = "",
 ) -> tuple[Contribution, ...]:
     """Ask all contributors at once; return their texts in the order of the contributors.
 
-    ``count`` counts the tokens of a text.
+    ``count`` counts the tokens of a text; ``message`` is the new user message.
     """
-    requests = [_ask(contributor, session_id, turn, count) for contributor in contributors]
+    requests = [_ask(each, session_id, turn, count, message=message) for each in contributors]
     answers = await asyncio.gather(*requests)
     return tuple(contribution for contribution in answers if contribution is not None)
 
 
 async def _ask(
-    contributor: Contributor, session_id: str, turn: int, count: Callable[[str], int]
+    contributor: Contributor,
+    session_id: str,
+    turn: int,
+    count: Callable[[str], int],
+    *,
+    message: str,
 ) -> Contribution | None:
     budget = contributor.budget_tokens
     try:
         async with asyncio.timeout(CONTRIBUTION_SECONDS):
-            text = await contributor.contribute(session_id, turn=turn, budget_tokens=budget)
+            if isinstance(contributor, MessageContributor):
+                text = await contributor.contribute_to(
+                    session_id, message=message, turn=turn, budget_tokens=budget
+                )
+            else:
+                text = await contributor.contribute(session_id, turn=turn, budget_tokens=budget)
     except Exception:  # noqa: BLE001 (whatever a layer does wrong)
         _log.exception("%s contributes nothing to turn %d", contributor.name, turn)
         return None

@@ -1,0 +1,281 @@
+"""Library: a folder of notes behind ``connect(url, knowledge=DIR)``."""
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ctxmgr import connect
+from ctxmgr.core.context.flushes import FlushRequest
+from ctxmgr.core.model import AnswerDone, AnswerPart, Charge, Request, Stop, TextDelta
+from ctxmgr.core.store.contract import Query
+from ctxmgr.errors import NotFound
+from ctxmgr.knowledge.compiler.flush import FLUSH_OK, pre_compaction_flush
+from ctxmgr.knowledge.library import Library
+
+NOW = int(datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp() * 1000)
+TODAY = datetime.now(UTC).date().isoformat()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "notes"
+    write(root / "knowledge/identity/SOUL.md", "---\ntype: identity\n---\nYou are careful.\n")
+    write(root / "knowledge/memory/MEMORY.md", "# Memory\n- 2026-11-01 Ann prefers tea.\n")
+    write(root / f"knowledge/journal/{TODAY}.md", "# Today\n- The release was moved.\n")
+    write(root / "knowledge/reference/ports.md", "The gateway listens on port 8443.\n")
+    return root
+
+
+class Answers:
+    """A model that answers with a fixed text."""
+
+    name, form, unique_ids = "m1", "text", True
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    async def stream(self, request: Request) -> AsyncGenerator[AnswerPart, None]:
+        yield TextDelta(text=self.text)
+        charge = Charge(purpose=request.purpose, model=self.name, usage=None)
+        yield AnswerDone(reply={}, stop=Stop.DONE, charge=charge)
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+async def test_a_prompt_shows_what_fits_of_the_notes(root: Path, tmp_path: Path) -> None:
+    """002-R001, 002-R131, 002-R132, X-C02, X-C03: ``connect(knowledge=…)`` is all one writes."""
+    async with connect(tmp_path / "agent.db", knowledge=root) as client:
+        session = await client.start("s", system_prompt="SYSTEM")
+
+        text = await session.render("Which port does the gateway use?")
+
+        assert "type: identity" not in text
+        places = [
+            text.index(part)
+            for part in (
+                "SYSTEM",
+                "<!-- identity -->\nYou are careful.",
+                "<!-- memory -->\n# Memory",
+                "<!-- journal -->\n# Today",
+                "Which port does",
+                "<!-- knowledge:knowledge/reference/ports.md -->\nThe gateway listens on port 84",
+            )
+        ]
+        assert places == sorted(places)
+        assert list(session.sets.active_set) == []
+        await session.end_turn("8443")
+        past = await client.prompt_as_of("s", turn=1)
+    assert past.text() == text
+
+
+async def test_memory_and_journal_change_when_an_epoch_begins(root: Path, tmp_path: Path) -> None:
+    """X-C03: what an agent notes in the middle of a session does not break the cached prefix."""
+    library = Library.open(root)
+    async with connect(tmp_path / "agent.db", knowledge=library) as client:
+        session = await client.start("s", system_prompt="SYSTEM")
+        await session.render("hello")
+        await session.end_turn("hi")
+        write(root / "knowledge/memory/MEMORY.md", "# Memory\n- 2026-11-02 Bob prefers coffee.\n")
+        write(root / "knowledge/identity/SOUL.md", "You are bold.\n")
+
+        second = await session.render("hello again")
+        for flusher in library.flushers:
+            await flusher.flush(FlushRequest(session_id="s", first=1, last=1, text="We decided X."))
+        third = await session.render("hello again, after a summary")
+
+    assert "Ann prefers tea" in second
+    assert "You are bold." in second
+    assert "Bob prefers coffee" in third
+
+
+async def test_notes_are_objects_of_the_store_with_versions(root: Path, tmp_path: Path) -> None:
+    """X-C01, X-C18: the text is the file's, and the core has its versions."""
+    async with connect(tmp_path / "agent.db", knowledge=root):
+        pass  # closing waits until the notes are stored
+    write(root / "knowledge/reference/ports.md", "The gateway listens on port 9000.\n")
+    async with connect(tmp_path / "agent.db", knowledge=root):
+        pass
+    async with connect(tmp_path / "agent.db") as client:
+        found = await client.store.find(Query("file"))
+        pages = [
+            await client.store.history(version.object_id, documents=True)
+            for version in found.versions
+        ]
+        texts = {
+            entry.document["content"]
+            for page in pages
+            for entry in page.entries
+            if entry.document is not None
+        }
+
+    assert "The gateway listens on port 9000.\n" in texts
+    assert "The gateway listens on port 8443.\n" in texts
+
+
+async def test_secrets_in_notes_are_not_shown(root: Path, tmp_path: Path) -> None:
+    """002-A34: a key that somebody noted does not reach the provider."""
+    key = "sk-ant-api03-" + "a1B2c3D4" * 11 + "-AA"
+    write(root / "knowledge/identity/TOOLS.md", f"The key is {key}.\n")
+    async with connect(tmp_path / "agent.db", knowledge=root) as client:
+        session = await client.start("s", system_prompt="SYSTEM")
+
+        text = await session.render("hello")
+
+    assert "The key is" in text
+    assert key not in text
+
+
+async def test_core_memory_stays_out_of_shared_sessions(root: Path, tmp_path: Path) -> None:
+    """002-R042, X-C20: a group does not read what a person told the agent."""
+    library = Library.open(root, main=False)
+    async with connect(tmp_path / "agent.db", knowledge=library) as client:
+        session = await client.start("s", system_prompt="SYSTEM")
+
+        assert "tea" not in await session.render("what does Ann prefer to drink?")
+
+
+async def test_notes_that_are_linked_to_count_more(root: Path) -> None:
+    """002-R147: a reference count is the number of notes that link to a note."""
+    write(root / "knowledge/people/ann.md", "Runs the [[ports]] team, see [[reference/ports]].\n")
+    write(root / "knowledge/people/bob.md", "See [[ports]] and [[bob]].\n")
+    library = Library.open(root)
+
+    counts = {file.path: file.reference_count for file in await library.available()}
+
+    assert counts["knowledge/reference/ports.md"] == 2
+    assert counts["knowledge/people/bob.md"] == 0
+
+
+async def test_a_changed_note_is_read_again_and_a_removed_one_is_gone(root: Path) -> None:
+    """002-R006: what is kept in memory follows the files."""
+    library = Library.open(root)
+    assert "8443" in (await library.compile("gateway port")).text
+    write(root / "knowledge/reference/ports.md", "The gateway listens on port 9000.\n")
+    assert "9000" in (await library.compile("gateway port")).text
+    (root / "knowledge/reference/ports.md").unlink()
+
+    assert "gateway" not in (await library.compile("gateway port")).text
+
+
+async def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
+    """A mistyped folder is an error, not an empty library."""
+    with pytest.raises(NotFound, match="nowhere"):
+        Library.open(tmp_path / "nowhere")
+
+
+async def test_any_folder_of_markdown_can_be_used(tmp_path: Path) -> None:
+    """An Obsidian vault or a project with CLAUDE.md works as it is."""
+    write(tmp_path / "vault/CLAUDE.md", "Write tests first.\n")
+    write(tmp_path / "vault/Gateway.md", "The gateway listens on port 8443.\n")
+
+    compiled = await Library.open(tmp_path / "vault").compile("gateway port?")
+
+    assert [section.name for section in compiled.included] == ["identity", "knowledge:Gateway.md"]
+
+
+TOPIC = """---
+type: topic
+triggers:
+  - {type: pattern, match: deploy}
+  - {type: pattern, match: force push, scope: output, correction_hint: Never force push.}
+subscriptions: [knowledge/reference/ports.md, knowledge/reference/gone.md]
+priority: critical
+---
+Deploying services.
+
+## Instructions
+
+- Deploy to staging first.
+"""
+
+
+async def test_a_topic_adds_its_instructions_and_its_notes(root: Path, tmp_path: Path) -> None:
+    """002-R214, 002-R215, PG-33: what a message is about decides what the model sees."""
+    write(root / "topics/deployment.md", TOPIC)
+    library = Library.open(root)
+    async with connect(tmp_path / "agent.db", knowledge=library) as client:
+        session = await client.start("s", system_prompt="SYSTEM")
+
+        text = await session.render("Please deploy it.")
+        await session.end_turn("Which service?")
+        other = await session.render("Tell me about Ann instead.")
+
+    assert "<!-- topic:deployment -->\n## deployment\n\n- Deploy to staging first." in text
+    assert "<!-- sub:knowledge/reference/ports.md -->" in text
+    assert "<!-- knowledge:knowledge/reference/ports.md -->" not in text
+    assert "topic:deployment" not in other
+
+
+async def test_an_answer_is_corrected_in_the_next_turn(root: Path, tmp_path: Path) -> None:
+    """002-R107, 002-R109: the hint reaches the prompt that follows, and no other."""
+    write(root / "topics/deployment.md", TOPIC)
+    async with connect(tmp_path / "agent.db", knowledge=root) as client:
+        session = await client.start("s", system_prompt="SYSTEM")
+        await session.render("Publish the branch.")
+        await session.end_turn("I will force push it.")
+
+        second = await session.render("Fine.")
+        await session.end_turn("Done, with a merge.")
+        third = await session.render("Thanks.")
+
+    assert "Correction: Never force push." in second
+    assert "Never force push" not in third
+
+
+SORTED = """[
+  {"kind": "lesson", "project": null, "text": "Oslo is slow."},
+  {"kind": "decision", "project": "web", "text": "Use Oslo."},
+  {"kind": "evil", "path": "../x", "text": "no"}
+]"""
+
+
+class TestFlush:
+    """What is saved before turns are shown as a summary."""
+
+    TEXT = "user: where do we deploy?\nassistant: We decided to deploy to Oslo.\ntool: noise"
+
+    async def test_rules_save_decisions_to_the_journal_once(self, root: Path) -> None:
+        """002-R150, 002-R239, 002-A32, PG-29: once per cycle, without a model."""
+        notes = Library.open(root).notes
+        request = FlushRequest(session_id="s", first=1, last=4, text=self.TEXT)
+
+        first = await pre_compaction_flush(request, notes=notes, model=None, now=NOW)
+        again = await pre_compaction_flush(request, notes=notes, model=None, now=NOW)
+        later = FlushRequest(session_id="s", first=5, last=9, text="We must call Ann.")
+        await pre_compaction_flush(later, notes=notes, model=None, now=NOW)
+
+        assert (first, again) == (["knowledge/journal/2026-11-18.md"], [])
+        text = notes.read("knowledge/journal/2026-11-18.md").text
+        assert text.count("We decided to deploy to Oslo. (session s, turns 1 to 4)") == 1
+        assert "We must call Ann. (session s, turns 5 to 9)" in text
+        assert "noise" not in text
+
+    @pytest.mark.parametrize(
+        ("answer", "changed"),
+        [
+            (FLUSH_OK, []),
+            (
+                SORTED,
+                ["knowledge/memory/MEMORY.md", "knowledge/projects/web/context.md"],
+            ),
+            ("I cannot do that.", ["knowledge/journal/2026-11-18.md"]),
+        ],
+    )
+    async def test_a_model_sorts_what_is_saved(
+        self, root: Path, answer: str, changed: list[str]
+    ) -> None:
+        """002-R153, 002-A29: FLUSH_OK saves nothing, and nonsense falls back to rules."""
+        write(root / "knowledge/projects/web/context.md", "# Web\n")
+        notes = Library.open(root).notes
+        request = FlushRequest(session_id="s", first=1, last=4, text=self.TEXT)
+
+        found = await pre_compaction_flush(request, notes=notes, model=Answers(answer), now=NOW)
+
+        assert found == changed
