@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import sys
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from ctxmgr.experience.lenses.lens import Lenses
     from ctxmgr.experience.xdb import XDB
     from ctxmgr.knowledge.library import Library
+    from ctxmgr.knowledge.topics.topic import TopicSet
+    from ctxmgr.knowledge.topics.triggers import Firing
     from ctxmgr.memory.living import LivingMemory
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
@@ -284,6 +287,39 @@ class App:
         configured = self.loaded.settings.experience
         default = data_dir() / "xdb"
         return configured or (default if default.is_dir() else None)
+
+    def knowledge_folder(self, folder: Path | None = None) -> Path:
+        """The folder with the notes, by default that of the settings; ``NotFound`` if none is."""
+        if folder is None:
+            self.loaded.require_trusted("knowledge")
+        root = folder or self.loaded.settings.knowledge
+        if root is None:
+            raise NotFound("there is no folder with notes; name one with the setting `knowledge`")
+        if not root.is_dir():
+            raise NotFound(f"{root} is not a folder")
+        return root
+
+    async def topics(self, folder: Path | None = None) -> "TopicSet":
+        """Read the topics of a folder of notes, by default that of the settings."""
+        from ctxmgr.knowledge.notes.layout import Layout
+        from ctxmgr.knowledge.notes.notes_folder import NotesFolder
+        from ctxmgr.knowledge.topics.topic_folder import load_topics
+
+        root = self.knowledge_folder(folder)
+        return await asyncio.to_thread(load_topics, NotesFolder(Layout(root, root)))
+
+    async def fire_webhook(self, source: str, event: str, payload: object) -> "list[Firing]":
+        """Fire the topics that wait for an event of a source; return what was fired."""
+        from ctxmgr.knowledge.topics.triggers import TopicFirings
+
+        found = await self.topics()
+        return await TopicFirings(await self.store()).fire_webhook(
+            found.topics,
+            source=source,
+            event=event,
+            payload=payload,
+            now=time.time_ns() // 1_000_000,
+        )
 
     def concept_pack_path(self) -> Path:
         """Where the concept pack of the experience belongs; ``NotFound`` without a folder."""

@@ -130,6 +130,8 @@ class Settings(BaseSettings):
     experience: Annotated[Path, _NoNul] | None = None
     """The folder in which `ctxmgr run` records experience; None: ``xdb`` in the data folder, if it
     is there."""
+    knowledge: Annotated[Path, _NoNul] | None = None
+    """The folder with the notes and topics; None: there are none."""
     reviewer_token: SecretStr | None = None
     """A reviewer's credential, for `ctxmgr audit query` and `ctxmgr audit export`."""
     model: Annotated[str, _NoNul] | None = None

@@ -118,7 +118,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "trust": _rooms("errors"),
     "settings": _rooms("trust core.store errors"),
     "app": _rooms(
-        "settings audit memory memory.records knowledge.config knowledge.library"
+        "settings audit memory memory.records knowledge.config knowledge.library knowledge.notes"
+        " knowledge.topics"
         " experience experience.lenses search stores stores.sqlite stores.xtdb"
         " messages core.client core.context core.economy core.events core.files core.history"
         " core.model core.objects core.prices core.sandbox core.secrets core.sessions core.store"
@@ -157,7 +158,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " integrations.langgraph"
     ),
     "bench.audit": _rooms("bench audit core.events errors"),
-    "bench.knowledge": _rooms("bench search stores core.store errors"),
+    "bench.knowledge": _rooms(
+        "bench knowledge.notes knowledge.topics search stores core.store errors"
+    ),
     "bench.experience": _rooms("bench experience.log experience.records core.events stores errors"),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
     "integrations.langgraph": _rooms("integrations __init__ core.store"),
@@ -192,7 +195,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "surfaces.operations.layers": _rooms(
         "surfaces.operation surfaces.access_tokens surfaces.encoding app settings search"
         " experience.concepts experience.documents experience.records experience.windows errors"
-        " core.store memory memory.records memory.tiers"
+        " core.store memory memory.records memory.tiers knowledge.topics"
     ),
     "surfaces.http": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"

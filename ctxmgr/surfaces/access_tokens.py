@@ -43,6 +43,8 @@ TOKEN_ID_BYTES: Final = 8
 SECRET_BYTES: Final = 32
 SECRET_FILE: Final = "serve.secret"  # noqa: S105 (a file's name)
 
+_SOURCE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
 _CONTEXT: Final = b"ctxmgr access token 1\n"
 """Prefixed to the signed payload, so that signatures made for other purposes are not valid here."""
 
@@ -60,6 +62,8 @@ class Grant:
     """The id of the token that grants it; None: no token was required."""
     reviewer: str | None = None
     """Whom it lets query the audit log; such a token allows nothing else."""
+    webhook: str | None = None
+    """The source whose webhooks it may deliver; such a token allows nothing else."""
 
 
 EVERYTHING: Final = Grant(session_id=None, writes=True, expires=None, token_id=None)
@@ -75,6 +79,8 @@ def mint(secret: bytes, grant: Grant) -> str:
     }
     if grant.reviewer is not None:
         fields["reviewer"] = grant.reviewer
+    if grant.webhook is not None:
+        fields["webhook"] = grant.webhook
     payload = json.dumps(fields, separators=(",", ":")).encode()
     return f"{PREFIX}{_encoded(payload)}.{_encoded(_signature(secret, payload))}"
 
@@ -117,6 +123,16 @@ class Keys:
             # A token of an earlier version has no id; one is derived, so that it can be revoked.
             token_id=fields.get("id") or hashlib.sha256(payload).hexdigest()[: 2 * TOKEN_ID_BYTES],
             reviewer=fields.get("reviewer"),
+            webhook=fields.get("webhook"),
+        )
+
+
+def check_source(name: str) -> None:
+    """Raise ``Incorrect`` unless this can name a source of webhooks, or an event, in a URL."""
+    if not _SOURCE.fullmatch(name):
+        raise Incorrect(
+            f"{name!r:.80} is not the name of a source or event: use up to 64 letters, digits, "
+            "dots, hyphens and underscores"
         )
 
 

@@ -60,6 +60,14 @@ from ctxmgr.surfaces.operations.layers.memory import (
     memory_search,
     memory_show,
 )
+from ctxmgr.surfaces.operations.layers.topics import (
+    topics_check,
+    topics_list,
+    topics_log,
+    topics_show,
+    topics_try,
+    topics_tune,
+)
 from ctxmgr.surfaces.operations.layers.windows import (
     experience_compress,
     experience_package,
@@ -680,6 +688,53 @@ OPERATIONS: Final = (
         uses_store=False,
     ),
     Operation(
+        run=topics_list,
+        name="topics list",
+        writes=False,
+        path="/v1/topics/list",
+        example="ctxmgr topics list --folder notes",
+        uses_store=False,
+    ),
+    Operation(
+        run=topics_show,
+        name="topics show",
+        writes=False,
+        path="/v1/topics/show",
+        example="ctxmgr topics show deployment --folder notes",
+        uses_store=False,
+    ),
+    Operation(
+        run=topics_check,
+        name="topics check",
+        writes=False,
+        path="/v1/topics/check",
+        example="ctxmgr topics check --folder notes",
+        uses_store=False,
+        succeeded=lambda result: not result.errors,
+    ),
+    Operation(
+        run=topics_try,
+        name="topics try",
+        writes=False,
+        path="/v1/topics/try",
+        example="ctxmgr topics try 'deploy the shop to staging' --folder notes",
+        uses_store=False,
+    ),
+    Operation(
+        run=topics_log,
+        name="topics log",
+        writes=False,
+        path="/v1/topics/log",
+        example="ctxmgr topics log deployment --limit 20",
+    ),
+    Operation(
+        run=topics_tune,
+        name="topics tune",
+        writes=False,
+        path="/v1/topics/tune",
+        example="ctxmgr topics tune --folder notes",
+    ),
+    Operation(
         run=xtdb_up,
         name="xtdb up",
         writes=True,
@@ -708,6 +763,7 @@ GROUPS: Final[Mapping[str, str]] = MappingProxyType(
         "experience": "Query what agents experienced, token by token.",
         "memory": "Keep what agents learnt beyond their sessions.",
         "store": "Read, verify and back up the store itself.",
+        "topics": "See which topics a message activates, and why.",
         "xtdb": "Run a local XTDB server.",
     }
 )
@@ -727,6 +783,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),
         "Serve": ("serve", "mcp", "hook", "token"),
+        "Know": ("topics",),
         "Store": ("store", "xtdb", "audit", "experience", "memory"),
         "Develop": ("bench", "completion"),
     }

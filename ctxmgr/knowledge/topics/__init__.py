@@ -1,6 +1,7 @@
 """Topics: when instructions and notes are added to a prompt.
 
 topic               a topic file, checked
+topic_folder        all topics of a folder
 switches            what the watchers use, each switch by itself
 pattern_matcher     Tier 1: triggers
 signals             code, language, mentions, URLs and mood of one message

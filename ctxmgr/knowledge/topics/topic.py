@@ -115,6 +115,10 @@ class WebhookTrigger:
     event: str | None = None
     """None: every event of the source."""
 
+    @property
+    def label(self) -> str:
+        return f"webhook {self.source} {self.event or ''}".strip()[:LABEL_CHARS_MAX]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronTrigger:
@@ -122,6 +126,10 @@ class CronTrigger:
 
     schedule: str
     """A cron expression of five fields, in UTC."""
+
+    @property
+    def label(self) -> str:
+        return f"cron {self.schedule}"[:LABEL_CHARS_MAX]
 
 
 Trigger: TypeAlias = MessageTrigger | WebhookTrigger | CronTrigger

@@ -69,6 +69,11 @@ def propose(
     return proposals
 
 
+def is_evidence(decision: GateDecision) -> bool:
+    """Whether it is known of a decision that it was useful, or that it was not."""
+    return _label(decision) is not None
+
+
 def _label(decision: GateDecision) -> bool | None:
     if decision.was_useful is not None:
         return decision.was_useful

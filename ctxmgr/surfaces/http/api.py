@@ -4,6 +4,7 @@
     GET /NAME     parameters in the query, for operations that only read
     GET /events   changes to the store as server-sent events
     /v1/audit/…   the audit log, for a reviewer's token and no other
+    POST /hooks   webhooks that fire topics
     GET /         the inspector's files
 
 The result is the JSON that ``ctxmgr NAME --json`` prints.
@@ -37,6 +38,7 @@ from ctxmgr.surfaces.http.answers import (
     error_response,
     result_response,
 )
+from ctxmgr.surfaces.http.bodies import json_body
 from ctxmgr.surfaces.http.event_hub import EventHub
 from ctxmgr.surfaces.http.events import EventsEndpoint
 from ctxmgr.surfaces.http.guard import (
@@ -46,6 +48,7 @@ from ctxmgr.surfaces.http.guard import (
     require_reviewer,
 )
 from ctxmgr.surfaces.http.openapi import EVENTS_PATH, OPENAPI_PATH, openapi_document, path_of
+from ctxmgr.surfaces.http.webhooks import HOOK_ROUTE, WebhookEndpoint
 from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.scopes import confine
 
@@ -112,9 +115,6 @@ REVIEWED: Final = frozenset({"audit status", "audit verify", "audit query"})
 BODY_BYTES_MAX: Final = 1024 * 1024
 """Requests hold ids, names and cursors, never content."""
 
-BODY_SECONDS_MAX: Final = 30.0
-"""Time in which a body must arrive."""
-
 INSPECTOR: Final = Path(__file__).parent / "inspector"
 
 _FIRST_FILE: Final = "."
@@ -174,6 +174,7 @@ def build(
             *(Route(path_of(each), _ReviewedEndpoint(app, each)) for each in reviewed),
             Route(EVENTS_PATH, EventsEndpoint(hub, keys)),
             Route(OPENAPI_PATH, _OpenApiEndpoint([*usable, *reviewed])),
+            Route(HOOK_ROUTE, _ReadOnlyEndpoint() if read_only else WebhookEndpoint(app)),
             Mount("/", _InspectorFiles(directory=INSPECTOR, html=True)),
         ],
         middleware=[Middleware(RequestGuard, rules=rules)],
@@ -275,26 +276,4 @@ async def _given(request: Request, operation: Operation) -> dict[str, Any]:
         return from_query(operation, request.query_params.multi_items())
     if request.query_params:
         raise Incorrect("a POST request takes its parameters in the body, not in the query")
-    try:
-        body = json.loads(await _body(request))
-    except (ValueError, RecursionError) as error:
-        raise Incorrect(f"the body is not valid JSON: {error}") from error
-    return from_json(operation, body)
-
-
-async def _body(request: Request) -> bytes:
-    """Read a body, within the limits of size and time."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != JSON:
-        # Pages of other sites can send other types without a CORS preflight request.
-        raise HttpRefusal(415, f"the content type must be {JSON}, not {kind or 'empty'}")
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS_MAX):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > BODY_BYTES_MAX:
-                    raise HttpRefusal(413, f"the body is larger than {BODY_BYTES_MAX:,} bytes")
-    except TimeoutError as error:
-        raise HttpRefusal(408, f"the body did not arrive in {BODY_SECONDS_MAX:g} s") from error
-    return bytes(body)
+    return from_json(operation, await json_body(request, bytes_max=BODY_BYTES_MAX))

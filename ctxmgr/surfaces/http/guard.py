@@ -61,6 +61,9 @@ class Rates:
         return 0.0
 
 
+HOOKS_PATH: Final = "/hooks/"
+"""The beginning of the paths that webhooks are delivered to, and that their tokens are for."""
+
 GRANT: Final = "ctxmgr.grant"
 """The key of the ``Grant`` in a request's scope; None there: only public paths are allowed."""
 
@@ -118,6 +121,8 @@ class RequestGuard:
         except HttpRefusal:
             self._check_rate(address)
             raise
+        if grant is not None and grant.webhook and not scope["path"].startswith(HOOKS_PATH):
+            raise HttpRefusal(401, "this token is for webhooks only", headers=_CHALLENGE)
         session_id = None if grant is None else grant.session_id
         self._check_rate(address if session_id is None else f"session {session_id}")
         return grant

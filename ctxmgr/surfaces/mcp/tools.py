@@ -63,6 +63,11 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "experience package": "writes files on the host",
         "experience verify-package": "reads files of the host",
         "experience compress": "changes what is kept of every session",
+        **dict.fromkeys(
+            ("topics list", "topics show", "topics check", "topics try", "topics log"),
+            "is for people who write topics",
+        ),
+        "topics tune": "is for people who write topics",
         "export": "writes a file on the host",
         "import": "reads a file on the host",
         "import-recorded": "reads a file on the host",
