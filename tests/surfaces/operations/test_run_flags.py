@@ -53,6 +53,13 @@ def test_flags_override_the_settings_of_a_session(home: Path) -> None:
     assert (result.api, result.base_url, result.task) == ("openai", KNOWN.base_url, "Find it.")
 
 
+def test_a_new_run_has_the_economy_policy(home: Path) -> None:
+    """Design D5: the plain form costs several times an append-only conversation."""
+    assert (
+        _orders(task="Look.", model="large").assignment(load_settings(), None).policy == "economy"
+    )
+
+
 def test_another_api_does_not_keep_the_address_of_the_first(home: Path) -> None:
     """A key must not be sent to the other provider's server."""
     result = _orders(session="run-1", api="anthropic").assignment(
