@@ -10,7 +10,8 @@ one after another.
 from collections import defaultdict
 
 from ctxmgr.core.economy.folding import visible_spans
-from ctxmgr.core.economy.stream import SlotText, Stream
+from ctxmgr.core.economy.slot_texts import SlotText
+from ctxmgr.core.economy.stream import Stream
 
 
 def dangling(stream: Stream) -> list[str]:

@@ -40,7 +40,8 @@ from ctxmgr.core.economy.policy import (
     STUB,
     Prices,
 )
-from ctxmgr.core.economy.stream import SlotText, Stream
+from ctxmgr.core.economy.slot_texts import SlotText
+from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_state import StreamState
 from ctxmgr.core.economy.summary import Summary
 from ctxmgr.errors import WindowExceeded
