@@ -6,8 +6,6 @@ acknowledged record is printed. Then the log is verified and its records are cou
 
 import asyncio
 import random
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +14,7 @@ from typing import Final
 import orjson
 
 from ctxmgr.bench.audit.log_folder import entries, opened, segments
+from ctxmgr.bench.kill_process import lines_until_killed
 from ctxmgr.bench.report import Figure, Say
 
 ROUNDS: Final = 200
@@ -63,16 +62,8 @@ async def crash_figures(rounds: int, *, say: Say) -> list[Figure]:
 async def _killed(root: Path, name: str, chance: random.Random) -> int:
     """Start a process, kill it after a while, and return how much it had acknowledged."""
     seconds = chance.random() * SECONDS_MAX
-    child: Process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ctxmgr.bench.audit.append_child", str(root), name), stdout=PIPE
-    )
-    assert child.stdout is not None
-    first = await child.stdout.readline()
-    await asyncio.sleep(seconds)
-    child.kill()
-    rest = await child.stdout.read()
-    await child.wait()
-    return (first + rest).count(b"\n")
+    module = "ctxmgr.bench.audit.append_child"
+    return len(await lines_until_killed(module, str(root), name, seconds=seconds))
 
 
 def _ticks(root: Path) -> dict[str, list[int]]:

@@ -6,12 +6,11 @@ read: its ticks have no gap and none is there twice, and all files are as they w
 
 import asyncio
 import random
-import sys
-from asyncio.subprocess import PIPE
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from ctxmgr.bench.kill_process import lines_until_killed
 from ctxmgr.bench.report import Figure, Say
 from ctxmgr.experience.log.log import ExperienceLog
 
@@ -50,18 +49,9 @@ async def crash_figures(rounds: int, *, say: Say) -> list[Figure]:
 async def killed(root: Path, session: str, chance: random.Random) -> int:
     """Start a process, kill it after a while, and return the last tick that it acknowledged."""
     seconds = chance.random() * SECONDS_MAX
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ctxmgr.bench.experience.append_child", str(root), session),
-        stdout=PIPE,
-    )
-    assert child.stdout is not None
-    first = await child.stdout.readline()
-    await asyncio.sleep(seconds)
-    child.kill()
-    lines = (first + await child.stdout.read()).split(b"\n")
-    await child.wait()
-    complete = lines[:-1]
-    return int(complete[-1]) if complete else 0
+    module = "ctxmgr.bench.experience.append_child"
+    lines = await lines_until_killed(module, str(root), session, seconds=seconds)
+    return int(lines[-1]) if lines else 0
 
 
 async def faults_of(root: Path, acknowledged: dict[str, int]) -> list[str]:

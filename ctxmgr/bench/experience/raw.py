@@ -124,6 +124,10 @@ class DuckdbRowsSchema(DuckdbTable):
         self._connection.execute(_SCHEMA)
         self._first = False
 
+    def rows(self, statement: str, values: list[object]) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = self._connection.execute(statement, values).fetchall()
+        return found
+
     def prepare(self, batch: StepBatch) -> pa.Table:
         table = as_table(batch)
         texts = [

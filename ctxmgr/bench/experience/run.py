@@ -1,6 +1,6 @@
-"""`ctxmgr bench experience`: the experience log: ingest, acknowledgement, recall, crashes."""
+"""`ctxmgr bench experience`: ingest, acknowledgement, recall, several processes, crashes."""
 
-from ctxmgr.bench.experience import crashes, ingest, recall
+from ctxmgr.bench.experience import contention, crashes, ingest, processor_time, recall
 from ctxmgr.bench.report import Report, Say
 from ctxmgr.errors import Incorrect
 
@@ -15,6 +15,10 @@ async def run(*, quick: bool, histories: int | None, say: Say, steps: int | None
     figures += ingest.acknowledgement_figures(say=say)
     size = steps or (recall.QUICK_STEPS if quick else recall.FULL_STEPS)
     figures += await recall.recall_figures(size, say=say)
+    compared = processor_time.QUICK_STEPS if quick else processor_time.STEPS
+    figures += await processor_time.processor_time_figures(compared, say=say)
+    seconds = contention.QUICK_SECONDS if quick else contention.SECONDS
+    figures += await contention.contention_figures(seconds, say=say)
     rounds = crashes.QUICK_ROUNDS if quick else crashes.ROUNDS
     figures += await crashes.crash_figures(rounds, say=say)
     return Report(figures=tuple(figures))
