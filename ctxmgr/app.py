@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from ctxmgr.experience.lenses.lens import Lenses
     from ctxmgr.experience.xdb import XDB
     from ctxmgr.knowledge.library import Library
+    from ctxmgr.knowledge.notes.layout import Layout
+    from ctxmgr.knowledge.repository.introspection import Introspection
+    from ctxmgr.knowledge.repository.memory_git import MemoryGit
     from ctxmgr.knowledge.topics.topic import TopicSet
     from ctxmgr.knowledge.topics.triggers import Firing
     from ctxmgr.memory.living import LivingMemory
@@ -320,6 +323,41 @@ class App:
             payload=payload,
             now=time.time_ns() // 1_000_000,
         )
+
+    async def knowledge_layout(self, folder: Path | None = None) -> "Layout":
+        """The layout of a repository of notes; ``Incorrect`` if it was not set up."""
+        from ctxmgr.knowledge.repository.setup import open_layout, raw_folder
+        from ctxmgr.settings import data_dir
+
+        root = self.knowledge_folder(folder)
+        return await open_layout(root, raw=raw_folder(root, data=data_dir()))
+
+    def new_knowledge_layout(self, folder: Path | None = None) -> "Layout":
+        """The layout that a folder will have, by default that of the settings or this folder."""
+        from ctxmgr.knowledge.notes.layout import Layout
+        from ctxmgr.knowledge.repository.setup import raw_folder
+        from ctxmgr.settings import data_dir
+
+        if folder is None:
+            self.loaded.require_trusted("knowledge")
+        root = (folder or self.loaded.settings.knowledge or Path.cwd()).resolve()
+        return Layout(root, raw_folder(root, data=data_dir()))
+
+    def memory_git(self, layout: "Layout") -> "MemoryGit":
+        """Git for a repository of notes; a push is checked for secrets."""
+        from ctxmgr.knowledge.repository.memory_git import MemoryGit
+
+        masker = Masker()
+        return MemoryGit(
+            layout, find_secrets=lambda text: [kind for _, _, kind in masker.positions(text)]
+        )
+
+    def introspection(self, layout: "Layout") -> "Introspection":
+        """The history of a repository of notes."""
+        from ctxmgr.knowledge.repository.git import Git
+        from ctxmgr.knowledge.repository.introspection import Introspection
+
+        return Introspection(Git(layout.root), adopted=layout.adopted)
 
     def concept_pack_path(self) -> Path:
         """Where the concept pack of the experience belongs; ``NotFound`` without a folder."""

@@ -120,6 +120,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "app": _rooms(
         "settings audit memory memory.records knowledge.config knowledge.library knowledge.notes"
         " knowledge.topics"
+        " knowledge.repository"
         " experience experience.lenses search stores stores.sqlite stores.xtdb"
         " messages core.client core.context core.economy core.events core.files core.history"
         " core.model core.objects core.prices core.sandbox core.secrets core.sessions core.store"
@@ -196,6 +197,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "surfaces.operation surfaces.access_tokens surfaces.encoding app settings search"
         " experience.concepts experience.documents experience.records experience.windows errors"
         " core.store memory memory.records memory.tiers knowledge.topics"
+        " knowledge.notes knowledge.repository"
     ),
     "surfaces.http": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"

@@ -106,6 +106,11 @@ class HeldFolder:
         with self._parent(path) as (folder, name):
             return _read(folder, name, path=path, bytes_max=bytes_max)
 
+    def read_bytes(self, path: str, *, bytes_max: int) -> bytes:
+        """Read a file of any type."""
+        with self._parent(path) as (folder, name):
+            return _read_bytes(folder, name, path=path, bytes_max=bytes_max)
+
     def state(self, path: str) -> NoteFileState:
         with self._parent(path) as (folder, name):
             try:
@@ -283,6 +288,15 @@ def _possible(path: str) -> bool:
 
 
 def _read(folder: int, name: str, *, path: str, bytes_max: int) -> str:
+    data = _read_bytes(folder, name, path=path, bytes_max=bytes_max)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidNote("not UTF-8 text", line=line, path=path) from error
+
+
+def _read_bytes(folder: int, name: str, *, path: str, bytes_max: int) -> bytes:
     try:
         descriptor = os.open(name, _FILE, dir_fd=folder)
     except OSError as error:
@@ -293,11 +307,7 @@ def _read(folder: int, name: str, *, path: str, bytes_max: int) -> str:
         data = file.read(bytes_max + 1)
     if len(data) > bytes_max:
         raise InvalidNote(f"larger than {bytes_max:,} bytes", path=path)
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InvalidNote("not UTF-8 text", line=line, path=path) from error
+    return data
 
 
 def _has(folder: int, name: str, text: str, *, bytes_max: int) -> bool:

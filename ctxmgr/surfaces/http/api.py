@@ -78,6 +78,14 @@ LEFT_OUT: Final = MappingProxyType(
         "experience package": "writes files on the server's machine",
         "experience verify-package": "reads files of the server's machine",
         "experience compress": "is for a person at the log's machine",
+        **dict.fromkeys(
+            ("knowledge init", "knowledge commit", "knowledge revert", "knowledge tag"),
+            "is for a person at the notes' machine",
+        ),
+        **dict.fromkeys(
+            ("knowledge branches", "knowledge push", "knowledge indexed"),
+            "is for a person at the notes' machine",
+        ),
         "export": "writes a file on the server's machine",
         "import": "reads a file on the server's machine",
         "import-recorded": "reads a file on the server's machine",

@@ -1,0 +1,113 @@
+"""``ctxmgr knowledge``: from an empty folder to what was learnt, and back."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ctxmgr.surfaces.terminal.cli import COMMANDS
+
+ADA = "knowledge/people/ada.md"
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine of its own: no configuration of git, and data below the test's folder."""
+    for name in [name for name in os.environ if name.startswith(("GIT_", "CTXMGR_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+    for name in ("DATA", "STATE", "CONFIG", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+def ctxmgr(*arguments: str) -> Result:
+    return CliRunner().invoke(COMMANDS, ["knowledge", *arguments])
+
+
+def answer(*arguments: str, code: int = 0) -> dict[str, object]:
+    result = ctxmgr(*arguments, "--folder", "notes", "--json")
+    assert result.exit_code == code, result.output
+    found: dict[str, object] = json.loads(result.stdout)
+    return found
+
+
+def test_notes_are_set_up_committed_and_questioned() -> None:
+    """002-R078, 002-R079, 002-R080, 002-R081, 002-R082, 002-R202, 002-R072: the whole group."""
+    assert ctxmgr("init", "notes").exit_code == 0
+    file = Path("notes", ADA)
+    file.write_text("# Ada\n\nShe likes [[_index]].\n", encoding="utf-8")
+    made = answer("commit", "met Ada", "--session", "raw/conversations/x.md")
+    assert answer("tag", "milestone", "met") == {"tag": "memory/milestone/met"}
+    file.write_text("# Ada\n\nShe moved.\n", encoding="utf-8")
+    answer("commit")
+
+    (learnt,) = answer("learnt", "She moved")["commits"]  # type: ignore[misc, attr-defined]
+    assert learnt["summary"] == "memory: update ada"
+    lines = answer("blame", ADA)["lines"]
+    assert lines[0]["session"] == "raw/conversations/x.md"  # type: ignore[index]
+    assert answer("diff", "memory/milestone/met")["files"] == [f"{ADA} | +1 -1"]
+    assert f"{ADA} | new, 3 lines" in answer("diff")["files"]  # type: ignore[operator]
+    assert "likes" in str(answer("show", ADA, "memory/milestone/met")["text"])
+    assert answer("note", ADA)["category"] == "person"
+    assert len(answer("log", ADA)["commits"]) == 2  # type: ignore[arg-type]
+    assert answer("revert", "HEAD")["paths"] == [ADA]
+    assert answer("note", ADA)["links"] == ["knowledge/people/_index.md"]
+    status = answer("status")
+    assert (status["state"], status["branch"]) == ("ready", "main")
+    assert answer("branches") == {"branches": [], "pruned": []}
+    assert made["commit"]
+
+
+def test_the_index_follows_a_commit(tmp_path: Path) -> None:
+    """002-R077, 002-A26: what the last commit changed, and everything of the first."""
+    assert ctxmgr("init", "notes").exit_code == 0
+    assert "knowledge/memory/MEMORY.md" in answer("indexed")["indexed"]  # type: ignore[operator]
+    Path("notes", ADA).write_text("# Ada\n", encoding="utf-8")
+    answer("commit")
+    assert answer("indexed") == {"indexed": [ADA], "removed": []}
+    Path("notes", ADA).unlink()
+    answer("commit")
+
+    assert answer("indexed") == {"indexed": [], "removed": [ADA]}
+    assert Path("notes/memory.db").exists()
+
+
+def test_a_check_fails_on_errors_and_names_the_line() -> None:
+    """002-R074, 002-R075, 002-R076: a hook and a person see the same."""
+    assert ctxmgr("init", "notes").exit_code == 0
+    assert answer("check") == {"problems": []}
+    Path("notes/topics/a.md").write_text("---\ntype: topic\n---\n", encoding="utf-8")
+    assert {each["severity"] for each in answer("check")["problems"]} == {"warning"}  # type: ignore[attr-defined]
+    Path("notes", ADA).write_text("---\na: 1\nb: [\n---\n", encoding="utf-8")
+
+    problems = answer("check", code=1)["problems"]
+
+    assert f"{ADA}:4: the frontmatter" in problems[0]["message"]  # type: ignore[index]
+
+
+def test_what_cannot_be_done_is_said_with_what_to_do() -> None:
+    """Clear errors: what is wrong, with the value, and what to do."""
+    Path("full").mkdir()
+    Path("full/x.md").write_text("x\n", encoding="utf-8")
+    assert ctxmgr("init", "notes").exit_code == 0
+
+    for arguments, code, message in (
+        (("status",), 3, "setting `knowledge`"),
+        (("status", "--folder", "."), 2, "knowledge init"),
+        (("init", "full"), 2, "--adopt"),
+        (("tag", "milestone", "--folder", "notes"), 2, "need a name"),
+        (("show", "../x.md", "--folder", "notes"), 2, "leaves the folder"),
+        (("show", ADA, "nowhere", "--folder", "notes"), 3, "nowhere"),
+        (("push", "--folder", "notes"), 3, "no remote"),
+        (("commit", "--kind", "conversation", "--folder", "notes"), 2, "conversation"),
+    ):
+        result = ctxmgr(*arguments)
+
+        assert result.exit_code == code, result.output
+        assert message in " ".join((result.output + result.stderr).split())
+        assert "Traceback" not in result.output
