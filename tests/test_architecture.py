@@ -160,7 +160,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "bench.audit": _rooms("bench audit core.events errors"),
     "bench.knowledge": _rooms(
-        "bench knowledge.notes knowledge.topics search stores core.store errors"
+        "bench knowledge.notes knowledge.repository knowledge.topics search stores core.store"
+        " errors"
     ),
     "bench.experience": _rooms("bench experience.log experience.records core.events stores errors"),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),

@@ -4,6 +4,7 @@ from asyncio import to_thread
 from pathlib import Path
 from typing import Any, Final
 
+from ctxmgr.bench.knowledge.note_crashes import ROUNDS, crash_figures
 from ctxmgr.bench.knowledge.questions import read_locomo, read_longmemeval, read_sessions
 from ctxmgr.bench.knowledge.recall_figures import locomo_figures, longmemeval_figures
 from ctxmgr.bench.knowledge.speed import FULL, QUICK, speed_figures
@@ -24,7 +25,8 @@ async def run(
 ) -> Report:
     """Ask the questions of a folder; a short run asks those of one conversation.
 
-    Without a folder only the speed is measured, on generated text.
+    Without a folder only the speed is measured, on generated text. A full run also kills writers of
+    notes.
     """
     if histories is not None:
         raise Incorrect("--histories compares the stores; use it with `ctxmgr bench stores`")
@@ -32,7 +34,8 @@ async def run(
     sizes = QUICK if quick else FULL
     if folder is None:
         speed = await speed_figures(sizes, embedder, say=say)
-        return Report(figures=(*speed, reported(**_NEEDS_FOLDER)))
+        crashes = [] if quick else await crash_figures(ROUNDS, say=say)
+        return Report(figures=(*speed, *crashes, reported(**_NEEDS_FOLDER)))
     sets = await to_thread(read_locomo, folder)
     figures = await to_thread(locomo_figures, sets[:1] if quick else sets, embedder, say=say)
     if not quick:
@@ -41,4 +44,5 @@ async def run(
         figures += await speed_figures(
             sizes, embedder, say=say, sessions=await to_thread(read_sessions, folder)
         )
+        figures += await crash_figures(ROUNDS, say=say)
     return Report(figures=tuple(figures))

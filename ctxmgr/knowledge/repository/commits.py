@@ -85,7 +85,6 @@ class CommitFolder:
 
     def __init__(self, git: Git) -> None:
         self.git = git
-        self._held: int | None = None
         self._algorithm: str | None = None
 
     @asynccontextmanager
@@ -96,11 +95,11 @@ class CommitFolder:
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             await _locked(descriptor, where=self.git.root)
-            self._held = descriptor
+            self.git.held = descriptor
             await self._finish(folder)
             yield
         finally:
-            self._held = None
+            self.git.held = None
             os.close(descriptor)
 
     async def require_ready(self) -> None:
@@ -303,7 +302,6 @@ class CommitFolder:
     ) -> None:
         result = await self.git.run(
             "update-ref", "-m", f"ctxmgr: {summary}", reference, new, old or "0" * len(new),
-            holding=self._held,
         )  # fmt: skip
         if result.code != 0:
             if "but expected" in result.err or "reference already exists" in result.err:

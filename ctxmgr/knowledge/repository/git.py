@@ -83,6 +83,8 @@ class Git:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.held: int | None = None
+        """A lock that git keeps if this process is killed while git runs."""
         self._program: str | None = None
         self._git_dir: Path | None = None
 
@@ -107,12 +109,8 @@ class Git:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         settings: tuple[str, ...] = (),
-        holding: int | None = None,
     ) -> GitResult:
-        """Run git; the caller looks at the code.
-
-        ``holding`` is a lock that git keeps if this process is killed while git runs.
-        """
+        """Run git; the caller looks at the code."""
         program = self._found()
         flags = [part for setting in (*NO_PROGRAMS, *settings) for part in ("-c", setting)]
         try:
@@ -127,7 +125,7 @@ class Git:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=self.root,
-                pass_fds=() if holding is None else (holding,),
+                pass_fds=() if self.held is None else (self.held,),
                 env={**self._environment(), **(environment or {})},
             )
         except (OSError, ValueError) as error:

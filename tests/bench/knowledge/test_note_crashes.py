@@ -1,0 +1,30 @@
+"""What survives `kill -9` while agents and a person write the same notes."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from ctxmgr.bench.knowledge.note_crashes import SHARED, faults_of, one_round, prepared
+
+
+@pytest.fixture(autouse=True)
+def no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
+
+
+async def test_no_acknowledged_line_is_lost_and_the_repository_is_clean(tmp_path: Path) -> None:
+    """PG-32: two agents and a person, killed at any moment; then a check that can fail."""
+    layout, chance = await prepared(tmp_path), random.Random(7)
+    acknowledged: dict[str, int] = {}
+    for number in range(2):
+        acknowledged |= await one_round(layout, number, chance)
+
+    assert all(acknowledged.values())
+    assert await faults_of(layout, acknowledged) == []
+
+    note = layout.root / SHARED
+    lines = note.read_text(encoding="utf-8").splitlines(keepends=True)
+    note.write_text("".join(lines[:-1]), encoding="utf-8")
+    assert len(await faults_of(layout, acknowledged)) == 1
