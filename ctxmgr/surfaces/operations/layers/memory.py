@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.encoding import iso
@@ -11,6 +11,7 @@ from ctxmgr.surfaces.operation import Param
 if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.memory.living import LivingMemory
+    from ctxmgr.memory.records.bodies import Body
     from ctxmgr.memory.records.contradiction import Contradiction
     from ctxmgr.memory.records.memory import Memory
 
@@ -454,13 +455,17 @@ async def memory_assemble(
     )
 
 
-async def _merged(memory: "LivingMemory", contradiction: str, value: str) -> Any:
+async def _merged(memory: "LivingMemory", contradiction: str, value: str) -> "Body":
     """Return the fact that takes the place of both."""
     from dataclasses import replace
 
+    from ctxmgr.memory.records.bodies import Fact
+
     pair = await memory.repository.contradiction(contradiction)
     one = (await memory.get(pair.memory_a)).body
-    return replace(one, value=value)  # type: ignore[call-arg]  # contradictions are between facts
+    if not isinstance(one, Fact):
+        raise Incorrect(f"{pair.memory_a} is not a fact; merge it in Python")
+    return replace(one, value=value)
 
 
 def _row(memory: "Memory") -> MemoryRow:
