@@ -27,6 +27,7 @@ from ctxmgr.surfaces.operations.layers.audit import (
     audit_verify,
 )
 from ctxmgr.surfaces.operations.layers.experience import (
+    experience_curves,
     experience_export,
     experience_recall,
     experience_sql,
@@ -578,6 +579,14 @@ OPERATIONS: Final = (
         writes=True,
         path="/v1/xdb/comment",
         example='ctxmgr experience comment "It gave up here" --timestep-id ts-s1-20',
+        uses_store=False,
+    ),
+    Operation(
+        run=experience_curves,
+        name="experience curves",
+        writes=False,
+        path="/v1/xdb/curves",
+        example="ctxmgr experience curves s1 --points 100",
         uses_store=False,
     ),
     Operation(

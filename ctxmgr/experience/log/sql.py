@@ -76,7 +76,7 @@ class LogSql:
         seconds_max: float = SECONDS_MAX,
         check: Callable[[], object],
     ) -> SelectResult:
-        """SessionRun one SELECT; ``check`` raises if a file of the log is missing or altered."""
+        """Run one SELECT; ``check`` raises if a file of the log is missing or altered."""
         if rows_max < 1 or seconds_max <= 0:
             raise Incorrect("a query returns at least one row, in more than 0 seconds")
         return self._retried(
@@ -118,7 +118,7 @@ class LogSql:
         *,
         check: Callable[[], object],
     ) -> T:
-        """SessionRun something as of a moment, again if files were merged meanwhile."""
+        """Run something as of a moment, again if files were merged meanwhile."""
         for attempt in range(1, ATTEMPTS + 1):
             tables, views, files = self._moment()
             try:

@@ -54,7 +54,8 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "experience build-pack": "writes a file on the host",
         "experience check-pack": "reads a file on the host",
         **dict.fromkeys(
-            ("experience windows", "experience marks", "experience storage"), "reads every session"
+            ("experience windows", "experience marks", "experience storage", "experience curves"),
+            "reads every session",
         ),
         "experience retain": "changes what is kept of every session",
         "experience release": "changes what is kept of every session",

@@ -87,6 +87,7 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         ("/v1/xdb/comment", {"content": "odd", "timestep_id": "ts-s1-1"}),
         ("/v1/xdb/bud", {"tag": "odd", "status": "collecting"}),
         ("/v1/xdb/marks", {"session": "s1"}),
+        ("/v1/xdb/curves", {"session": "s1"}),
         *((f"/v1/xdb/{name}", {}) for name in ("windows", "storage")),
         *((f"/v1/xdb/{name}", {}) for name in ("tags", "buds", "concepts", "documents", "recall")),
         *((f"/v1/topics/{name}", {}) for name in ("list", "check", "log", "tune")),

@@ -9,6 +9,9 @@ import pytest
 from click.testing import Result
 
 from ctxmgr import connect
+from ctxmgr.core.events.event_type import EventType
+from ctxmgr.experience.records.timestep import NewTimestep
+from ctxmgr.experience.xdb import XDB
 from tests.surfaces.worked_sessions import json_of
 
 Run = Callable[..., Result]
@@ -78,6 +81,39 @@ def test_recall_filters(run: Run, folder: Path) -> None:
         ("assistant", "One file.")
     ]
     assert nothing == {"steps": []}
+
+
+def test_a_long_session_is_shown_in_few_points(run: Run, tmp_path: Path) -> None:
+    """000-R180: each with the highest scores of its ticks; a name is never a part of the SQL."""
+    session = 'it\'s "s1"'
+    steps = [
+        NewTimestep(
+            timestamp=tick,
+            event_type=EventType.INPUT if tick <= 10 else EventType.OUTPUT,
+            concept_activations={"it's": tick / 100, "low": 0.01},
+        )
+        for tick in range(1, 96)
+    ]
+
+    async def record() -> None:
+        async with XDB(tmp_path / "xdb", "be") as xdb:
+            await xdb.experience_log.append(session, steps)
+            await xdb.experience_log.append("other", steps)
+
+    asyncio.run(record())
+    asked = ("experience", "curves", "--folder", str(tmp_path / "xdb"), "--json")
+    curves = json_of(run(*asked, session, "--points", "10", "--concepts", "1"))
+    nothing = json_of(run(*asked, "unknown"))
+    wrong = run(*asked, session, "--points", "0", code=2)
+
+    shape = (curves["last_tick"], curves["ticks_per_point"], curves["concepts"])
+    assert shape == (95, 10, ["it's"])
+    assert [point["start_tick"] for point in curves["points"]] == list(range(1, 95, 10))
+    assert [point["steps"] for point in curves["points"]] == [10] * 9 + [5]
+    assert curves["points"][0]["event_type"] == "input"
+    assert curves["points"][1]["concept_activations"] == {"it's": 0.2}
+    assert (nothing["last_tick"], nothing["points"]) == (0, [])
+    assert "points are 1 to 2,000" in wrong.output
 
 
 def test_status_counts_and_checks(run: Run, folder: Path) -> None:

@@ -64,6 +64,31 @@ class RecalledSteps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """Some consecutive ticks of a session."""
+
+    start_tick: int
+    steps: int
+    """Of these ticks, those that are kept token by token."""
+    event_type: str
+    """What most of them were part of."""
+    concept_activations: dict[str, float]
+    """The highest score of each concept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConceptCurves:
+    """A whole session, with few points."""
+
+    session_id: str
+    last_tick: int
+    ticks_per_point: int
+    concepts: tuple[str, ...]
+    """By their highest score."""
+    points: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedTable:
     """A file that was written."""
 
@@ -74,6 +99,10 @@ class ExportedTable:
 
 RECALL_MAX: Final = 2_000
 """Steps in one answer, which can be long texts."""
+
+CURVE_POINTS_MAX: Final = 2_000
+CURVE_CONCEPTS_MAX: Final = 50
+"""What one answer holds, whatever the length of the session."""
 
 _FOLDER = Param("The folder with the experience; default: the setting.", metavar="DIR", local=True)
 
@@ -93,11 +122,10 @@ async def experience_sql(
     """
     async with app.xdb(folder) as xdb:
         result = await xdb.experience_log.sql(statement, rows_max=limit, seconds_max=seconds)
-    columns = _distinct(result.columns)
     return SqlRows(
-        columns=columns,
+        columns=result.columns,
         rows=tuple(
-            {name: _value(value) for name, value in zip(columns, row, strict=True)}
+            {name: _value(value) for name, value in zip(result.columns, row, strict=True)}
             for row in result.rows
         ),
         truncated=result.truncated,
@@ -190,6 +218,66 @@ async def experience_recall(
     return RecalledSteps(steps=steps)
 
 
+async def experience_curves(
+    app: "App",
+    session: Annotated[str, Param("The session.")],
+    *,
+    points: Annotated[int, Param("Points in which all ticks are summarised.")] = 500,
+    concepts: Annotated[int, Param("Concepts to show, the highest ones.")] = 12,
+    folder: Annotated[Path | None, _FOLDER] = None,
+) -> ConceptCurves:
+    """Show the concepts of a whole session as curves of few points.
+
+    A point has the highest score of each concept among its ticks.
+    """
+    from ctxmgr.experience.records.timestep import check_session_id
+
+    check_session_id(session)
+    if not (0 < points <= CURVE_POINTS_MAX and 0 < concepts <= CURVE_CONCEPTS_MAX):
+        raise Incorrect(
+            f"points are 1 to {CURVE_POINTS_MAX:,} and concepts 1 to {CURVE_CONCEPTS_MAX}, not"
+            f" {points} and {concepts}"
+        )
+    async with app.xdb(folder) as xdb:
+        log, where = xdb.experience_log, f"session_id = {_quoted(session)}"
+        last = await log.last_tick(session)
+        width = max(1, -(-last // points))
+        highest = await log.sql(
+            f"SELECT concept_id FROM activations WHERE {where} GROUP BY concept_id"  # noqa: S608
+            f" ORDER BY max(score) DESC, sum(score) DESC, concept_id LIMIT {concepts}"
+        )
+        names = tuple(str(name) for (name,) in highest.rows)
+        scored = await log.sql(
+            f"SELECT (tick - 1) // {width}, concept_id, max(score)"  # noqa: S608 (quoted)
+            f" FROM activations WHERE {where}"
+            f" AND concept_id IN ({', '.join(map(_quoted, names)) or 'NULL'}) GROUP BY ALL",
+            rows_max=points * concepts,
+        )
+        kinds = await log.sql(
+            f"SELECT (tick - 1) // {width} AS point, count(*), mode(event_type)"  # noqa: S608
+            f" FROM timesteps WHERE {where} GROUP BY point ORDER BY point",
+            rows_max=points,
+        )
+    scores: dict[int, dict[str, float]] = {}
+    for point, name, score in scored.rows:
+        scores.setdefault(point, {})[name] = round(score, 4)
+    return ConceptCurves(
+        session_id=session,
+        last_tick=last,
+        ticks_per_point=width,
+        concepts=names,
+        points=tuple(
+            CurvePoint(
+                start_tick=1 + point * width,
+                steps=steps,
+                event_type=kind,
+                concept_activations=scores.get(point, {}),
+            )
+            for point, steps, kind in kinds.rows
+        ),
+    )
+
+
 async def experience_export(
     app: "App",
     *,
@@ -213,14 +301,9 @@ def tick_range(text: str) -> tuple[int, int]:
     return int(first), int(last if dash else first)
 
 
-def _distinct(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names that differ: a statement may name two columns alike."""
-    seen: dict[str, int] = {}
-    names = []
-    for column in columns:
-        seen[column] = seen.get(column, 0) + 1
-        names.append(column if seen[column] == 1 else f"{column}_{seen[column]}")
-    return tuple(names)
+def _quoted(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _value(value: Any) -> Any:

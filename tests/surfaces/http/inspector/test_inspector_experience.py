@@ -110,6 +110,23 @@ async def test_windows_storage_and_earlier_ticks_on_a_dark_phone(recorded: Serve
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+async def test_all_ticks_are_shown_in_few_points(recorded: Server) -> None:
+    """000-R181: a session of any length is drawn from one bounded answer; a click leads back."""
+    sent: list[str] = []
+    async with browsing(recorded.url) as page:
+        page.on("request", lambda request: sent.append(request.url))
+        await _open(page, recorded)
+        await page.locator("[data-choice=all]").click()
+
+        await expect(page.locator(".facts")).to_contain_text("ticks 1 to 1,200 of 1,200")
+        await expect(page.locator(".facts")).to_contain_text("highest scores of 2 ticks each")
+        await expect(page.locator(".facts")).to_contain_text("300 ticks not kept")
+        await expect(page.locator(".concepts [aria-pressed=true]").first).to_have_text("Honesty")
+        assert any("/v1/xdb/curves" in url for url in sent)
+        await page.get_by_role("button", name="Earlier ticks").click()
+        await expect(page.locator(".facts")).to_contain_text("ticks 1 to 500")
+
+
 async def test_nothing_recorded_is_said_clearly(
     server: Server, recorded: Server, seen: Worked
 ) -> None:

@@ -7,6 +7,7 @@ export const TICKS_MAX = 2_000;
 
 export const RECALL_PAGE = 200;
 const WINDOWS_MAX = 1_000;
+const CURVE_POINTS = 1_000;
 
 export const EVENTS = {
   input: "input",
@@ -37,6 +38,12 @@ export class Experience {
 
   async steps(ticks) {
     return (await get("/v1/xdb/recall", { session: this.id, ticks: rangeText(ticks), limit: TICKS_MAX }, this.ending)).steps;
+  }
+
+  /** All ticks, in few points: as steps, and how many ticks each stands for. */
+  async curves() {
+    const { points, ticks_per_point: width } = await get("/v1/xdb/curves", { session: this.id, points: CURVE_POINTS }, this.ending);
+    return { width, steps: points.map(({ start_tick: tick, steps: kept, ...point }) => ({ ...point, tick, kept })) };
   }
 
   /** One page of the steps in a range that match the filters, and whether there are more. */

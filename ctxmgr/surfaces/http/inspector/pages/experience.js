@@ -13,6 +13,7 @@ import { fault } from "../widgets/notices.js";
 import { CURVE_COLOURS, TickChart, shortConcept } from "../widgets/tick-chart.js";
 
 const SIZES = [200, 500, TICKS_MAX];
+const ALL = "all";
 const SIZE_FIRST = 500;
 const CONCEPTS_LISTED = 12;
 const MARKS_LISTED = 200;
@@ -25,7 +26,7 @@ export class ExperiencePage {
     this.chosen = null; // concepts that a person chose; until then, the highest ones
     this.chart = new TickChart({ onBrush: (range) => this.#brushed(range) });
     this.recall = new RecallPanel(this.experience, { onTick: (tick) => this.#brushed([tick, tick]), onMarked: () => this.#look() });
-    this.windows = new WindowsPanel({ onTick: (tick) => this.#goTo(tick - Math.floor(this.size / 2)) });
+    this.windows = new WindowsPanel({ onTick: (tick) => this.#goTo(tick - Math.floor(this.ticks / 2)) });
     this.storage = new StoragePanel();
     this.facts = h("div", { class: "facts", role: "status" }, skeleton(1));
     this.moves = h("div", { class: "filter moves" }, ...this.#moves());
@@ -88,7 +89,12 @@ export class ExperiencePage {
     try {
       if (!this.asked) await this.experience.marks([1, 1]);
       if (turn !== this.looking) return;
-      const view = this.asked ?? [Math.max(1, this.experience.last - this.size + 1), Math.max(1, this.experience.last)];
+      if (this.size === ALL && !this.asked) {
+        const [lastMarks, { steps, width }] = await Promise.all([this.experience.marks(), this.experience.curves()]);
+        if (turn === this.looking) this.#show([1, Math.max(1, this.experience.last)], lastMarks, steps, width);
+        return;
+      }
+      const view = this.asked ?? [Math.max(1, this.experience.last - this.ticks + 1), Math.max(1, this.experience.last)];
       const [marks, steps] = await Promise.all([this.experience.marks(view), this.experience.steps(view)]);
       if (turn === this.looking) this.#show(view, marks, steps);
     } catch (error) {
@@ -96,19 +102,26 @@ export class ExperiencePage {
     }
   }
 
-  #show([first, end], marks, steps) {
+  /** How many ticks are shown, unless all of them are. */
+  get ticks() {
+    return this.size === ALL ? SIZE_FIRST : this.size;
+  }
+
+  #show([first, end], marks, steps, width = 1) {
     this.place.classList.remove("is-loading");
     const { last } = this.experience;
     if (!last) return this.#nothing(`No experience of session “${this.experience.id}” is recorded.`);
     if (this.place.firstChild !== this.moves) this.place.replaceChildren(...this.body);
     const view = [first, Math.max(first, Math.min(end, last))];
     if (this.view && String(this.view) !== String(view)) this.chart.brush = null;
-    Object.assign(this, { view, steps });
+    Object.assign(this, { view, steps, width });
     this.shownMarks = marks;
-    const compressed = first > last ? 0 : view[1] - first + 1 - steps.length;
+    const kept = steps.reduce((sum, step) => sum + (step.kept ?? 1), 0);
+    const compressed = first > last ? 0 : view[1] - first + 1 - kept;
     this.facts.replaceChildren(
       h("span", {}, `ticks ${number(first)} to ${number(view[1])} of ${number(last)}`),
-      h("span", {}, `${count(marks.tags.length, "tag")}, ${count(marks.comments.length, "comment")}`),
+      h("span", {}, `${count(marks.tags.length, "tag")}, ${count(marks.comments.length, "comment")}${width > 1 ? " on the last ticks" : ""}`),
+      ...(width > 1 ? [h("span", {}, `highest scores of ${number(width)} ticks each`)] : []),
       ...(compressed > 0 ? [h("span", { class: "warn" }, `${count(compressed, "tick")} not kept token by token`)] : []),
     );
     this.#drawChart();
@@ -120,7 +133,7 @@ export class ExperiencePage {
   #drawChart() {
     const all = conceptsOf(this.steps);
     const concepts = this.chosen ?? all.slice(0, CURVE_COLOURS.length);
-    this.chart.show({ view: this.view, steps: this.steps, marks: this.shownMarks, concepts });
+    this.chart.show({ view: this.view, steps: this.steps, marks: this.shownMarks, concepts, width: this.width });
     const listed = [...new Set([...concepts, ...all.slice(0, CONCEPTS_LISTED)])];
     const other = h("input", { type: "search", placeholder: "Another concept", "aria-label": "Another concept", list: "concepts-seen" });
     this.concepts.replaceChildren(
@@ -170,7 +183,8 @@ export class ExperiencePage {
   }
 
   #moves() {
-    const sizes = choice(SIZES.map((size) => [String(size), number(size)]), { chosen: String(this.size), label: "Ticks shown", onChoose: (size) => this.#resize(Number(size)) });
+    const names = [...SIZES.map((size) => [String(size), number(size)]), [ALL, "all"]];
+    const sizes = choice(names, { chosen: String(this.size), label: "Ticks shown", onChoose: (size) => this.#resize(size === ALL ? ALL : Number(size)) });
     const button = (label, name, act) => h("button", { type: "button", title: name, "aria-label": name, onclick: act }, label);
     return [
       button("⇤", "First ticks", () => this.#goTo(1)),
@@ -185,18 +199,19 @@ export class ExperiencePage {
 
   #resize(size) {
     this.size = size;
-    if (this.asked) this.#goTo(this.asked[0]);
+    if (this.asked && size === ALL) go("experience", this.experience.id);
+    else if (this.asked) this.#goTo(this.asked[0]);
     else this.#look();
   }
 
   #move(by) {
-    if (this.view) this.#goTo(this.view[0] + by * this.size);
+    if (this.view) this.#goTo(this.view[0] + by * this.ticks);
   }
 
   #goTo(wanted) {
     if (!this.experience.last) return;
-    const first = Math.max(1, Math.min(wanted, this.experience.last - this.size + 1));
-    location.hash = address("experience", this.experience.id, rangeText([first, first + this.size - 1]));
+    const first = Math.max(1, Math.min(wanted, this.experience.last - this.ticks + 1));
+    location.hash = address("experience", this.experience.id, rangeText([first, first + this.ticks - 1]));
   }
 
   #failed(error) {

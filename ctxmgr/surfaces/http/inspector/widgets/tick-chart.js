@@ -31,6 +31,7 @@ export class TickChart {
     this.onBrush = onBrush;
     this.view = [1, 1];
     this.steps = [];
+    this.width = 1; // ticks of a step
     this.marks = { tags: [], comments: [] };
     this.concepts = [];
     this.brush = null;
@@ -51,8 +52,8 @@ export class TickChart {
     this.resized.observe(this.element);
   }
 
-  show({ view, steps, marks, concepts }) {
-    Object.assign(this, { view, steps, marks, concepts });
+  show({ view, steps, marks, concepts, width = 1 }) {
+    Object.assign(this, { view, steps, marks, concepts, width });
     const kinds = Object.keys(EVENTS).filter((kind) => steps.some((step) => step.event_type === kind));
     this.legend.replaceChildren(
       ...concepts.map((concept, at) => h("span", { title: concept }, swatch(CURVE_COLOURS[at]), shortConcept(concept))),
@@ -103,7 +104,7 @@ export class TickChart {
     }
     this.concepts.forEach((concept, at) => this.#curve(pen, concept, colour[CURVE_COLOURS[at]]));
     this.#drawMarks(pen, colour, base + GAP);
-    const size = Math.max(1, this.plot / this.count);
+    const size = Math.max(1, (this.width * this.plot) / this.count);
     const y = base + GAP + MARKS + GAP;
     for (const step of this.steps) {
       pen.fillStyle = colour[EVENT_COLOURS[step.event_type]] ?? colour.fresh;
@@ -121,9 +122,9 @@ export class TickChart {
     pen.beginPath();
     let before = null;
     for (const step of this.steps) {
-      const x = this.#x(step.tick + 0.5);
+      const x = this.#x(step.tick + this.width / 2);
       const y = TOP + CURVES - Math.max(0, Math.min(1, step.concept_activations[concept] ?? 0)) * CURVES;
-      if (before === step.tick - 1) pen.lineTo(x, y);
+      if (before === step.tick - this.width) pen.lineTo(x, y);
       else pen.moveTo(x, y);
       if (this.steps.length === 1) pen.lineTo(x + 1, y);
       before = step.tick;
