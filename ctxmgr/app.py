@@ -359,6 +359,14 @@ class App:
 
         return Introspection(Git(layout.root), adopted=layout.adopted)
 
+    def library(self, folder: Path | None = None, *, main: bool = True) -> "Library":
+        """The notes of a folder, by default that of the settings, without secrets."""
+        from ctxmgr.knowledge.library import Library
+
+        library = Library.open(self.knowledge_folder(folder), main=main)
+        library.mask = self.masker.shown
+        return library
+
     def concept_pack_path(self) -> Path:
         """Where the concept pack of the experience belongs; ``NotFound`` without a folder."""
         from ctxmgr.experience.xdb import CONCEPT_PACK

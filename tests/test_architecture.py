@@ -133,8 +133,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     # what users run
     "harness": _rooms(
-        "__init__ experience experience.records sandboxes messages core.client core.context"
-        " core.model core.prices core.store errors"
+        "__init__ experience experience.records knowledge.library sandboxes messages core.client"
+        " core.context core.model core.prices core.store errors"
     ),
     "harness.demo": _rooms(
         "harness __init__ experience sandboxes messages core.client core.context core.economy"
@@ -161,7 +161,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "bench.audit": _rooms("bench audit core.events errors"),
     "bench.knowledge": _rooms(
         "bench knowledge.notes knowledge.repository knowledge.topics search stores core.store"
-        " errors"
+        " core.context knowledge.compiler knowledge.config errors"
     ),
     "bench.experience": _rooms("bench experience.log experience.records core.events stores errors"),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
@@ -189,7 +189,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "surfaces.operation surfaces.views surfaces.views.store surfaces.scopes surfaces.encoding"
         " surfaces.access_tokens"
         " surfaces.local_state"
-        " __init__ app settings trust bench experience harness harness.demo integrations models"
+        " __init__ app settings trust bench experience knowledge.library harness harness.demo"
+        " integrations models"
         " recordings sandboxes"
         " stores.sqlite stores.xtdb core.client core.files core.history core.model core.objects"
         " core.prices core.sessions core.store errors"
@@ -199,6 +200,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " experience.concepts experience.documents experience.records experience.windows errors"
         " core.store memory memory.records memory.tiers knowledge.topics"
         " knowledge.notes knowledge.repository"
+        " knowledge.config"
     ),
     "surfaces.http": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"

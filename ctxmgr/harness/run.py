@@ -46,6 +46,7 @@ from ctxmgr.sandboxes.start import start_sandbox
 
 if TYPE_CHECKING:
     from ctxmgr.experience.xdb import XDB
+    from ctxmgr.knowledge.library import Library
 
 KIND: Final = "run"
 
@@ -175,6 +176,7 @@ async def run(
     search: Path | None = None,
     audit: Path | None = None,
     experience: "XDB | None" = None,
+    knowledge: "Library | None" = None,
     take_over: bool = False,
 ) -> Run:
     """Work on an assignment; without a ``task``, continue the one that it has.
@@ -183,7 +185,8 @@ async def run(
     unless it is to be taken over. Errors of the model and of the store are raised
     after the session is paused; the turns before them are stored. ``search`` is the file of the
     store's search index, which the tool ``recall`` needs; ``audit`` the folder of an audit log.
-    ``experience`` records what happens, and answers while they are streamed.
+    ``experience`` records what happens, and answers while they are streamed. ``knowledge`` are
+    notes, of which prompts show what fits.
     """
     check_bounds(max_turns=max_turns, output_tokens_max=output_tokens_max)
     Budget.of(max_usd, prices=prices, model=model.name)  # fails before anything is started
@@ -203,6 +206,7 @@ async def run(
         search=search,
         audit=audit,
         experience=experience,
+        knowledge=knowledge,
         take_over=take_over,
     )
     async with opening as (client, session):
@@ -237,6 +241,7 @@ async def _open_session(
     search: Path | None,
     audit: Path | None,
     experience: "XDB | None",
+    knowledge: "Library | None",
     take_over: bool,
 ) -> AsyncIterator[tuple[Client, LiveSession]]:
     sandbox, directory = await start_sandbox(
@@ -250,6 +255,7 @@ async def _open_session(
             search=search,
             audit=audit,
             experience=experience,
+            knowledge=knowledge,
         ) as client:
             session = await _session(client, assignment, directory, take_over=take_over)
             if experience is not None:

@@ -26,6 +26,7 @@ from ctxmgr.surfaces.operations.layers.audit import (
     audit_status,
     audit_verify,
 )
+from ctxmgr.surfaces.operations.layers.compile import compile_context, compiled_text
 from ctxmgr.surfaces.operations.layers.experience import (
     experience_curves,
     experience_export,
@@ -449,6 +450,14 @@ OPERATIONS: Final = (
         writes=True,
         example="ctxmgr audit checkpoint --keep-days 365",
         uses_store=False,
+    ),
+    Operation(
+        run=compile_context,
+        name="compile",
+        writes=False,
+        example="ctxmgr compile 'how do we deploy?' --why",
+        uses_store=False,
+        text=compiled_text,
     ),
     Operation(
         run=memory_add,
@@ -923,6 +932,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Look": (
             *("sessions", "show", "log", "timeline", "turn", "unfold", "context", "diff"),
             *("objects", "calls", "as-of", "cache", "usage", "compare", "recall"),
+            "compile",
         ),
         "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),

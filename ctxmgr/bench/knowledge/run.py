@@ -4,6 +4,7 @@ from asyncio import to_thread
 from pathlib import Path
 from typing import Any, Final
 
+from ctxmgr.bench.knowledge.compile_figures import compile_speed, evidence_figures
 from ctxmgr.bench.knowledge.note_crashes import ROUNDS, crash_figures
 from ctxmgr.bench.knowledge.questions import read_locomo, read_longmemeval, read_sessions
 from ctxmgr.bench.knowledge.recall_figures import locomo_figures, longmemeval_figures
@@ -34,11 +35,15 @@ async def run(
     sizes = QUICK if quick else FULL
     if folder is None:
         speed = await speed_figures(sizes, embedder, say=say)
+        compiling = await to_thread(compile_speed, embedder, say=say)
         crashes = [] if quick else await crash_figures(ROUNDS, say=say)
-        return Report(figures=(*speed, *crashes, reported(**_NEEDS_FOLDER)))
+        return Report(figures=(*speed, compiling, *crashes, reported(**_NEEDS_FOLDER)))
     sets = await to_thread(read_locomo, folder)
-    figures = await to_thread(locomo_figures, sets[:1] if quick else sets, embedder, say=say)
+    asked = sets[:1] if quick else sets
+    figures = await to_thread(locomo_figures, asked, embedder, say=say)
+    figures += await to_thread(evidence_figures, asked, embedder, say=say)
     if not quick:
+        figures.append(await to_thread(compile_speed, embedder, say=say))
         pool = await to_thread(read_longmemeval, folder)
         figures += await to_thread(longmemeval_figures, pool, embedder, say=say)
         figures += await speed_figures(

@@ -27,7 +27,13 @@ from ctxmgr.knowledge.compiler.compiled import (
     PromptSlot,
     ScoredItem,
 )
-from ctxmgr.knowledge.compiler.scoring import SCORE_MIN, Relevance, knowledge_query, score_notes
+from ctxmgr.knowledge.compiler.scoring import (
+    SCORE_MIN,
+    NoteRelevance,
+    Relevance,
+    knowledge_query,
+    score_notes,
+)
 from ctxmgr.knowledge.config import CompilerConfig, KnowledgeConfig
 from ctxmgr.knowledge.notes.layout import IDENTITY_FILES, Category, day_of, is_archived
 
@@ -36,6 +42,9 @@ TOKENS_PER_KB: Final = 256
 
 KNOWLEDGE_TOKENS_MIN: Final = 100
 """With less space left, no more notes are added."""
+
+MISSES_MAX: Final = 20
+"""Notes that do not fit, after which no worse ones are tried."""
 
 LINE_CHARS_MAX: Final = 160
 """Of a tool result in a history that does not fit whole."""
@@ -123,9 +132,10 @@ class ContextCompiler:
         for topic in topics:
             plan.add_topic(topic, (hints or {}).get(topic.name, ""))
         candidates = plan.candidates()
-        fits = {}
+        fits: Mapping[str, NoteRelevance] = {}
         if self._relevance is not None and candidates:
-            fits = self._relevance(knowledge_query(message, topics), candidates)
+            # All of them, whatever is shown already: an index of the notes then stays as it is.
+            fits = self._relevance(knowledge_query(message, topics), plan.scorable())
         plan.add_knowledge(score_notes(candidates, fits, now=now, weights=self.config.search))
         plan.add_history(talk)
         return plan.compiled()
@@ -390,24 +400,28 @@ class _Plan:
     # P3
 
     def candidates(self) -> list[KnowledgeFile]:
-        """Return the notes that may be shown by their score."""
+        """Return the notes that may be shown by their score, and are not shown yet."""
+        return [file for file in self.scorable() if file.path not in self.shown]
+
+    def scorable(self) -> list[KnowledgeFile]:
         hidden = {Category.IDENTITY, Category.TOPIC, Category.CONVERSATION}
         if not self.main:
             hidden.add(Category.MEMORY)
         return [
             file
             for file in self.files.values()
-            if file.path not in self.shown
-            and file.category not in hidden
-            and not is_archived(file.path)
+            if file.category not in hidden and not is_archived(file.path)
         ]
 
     def add_knowledge(self, items: Sequence[ScoredItem]) -> None:
+        misses = 0
         for item in items:
-            if item.score <= SCORE_MIN or not item.snippet:
+            if item.score <= SCORE_MIN:
                 reason = f"scores {item.score:.3f}, not above {SCORE_MIN}"
             elif self.remaining < KNOWLEDGE_TOKENS_MIN:
                 reason = f"fewer than {KNOWLEDGE_TOKENS_MIN} tokens are left"
+            elif misses == MISSES_MAX or not item.snippet:
+                reason = "better notes fill the budget"
             else:
                 section = _section_text(f"knowledge:{item.path}", item.snippet)
                 cost = self.cost(section)
@@ -423,6 +437,7 @@ class _Plan:
                         )
                     )
                     continue
+                misses += 1
                 reason = f"needs {cost} tokens, {max(0, self.remaining)} are left"
             self.leave(PromptSlot.KNOWLEDGE, item.path, reason, score=item.score)
 

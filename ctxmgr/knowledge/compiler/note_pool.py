@@ -12,7 +12,9 @@ The index is in memory. Notes that changed are added to it, so that a call costs
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -26,10 +28,11 @@ from ctxmgr.search.ranking import FILL_BUDGET, PoolPart, SearchPool, rank
 from ctxmgr.search.segment import build
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ctxmgr.knowledge.compiler.compiled import KnowledgeFile
     from ctxmgr.search.embedder import Embedder
+    from ctxmgr.search.segment import Floats, Ints
 
 GROUP_NOTES_MAX: Final = 64
 """Notes of a folder that are ranked together; in a larger one, being near says nothing."""
@@ -37,16 +40,34 @@ GROUP_NOTES_MAX: Final = 64
 PARTS_MAX: Final = 16
 """Parts of the index; with more, it is built again."""
 
-RANKED_MAX: Final = 2_000
+RANKED_MAX: Final = 1_000
 """Passages that are looked at; many more than fit a prompt."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Place:
+    """Where a note is in the index."""
+
+    path: str
+    source: SearchSource
+    pieces: range
+    """Of the source."""
+    start: int
+    end: int
+    """Of the note in the source's text."""
 
 
 @dataclass(slots=True, eq=False)
 class _Part:
     pool: PoolPart
-    sources: list[SearchSource]
-    places: list[list[str]]
-    """For each source, the note of each piece."""
+    places: list[_Place]
+    """In the order of the pieces."""
+    first: Ints
+    """The row of each note's first piece."""
+
+    def live_places(self) -> Iterable[_Place]:
+        live = dict(zip(self.pool.source_ids, self.pool.live.tolist(), strict=True))
+        return (place for place in self.places if live[place.source.source_id])
 
 
 @dataclass(eq=False)
@@ -58,87 +79,64 @@ class NotePool:
     _texts: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """By source: the paths and texts of its notes."""
     _parts: list[_Part] = field(default_factory=list)
+    _files: Sequence[KnowledgeFile] = ()
+    _pool: SearchPool | None = None
+    _places: dict[tuple[str, int], _Place] = field(default_factory=dict)
+    """By source and piece."""
 
     def __call__(self, query: str, files: Sequence[KnowledgeFile]) -> Mapping[str, NoteRelevance]:
         self._update(files)
-        wanted = {file.path for file in files}
-        pool = SearchPool(parts=tuple(part.pool for part in self._parts), number=self._numbers.get)
-        where = {
-            source.source_id: (source, places)
-            for part in self._parts
-            for source, places, live in zip(
-                part.sources, part.places, part.pool.live.tolist(), strict=True
-            )
-            if live
-        }
+        assert self._pool is not None
         lexical: dict[str, float] = {}
-        passages: dict[str, tuple[SearchSource, Piece]] = {}
-        for found in rank(pool, query, limit=RANKED_MAX, weights=FILL_BUDGET):
-            source, places = where[found.source_id]
-            path = places[found.piece]
-            if path in wanted and path not in lexical:
-                lexical[path] = found.score
-                passages[path] = (source, source.pieces[found.piece])
-        similar = self._similar(query, wanted, passages)
-        best = max(lexical.values(), default=0.0)
+        passages: dict[str, tuple[_Place, int]] = {}
+        for found in rank(self._pool, query, limit=RANKED_MAX, weights=FILL_BUDGET):
+            place = self._places[found.source_id, found.piece]
+            if place.path not in lexical:
+                lexical[place.path] = found.score
+                passages[place.path] = (place, found.piece)
+        best = max(lexical.values(), default=0.0) or 1.0
+        if self.embedder is None:
+            return {
+                path: NoteRelevance(
+                    bm25=score / best, vector=None, passage=partial(_snippet, *passages[path])
+                )
+                for path, score in lexical.items()
+            }
         return {
-            path: NoteRelevance(
-                bm25=lexical.get(path, 0.0) / best if best > 0 else 0.0,
-                vector=similar.get(path, 0.0) if self.embedder is not None else None,
-                snippet=self._snippet(path, *passages[path]),
+            place.path: NoteRelevance(
+                bm25=lexical.get(place.path, 0.0) / best,
+                vector=max(0.0, cosine),
+                passage=partial(_snippet, *passages[place.path])
+                if place.path in passages
+                else similar,
             )
-            for path in passages
+            for place, cosine, similar in self._similar(query, self.embedder)
         }
 
     def _similar(
-        self,
-        query: str,
-        wanted: set[str],
-        passages: dict[str, tuple[SearchSource, Piece]],
-    ) -> dict[str, float]:
-        """Return the similarity of each note; note the passage of those without a common word."""
-        if self.embedder is None:
-            return {}
-        vector = self.embedder.embed([content_words(query, frozenset())]).rows[0]
-        similar: dict[str, float] = {}
+        self, query: str, embedder: Embedder
+    ) -> Iterable[tuple[_Place, float, Callable[[], str]]]:
+        """Yield each note with the cosine of its most similar passage, and the passage."""
+        vector = embedder.embed([content_words(query, frozenset())]).rows[0]
         for part in self._parts:
             assert part.pool.vectors is not None
-            cosines = part.pool.vectors.content.similarities(vector).tolist()
-            row = 0
-            for source, places, live in zip(
-                part.sources, part.places, part.pool.live.tolist(), strict=True
-            ):
-                for piece, path in zip(source.pieces, places, strict=True):
-                    cosine = cosines[row]
-                    row += 1
-                    if live and path in wanted and cosine > similar.get(path, 0.0):
-                        similar[path] = cosine
-                        passages.setdefault(path, (source, piece))
-        return similar
+            cosines = part.pool.vectors.content.similarities(vector)
+            best = np.maximum.reduceat(cosines, part.first).tolist()
+            for place, row, cosine in zip(part.places, part.first.tolist(), best, strict=True):
+                if self._places.get((place.source.source_id, place.pieces[0])) is place:
+                    yield place, cosine, partial(_most_similar, place, cosines, row)
 
-    def _snippet(self, path: str, source: SearchSource, piece: Piece) -> str:
-        """Return the note from its best passage on; a short note whole."""
-        start, end = self._extent(path, source)
-        if end - start > SNIPPET_CHARS_MAX:
-            start = max(start, min(piece.start, end - SNIPPET_CHARS_MAX))
-        return source.text[start : min(end, start + SNIPPET_CHARS_MAX)]
-
-    def _extent(self, path: str, source: SearchSource) -> tuple[int, int]:
-        start = 0
-        for each, text in self._texts[source.source_id]:
-            if each == path:
-                return start, start + len(text)
-            start += len(text) + 1
-        raise AssertionError(path)
-
-    def _update(self, files: Iterable[KnowledgeFile]) -> None:
+    def _update(self, files: Sequence[KnowledgeFile]) -> None:
         """Index what changed since the last call."""
+        if len(files) == len(self._files) and all(map(operator.is_, files, self._files)):
+            return
+        self._files = files
         wanted = dict(_grouped(files))
         if len(self._parts) >= PARTS_MAX:
             self._texts, self._parts, self._numbers = {}, [], {}
         changed = [key for key, notes in wanted.items() if self._texts.get(key) != notes]
         stale = {*changed, *(self._texts.keys() - wanted.keys())}
-        if not stale:
+        if not stale and self._pool is not None:
             return
         for part in self._parts:
             for index, source_id in enumerate(part.pool.source_ids):
@@ -148,6 +146,15 @@ class NotePool:
         self._texts = wanted
         if changed:
             self._parts.append(self._built({key: wanted[key] for key in changed}))
+        self._pool = SearchPool(
+            parts=tuple(part.pool for part in self._parts), number=self._numbers.get
+        )
+        self._places = {
+            (place.source.source_id, piece): place
+            for part in self._parts
+            for place in part.live_places()
+            for piece in place.pieces
+        }
 
     def _built(self, groups: Mapping[str, tuple[tuple[str, str], ...]]) -> _Part:
         def term_ids(terms: Iterable[str]) -> Mapping[str, int]:
@@ -155,18 +162,20 @@ class NotePool:
                 self._numbers.setdefault(term, len(self._numbers) + 1)
             return self._numbers
 
-        sources, places = [], []
+        sources: list[SearchSource] = []
+        places: list[_Place] = []
         for key, notes in groups.items():
-            source, whose = _source(key, notes)
+            source, its_places = _source(key, notes)
             sources.append(source)
-            places.append(whose)
+            places += its_places
         pool = PoolPart(
             segment=build(sources, term_ids),
             source_ids=[source.source_id for source in sources],
             live=np.ones(len(sources), dtype=np.bool_),
             vectors=None if self.embedder is None else embed_sources(sources, self.embedder),
         )
-        return _Part(pool, sources, places)
+        sizes = [0, *(len(place.pieces) for place in places)]
+        return _Part(pool, places, np.cumsum(sizes, dtype=np.int32)[:-1])
 
 
 def _copied(part: PoolPart) -> PoolPart:
@@ -194,25 +203,39 @@ def _folder(file: KnowledgeFile) -> str:
     return file.path.rpartition("/")[0]
 
 
-def _source(key: str, notes: Sequence[tuple[str, str]]) -> tuple[SearchSource, list[str]]:
-    """Join notes to one source, and say which piece belongs to which note."""
-    texts: list[str] = []
+def _source(key: str, notes: Sequence[tuple[str, str]]) -> tuple[SearchSource, list[_Place]]:
+    """Join notes to one source, and say which pieces belong to which note."""
     pieces: list[Piece] = []
-    whose: list[str] = []
+    extents: list[tuple[str, range, int, int]] = []
     start = 0
     for path, text in notes:
-        note = SearchSource.from_text(text, source_id=path, category="")
-        if len(text) <= SNIPPET_CHARS_MAX:
-            cut = [Piece(start=0, end=len(text))]
-        else:
-            cut = list(note.pieces)
-        for piece in cut:
-            pieces.append(Piece(start=start + piece.start, end=start + piece.end))
-            whose.append(path)
-        texts.append(text)
+        cut: Sequence[Piece] = (Piece(start=0, end=len(text)),)
+        if len(text) > SNIPPET_CHARS_MAX:
+            cut = SearchSource.from_text(text, source_id=path, category="").pieces
+        numbers = range(len(pieces), len(pieces) + len(cut))
+        pieces += (Piece(start=start + each.start, end=start + each.end) for each in cut)
+        extents.append((path, numbers, start, start + len(text)))
         start += len(text) + 1
-    day = day_of(notes[0][0]) if len(notes) == 1 else None
     source = SearchSource(
-        source_id=key, category="", text="\n".join(texts), pieces=tuple(pieces), day=day
+        source_id=key,
+        category="",
+        text="\n".join(text for _, text in notes),
+        pieces=tuple(pieces),
+        day=day_of(notes[0][0]) if len(notes) == 1 else None,
     )
-    return source, whose
+    return source, [_Place(path, source, *extent) for path, *extent in extents]
+
+
+def _most_similar(place: _Place, cosines: Floats, row: int) -> str:
+    """Return the passage of a note that is most similar; its pieces begin at a row."""
+    best = int(np.argmax(cosines[row : row + len(place.pieces)]))
+    return _snippet(place, place.pieces[best])
+
+
+def _snippet(place: _Place, piece: int) -> str:
+    """Return the note from its best passage on; a short note whole."""
+    start = place.start
+    if place.end - start > SNIPPET_CHARS_MAX:
+        begin = place.source.pieces[piece].start
+        start = max(start, min(begin, place.end - SNIPPET_CHARS_MAX))
+    return place.source.text[start : min(place.end, start + SNIPPET_CHARS_MAX)]

@@ -5,7 +5,8 @@
 The first factor is 0 to 1. A note that scores 0.05 or less is not shown.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
 from typing import Final, Protocol
@@ -24,6 +25,9 @@ SCORE_MIN: Final = 0.05
 
 SNIPPET_CHARS_MAX: Final = 500
 
+SNIPPETS_MAX: Final = 400
+"""Notes that can be shown for one message: twice what 100 KB hold of passages."""
+
 QUERY_CHARS_MAX: Final = 4_000
 """Of a message, from its beginning: a pasted log is not a question."""
 
@@ -37,8 +41,8 @@ class NoteRelevance:
     bm25: float
     vector: float | None
     """None: there are no vectors, and words alone decide."""
-    snippet: str = field(default="", repr=False)
-    """The passage that fits best."""
+    passage: Callable[[], str] | None = field(default=None, repr=False)
+    """Returns the passage that fits best; None: the beginning of the note."""
 
 
 class Relevance(Protocol):
@@ -77,18 +81,32 @@ def score_notes(
     now: Instant,
     weights: SearchConfig,
 ) -> list[ScoredItem]:
-    """Return all notes with their scores, best first; ties by path."""
-    items = []
+    """Return all notes with their scores, best first; ties by path.
+
+    Only the best have a snippet: what comes after hundreds of notes is not shown.
+    """
+    scored = []
     for file in files:
         fit = fits.get(file.path)
-        score, snippet = 0.0, ""
+        score = 0.0
         if fit is not None:
             score = (
                 base_score(fit, weights)
                 * recency_factor(file.modified, now=now)
                 * frequency_factor(file.reference_count)
             )
-            snippet = (file.snippet or fit.snippet or file.text)[:SNIPPET_CHARS_MAX]
-        items.append(ScoredItem(path=file.path, score=score, snippet=snippet.strip()))
-    items.sort(key=lambda item: (-item.score, item.path))
-    return items
+        scored.append((-score, file.path, file, fit))
+    scored.sort(key=operator.itemgetter(0, 1))
+    return [
+        ScoredItem(
+            path=path,
+            score=-negative,
+            snippet=_snippet(file, fit) if fit and place < SNIPPETS_MAX else "",
+        )
+        for place, (negative, path, file, fit) in enumerate(scored)
+    ]
+
+
+def _snippet(file: KnowledgeFile, fit: NoteRelevance) -> str:
+    text = file.snippet or (fit.passage() if fit.passage is not None else file.text)
+    return text[:SNIPPET_CHARS_MAX].strip()

@@ -89,6 +89,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
             "is for people who write topics",
         ),
         "topics tune": "is for people who write topics",
+        "compile": "shows what prompts contain already",
         "export": "writes a file on the host",
         "import": "reads a file on the host",
         "import-recorded": "reads a file on the host",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ctxmgr.experience.xdb import XDB
     from ctxmgr.harness.loop_events import LoopEvent
     from ctxmgr.harness.narrator import Narrator
+    from ctxmgr.knowledge.library import Library
     from ctxmgr.surfaces.views.run_report import RunReport
 
 
@@ -59,6 +60,10 @@ async def run(
     experience: Annotated[
         Path | None,
         Param("Record experience in this folder; default: the setting.", metavar="DIR"),
+    ] = None,
+    knowledge: Annotated[
+        Path | None,
+        Param("Show what fits of the notes in this folder; default: the setting.", metavar="DIR"),
     ] = None,
     output_tokens_max: Annotated[
         int, Param("Tokens of one answer; a model that writes long files needs more.")
@@ -123,6 +128,7 @@ async def run(
                     search=search,
                     audit=app.audit_folder(),
                     experience=xdb,
+                    knowledge=_knowledge(app, knowledge),
                     take_over=take_over,
                 )
         except CtxmgrError:
@@ -131,6 +137,13 @@ async def run(
             raise
     narrator.line("")
     return report(ran, resume=resume, prices=app.prices)
+
+
+def _knowledge(app: "App", folder: Path | None) -> "Library | None":
+    """Open the notes that the run uses, if there is a folder for them."""
+    if folder is None and app.loaded.settings.knowledge is None:
+        return None
+    return app.library(folder)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ import pytest
 
 from ctxmgr.knowledge.compiler.compiled import KnowledgeFile
 from ctxmgr.knowledge.compiler.note_pool import PARTS_MAX, NotePool
+from ctxmgr.knowledge.compiler.scoring import NoteRelevance
 from ctxmgr.search.static_vectors import StaticEmbedder
 
 
@@ -24,6 +25,11 @@ NOTES = (
 @pytest.fixture(scope="module")
 def embedder() -> StaticEmbedder:
     return StaticEmbedder.load()
+
+
+def _passage(fit: NoteRelevance) -> str:
+    assert fit.passage is not None
+    return fit.passage()
 
 
 def best(pool: NotePool, query: str, notes: Sequence[KnowledgeFile]) -> str:
@@ -58,8 +64,9 @@ def test_the_snippet_begins_at_the_passage_that_fits(embedder: StaticEmbedder) -
 
     fit = NotePool(embedder)("when does the password rotate", [long])[long.path]
 
-    assert "rotates on Mondays" in fit.snippet
-    assert len(fit.snippet) <= 500
+    assert fit.passage is not None
+    assert "rotates on Mondays" in fit.passage()
+    assert len(fit.passage()) <= 500
 
 
 def test_changed_notes_are_found_as_in_a_new_pool() -> None:
@@ -85,4 +92,4 @@ def test_changed_notes_are_found_as_in_a_new_pool() -> None:
         assert updated.keys() == new.keys()
         for path, fit in new.items():
             assert updated[path].bm25 == pytest.approx(fit.bm25, abs=1e-4)
-            assert updated[path].snippet == fit.snippet
+            assert _passage(updated[path]) == _passage(fit)
