@@ -1,4 +1,4 @@
-"""`ctxmgr bench knowledge [DIR]`: what the search finds on public questions, and its speed."""
+"""`ctxmgr bench knowledge [DIR]`: what search and topics find, and their speed."""
 
 from asyncio import to_thread
 from pathlib import Path
@@ -9,6 +9,7 @@ from ctxmgr.bench.knowledge.note_crashes import ROUNDS, crash_figures
 from ctxmgr.bench.knowledge.questions import read_locomo, read_longmemeval, read_sessions
 from ctxmgr.bench.knowledge.recall_figures import locomo_figures, longmemeval_figures
 from ctxmgr.bench.knowledge.speed import FULL, QUICK, speed_figures
+from ctxmgr.bench.knowledge.watchers import watcher_figures
 from ctxmgr.bench.report import Report, Say, reported
 from ctxmgr.errors import Incorrect
 from ctxmgr.search.static_vectors import StaticEmbedder
@@ -26,18 +27,20 @@ async def run(
 ) -> Report:
     """Ask the questions of a folder; a short run asks those of one conversation.
 
-    Without a folder only the speed is measured, on generated text. A full run also kills writers of
-    notes.
+    Without a folder the speed of the search is measured on generated text. Topics have their own
+    messages, which are shipped. A full run also kills writers of notes.
     """
     if histories is not None:
         raise Incorrect("--histories compares the stores; use it with `ctxmgr bench stores`")
     embedder = StaticEmbedder.load()
     sizes = QUICK if quick else FULL
+    watchers = await watcher_figures(quick=quick, say=say)
     if folder is None:
         speed = await speed_figures(sizes, embedder, say=say)
         compiling = await to_thread(compile_speed, embedder, say=say)
         crashes = [] if quick else await crash_figures(ROUNDS, say=say)
-        return Report(figures=(*speed, compiling, *crashes, reported(**_NEEDS_FOLDER)))
+        more = (*watchers, *crashes, reported(**_NEEDS_FOLDER))
+        return Report(figures=(*speed, compiling, *more))
     sets = await to_thread(read_locomo, folder)
     asked = sets[:1] if quick else sets
     figures = await to_thread(locomo_figures, asked, embedder, say=say)
@@ -50,4 +53,4 @@ async def run(
             sizes, embedder, say=say, sessions=await to_thread(read_sessions, folder)
         )
         figures += await crash_figures(ROUNDS, say=say)
-    return Report(figures=tuple(figures))
+    return Report(figures=(*figures, *watchers))

@@ -6,7 +6,8 @@ mood come from packages of the "knowledge" extra, which are imported when a topi
 
 import re
 from collections.abc import Callable, Collection
-from functools import cache
+from copy import copy
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ctxmgr.errors import requires_extra
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 TEXT_CHARS_MAX: Final = 10_000
 """Of a message that Tier 1 reads. Longer ones are pasted files, whose beginning names them."""
 
-LANGUAGE_CHARS_MAX: Final = 400
+LANGUAGE_CHARS_MAX: Final = 200
 LANGUAGE_LETTERS_MIN: Final = 20
 """Below that, detection guesses."""
 
@@ -86,10 +87,8 @@ def language_of(text: str, *, among: Collection[str] = ()) -> str | None:
     sample = text[:LANGUAGE_CHARS_MAX]
     if sum(map(len, _WORD.findall(sample))) < LANGUAGE_LETTERS_MIN:
         return None
-    ranked = _identifier().rank(sample)
-    return next(
-        str(name) for name, _ in ranked if name in among or name in _COMMON_LANGUAGES.split()
-    )
+    found: str = _identifier_among(frozenset(among)).classify(sample)[0]
+    return found
 
 
 def known_languages() -> frozenset[str]:
@@ -100,6 +99,13 @@ def known_languages() -> frozenset[str]:
 def mood(text: str) -> float:
     """Return how negative (-1) or positive (1) an English text is, by VADER's lexicon."""
     return _analyzer()(text[:MOOD_CHARS_MAX])
+
+
+@lru_cache(maxsize=8)
+def _identifier_among(languages: frozenset[str]) -> "LanguageIdentifier":
+    identifier = copy(_identifier())  # set_languages replaces what the copy refers to
+    identifier.set_languages(sorted(languages.union(_COMMON_LANGUAGES.split())))
+    return identifier
 
 
 @cache

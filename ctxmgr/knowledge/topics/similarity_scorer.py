@@ -72,13 +72,30 @@ class SimilarityScorer:
         self._topics = {topic.name: topic for topic in topics}
         self._threshold = threshold
         self._switches = switches
+        used = [weight for name, weight in WEIGHTS.items() if getattr(switches, name)]
+        self._weight = sum(used) or 1.0
+        """Of all algorithms that are switched on."""
         counts = {topic.name: Counter(terms(topic.text)) for topic in topics}
         self._weights = term_weights(counts.values())
         self._unknown = UNKNOWN_SHARE * (log(1 + len(topics)) + 1)
-        self._vectors = {name: self._vector(counted) for name, counted in counts.items()}
-        self._coverage = self._bm25_weights(counts)
         self._short = {topic.name: frozenset(terms(topic.short_text)) for topic in topics}
-        self._prints = {topic.name: fingerprint(topic.short_text) for topic in topics}
+        self._places: dict[str, int] = {}
+        self._bins: dict[int, list[str]] = defaultdict(list)
+        """Bins of fingerprints, and the topics that have them."""
+        for topic in topics:
+            printed = fingerprint(topic.short_text)
+            self._places[topic.name] = _places(printed)
+            for each in printed:
+                self._bins[each].append(topic.name)
+        self._cosine: dict[str, list[tuple[str, float]]] = defaultdict(list)
+        self._coverage: dict[str, list[tuple[str, float]]] = defaultdict(list)
+        """Terms, and what they add to the score of each topic that has them."""
+        for name, counted in counts.items():
+            for term, weight in self._vector(counted).items():
+                self._cosine[term].append((name, weight))
+        for name, weighted in self._bm25_weights(counts).items():
+            for term, weight in weighted.items():
+                self._coverage[term].append((name, weight))
 
     def threshold_of(self, topic: Topic) -> float:
         own = topic.similarity_threshold
@@ -106,36 +123,56 @@ class SimilarityScorer:
         text = text[:MESSAGE_CHARS_MAX]
         counted = Counter(terms(text))
         use = self._switches
-        vector = self._vector(counted) if use.tfidf else {}
-        most = sum(self._weights.get(term, self._unknown) * (_K1 + 1) for term in counted)
+        cosine = self._cosines(counted) if use.tfidf else {}
+        covered = self._covered(counted) if use.bm25 else {}
         said = frozenset(counted)
-        printed = fingerprint(text) if use.minhash else frozenset()
+        shared = self._shared_bins(text) if use.minhash else {}
         moods = use.sentiment and any(self._topics[name].sentiment for name in names)
         felt = mood(text) if moods else 0.0
         return {
             name: SimilarityDetails(
-                tfidf=_dot(vector, self._vectors[name]) if use.tfidf else None,
-                bm25=self._covered(counted, name, most) if use.bm25 else None,
+                tfidf=cosine.get(name, 0.0) if use.tfidf else None,
+                bm25=covered.get(name, 0.0) if use.bm25 else None,
                 jaccard=_overlap(said, self._short[name]) if use.jaccard else None,
-                minhash=_shared_bins(printed, self._prints[name]) if use.minhash else None,
+                minhash=shared.get(name, 0.0) if use.minhash else None,
                 sentiment=_intensity(felt, self._topics[name].sentiment) if moods else None,
             )
             for name in names
         }
 
+    def _cosines(self, counted: Mapping[str, int]) -> dict[str, float]:
+        found: dict[str, float] = defaultdict(float)
+        for term, weight in self._vector(counted).items():
+            for name, other in self._cosine.get(term, ()):
+                found[name] += weight * other
+        return found
+
+    def _covered(self, counted: Mapping[str, int]) -> dict[str, float]:
+        """Return BM25 as a share of what a topic that says everything would reach."""
+        most = sum(self._weights.get(term, self._unknown) * (_K1 + 1) for term in counted)
+        found: dict[str, float] = defaultdict(float)
+        for term in counted:
+            for name, weight in self._coverage.get(term, ()):
+                found[name] += weight / most
+        return found
+
+    def _shared_bins(self, text: str) -> dict[str, float]:
+        """Estimate the Jaccard index of 3-grams: bins that agree, of those that either text has."""
+        printed = fingerprint(text)
+        agreeing = Counter(name for each in printed for name in self._bins.get(each, ()))
+        places = _places(printed)
+        return {
+            name: count / (places | self._places[name]).bit_count()
+            for name, count in agreeing.items()
+        }
+
     def _combined(self, details: SimilarityDetails) -> float:
-        used = [
-            (WEIGHTS[name], value)
-            for name, value in (
-                ("tfidf", details.tfidf),
-                ("bm25", details.bm25),
-                ("jaccard", details.jaccard),
-                ("minhash", details.minhash),
-            )
-            if value is not None
-        ]
-        total = sum(weight for weight, _ in used)
-        mean = sum(weight * value for weight, value in used) / total if total else 0.0
+        mean = (
+            WEIGHTS["tfidf"] * (details.tfidf or 0.0)
+            + WEIGHTS["bm25"] * (details.bm25 or 0.0)
+            + WEIGHTS["jaccard"] * (details.jaccard or 0.0)
+            + WEIGHTS["minhash"] * (details.minhash or 0.0)
+        ) / self._weight
         return max(mean, details.sentiment or 0.0)
 
     def _vector(self, counted: Mapping[str, int]) -> dict[str, float]:
@@ -163,11 +200,6 @@ class SimilarityScorer:
             }
         return weighted
 
-    def _covered(self, counted: Mapping[str, int], name: str, most: float) -> float:
-        """Return BM25 as a share of what a topic that says everything would reach."""
-        weights = self._coverage[name]
-        return sum(weights.get(term, 0.0) for term in counted) / most if most else 0.0
-
 
 def term_weights(counts: Collection[Mapping[str, int]]) -> dict[str, float]:
     """Return the inverse document frequency of the most frequent terms."""
@@ -191,18 +223,27 @@ def derived_keywords(topics: Sequence[Topic]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def fingerprint(text: str) -> frozenset[tuple[int, int]]:
+def fingerprint(text: str) -> frozenset[int]:
     """Return the MinHash of a text's character 3-grams: the least hash of each bin.
 
     One hash function with bins estimates the same as one function per bin, and takes one pass.
     """
     plain = f" {_SPACES.sub(' ', text.lower()).strip()} "
-    least: dict[int, int] = defaultdict(lambda: 1 << 32)
-    for start in range(len(plain) - 2):
-        hashed = zlib.crc32(plain[start : start + 3].encode()) * _MIX & 0xFFFF_FFFF
-        place, value = hashed % BINS, hashed // BINS
-        least[place] = min(least[place], value)
-    return frozenset(least.items())
+    least: dict[int, int] = {}
+    for gram in {plain[start : start + 3] for start in range(len(plain) - 2)}:
+        hashed = zlib.crc32(gram.encode(errors="replace")) * _MIX & 0xFFFF_FFFF
+        place = hashed % BINS
+        if hashed < least.get(place, 1 << 32):
+            least[place] = hashed
+    return frozenset(least.values())
+
+
+def _places(printed: frozenset[int]) -> int:
+    """Return the bins that a fingerprint has, as bits; a hash says which bin it is of."""
+    bits = 0
+    for hashed in printed:
+        bits |= 1 << hashed % BINS
+    return bits
 
 
 def _highest(counted: Mapping[str, int], weights: Mapping[str, float]) -> list[str]:
@@ -212,22 +253,9 @@ def _highest(counted: Mapping[str, int], weights: Mapping[str, float]) -> list[s
     return sorted(counted, key=weight)
 
 
-def _dot(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    return sum(weight * other[term] for term, weight in one.items() if term in other)
-
-
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
     shared = len(one & other)
     return shared / (len(one) + len(other) - shared) if shared else 0.0
-
-
-def _shared_bins(one: frozenset[tuple[int, int]], other: frozenset[tuple[int, int]]) -> float:
-    """Estimate the Jaccard index of two texts: bins that agree, of those that one of them has."""
-    shared = len(one & other)
-    if not shared:
-        return 0.0
-    used = len({place for place, _ in one} | {place for place, _ in other})
-    return shared / used
 
 
 def _intensity(felt: float, wanted: str | None) -> float:

@@ -1,0 +1,48 @@
+"""The labelled messages of the watchers' benchmark."""
+
+from collections import Counter
+from dataclasses import replace
+
+from ctxmgr.bench.knowledge.watchers import PARTS, evaluate, read_watched, with_clones
+from ctxmgr.knowledge.topics.switches import ALL_ON
+from ctxmgr.knowledge.topics.topic import Direction
+
+
+def test_the_messages_are_many_and_half_of_them_are_kept_apart() -> None:
+    """Rows: 002-A33, PG-31."""
+    topics, messages = read_watched()
+    halves = Counter(message.half for message in messages)
+    names = {topic.name for topic in topics}
+
+    assert len(topics) >= 30
+    assert len(messages) >= 200
+    assert min(halves.values()) >= 100
+    assert len({message.text for message in messages}) == len(messages)
+    assert all(message.topics <= names for message in messages)
+    assert sum(not message.topics for message in messages) >= 80
+    assert {message.direction for message in messages} == set(Direction)
+
+
+async def test_the_watchers_activate_mostly_what_they_should() -> None:
+    """Rows: 002-R086, 002-R087, 002-A33."""
+    topics, messages = read_watched()
+    test = [message for message in messages if message.half == "test"]
+
+    found = await evaluate(topics, test, ALL_ON)
+    without_tier1 = await evaluate(topics, test, replace(ALL_ON, tier1=False))
+
+    assert found.precision > 0.85
+    assert found.recall > 0.45
+    assert without_tier1.wrong > 10 * found.wrong
+
+
+def test_every_part_of_the_ablation_is_a_switch() -> None:
+    """Rows: PG-31."""
+    assert all(hasattr(ALL_ON, part) for part in PARTS)
+
+
+def test_clones_have_names_of_their_own() -> None:
+    """Rows: 002-R088, 002-R089."""
+    topics, _ = read_watched()
+
+    assert len({topic.name for topic in with_clones(topics)}) == 200
