@@ -8,7 +8,6 @@ that only the store in use is loaded, and ``--help`` is fast.
 """
 
 import asyncio
-import hashlib
 import logging
 import os
 import sys
@@ -18,7 +17,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -30,7 +28,7 @@ from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
 from ctxmgr.core.store.urls import redact_url, store_url
-from ctxmgr.errors import Incorrect, NotFound, requires_extra
+from ctxmgr.errors import CtxmgrError, Incorrect, NotFound, requires_extra
 
 if TYPE_CHECKING:
     from ctxmgr.audit.log import AuditLog, AuditStatus, Reviewers
@@ -49,15 +47,15 @@ if TYPE_CHECKING:
     from ctxmgr.experience.lenses.lens import Lenses
     from ctxmgr.experience.xdb import XDB
     from ctxmgr.knowledge.library import Library
+    from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
     from ctxmgr.knowledge.notes.layout import Layout
     from ctxmgr.knowledge.repository.introspection import Introspection
     from ctxmgr.knowledge.repository.memory_git import MemoryGit
     from ctxmgr.knowledge.topics.topic import TopicSet
     from ctxmgr.knowledge.topics.triggers import Firing
+    from ctxmgr.knowledge.transcripts.capture import ConversationCapture
+    from ctxmgr.knowledge.transcripts.open_transcripts import ClosedTranscript
     from ctxmgr.memory.living import LivingMemory
-    from ctxmgr.search.documents import SearchResult
-    from ctxmgr.search.piece_index import PieceIndex
-    from ctxmgr.search.static_vectors import StaticEmbedder
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
 
@@ -66,6 +64,9 @@ AGENT: Final = "agent"
 
 DRAIN_SECONDS: Final = 10.0
 """How long closing a client waits for its last events to be recorded; the rest comes later."""
+
+LIFECYCLE_SECONDS: Final = 60.0
+"""How often a server looks for what is due: schedules have minutes."""
 
 URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -207,7 +208,7 @@ class App:
     masker: Masker = field(default_factory=Masker)
     """Masks what is shown to agents and sent to providers; caches what it has masked."""
     _store: Store | None = field(default=None, init=False)
-    _indexes: "list[Fts5Index | PieceIndex]" = field(default_factory=list, init=False)
+    _indexes: "list[Fts5Index]" = field(default_factory=list, init=False)
     """The last one is current; earlier ones may be in use by searches that began before."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -249,38 +250,14 @@ class App:
             }
         )
 
-    async def search_index(self, path: Path) -> "Fts5Index | PieceIndex":
+    async def search_index(self, path: Path) -> "Fts5Index":
         """The search index in a file; stays open, and is opened again if the file was deleted."""
+        from ctxmgr.stores.fts5 import Fts5Index
+
         async with self._opening:
             if not self._indexes or not self._indexes[-1].is_at(path):
-                self._indexes.append(await _open_index(path))
+                self._indexes.append(await Fts5Index.open(path))
             return self._indexes[-1]
-
-    async def search_notes(
-        self, folder: Path, query: str, *, limit: int, category: str | None
-    ) -> "list[SearchResult]":
-        """Search the Markdown notes of a folder, by an index that is brought up to date first."""
-        from ctxmgr.knowledge.indexed_notes import NoteDocuments
-        from ctxmgr.knowledge.library import Library
-        from ctxmgr.search.hybrid import HybridWeights
-        from ctxmgr.search.search_index import SearchIndex
-
-        library = await asyncio.to_thread(Library.open, folder)
-        source, sides = NoteDocuments(library.notes), library.config.search
-        source.require_category(category)
-        index = await SearchIndex.open(
-            await asyncio.to_thread(_notes_index, library.notes.layout.index),
-            embedder=_static_embedder(),
-            source=source,
-            weights=HybridWeights(bm25=sides.bm25_weight, vector=sides.vector_weight),
-        )
-        try:
-            self.say("comparing the index with the notes")
-            await index.refresh()
-            await index.embedded()
-            return await index.search(query, limit, category)
-        finally:
-            await index.close()
 
     def audit_folder(self) -> Path | None:
         """The folder of the audit log; None if there is no log there."""
@@ -330,6 +307,30 @@ class App:
         if not root.is_dir():
             raise NotFound(f"{root} is not a folder")
         return root
+
+    async def lifecycle(self, folder: Path | None = None) -> "Lifecycle":
+        """The lifecycle of a folder of notes, by default that of the settings."""
+        return await _lifecycle(await self.store(), self.knowledge_folder(folder))
+
+    async def close_abandoned_transcripts(self, folder: Path | None, *, now: int) -> list[str]:
+        """Close the transcripts of sessions that crashed; return their paths."""
+        lifecycle = await self.lifecycle(folder)
+        async with await _capture(lifecycle, self.masker) as capture:
+            return [closed.path for closed in await capture.end_idle(now=now)]
+
+    async def run_lifecycle(self) -> None:
+        """Run what is due for the notes of the settings, until cancelled; nothing without notes."""
+        if self.loaded.settings.knowledge is None:
+            return
+        self.loaded.require_trusted("knowledge")
+        while True:
+            now = time.time_ns() // 1_000_000
+            try:
+                await self.close_abandoned_transcripts(None, now=now)
+                await (await self.lifecycle()).run_due(now=now)
+            except CtxmgrError as error:
+                logging.getLogger(__name__).warning("the lifecycle of notes failed: %s", error)
+            await asyncio.sleep(LIFECYCLE_SECONDS)
 
     async def topics(self, folder: Path | None = None) -> "TopicSet":
         """Read the topics of a folder of notes, by default that of the settings."""
@@ -538,8 +539,10 @@ async def _client(
     from ctxmgr.messages.forms import FORMS
 
     recorded = experience if isinstance(experience, Path | None) else experience.storage_path
+    opened = None if isinstance(knowledge, Path | None) else knowledge
+    transcripts = None if opened is None else opened.notes.layout.raw
     own = await _own_files(
-        store, search=search, fingerprints=fingerprints, folders=(audit, recorded)
+        store, search=search, fingerprints=fingerprints, folders=(audit, recorded, transcripts)
     )
     files = HostFiles(mounts, own=own)
     closing.callback(files.close)
@@ -547,6 +550,7 @@ async def _client(
     known = Fingerprints(fingerprints)
     known.load()
     indexing = Indexing(store, files, fingerprints=known, kept=masker.stored)
+    library = None
     if knowledge is not None:
         library = await _noted(store, closing, knowledge, own=own, masker=masker)
         contributors += library.contributors
@@ -559,6 +563,8 @@ async def _client(
         raise Incorrect("audit_lenses score what an audit log records: name its folder as audit")
     if experience is not None:
         observers.append(await _experienced(store, closing, experience))
+    if library is not None:
+        observers.append(await _transcribed(store, closing, library, masker))
     trackers = None
     if tracking:
         from ctxmgr.core.client.tracker_loop import TrackerLoop
@@ -569,8 +575,9 @@ async def _client(
     recall = None
     if search is not None:
         from ctxmgr.core.client.recall import Recall
+        from ctxmgr.stores.fts5 import Fts5Index
 
-        index = await _open_index(search)
+        index = await Fts5Index.open(search)
         closing.push_async_callback(index.close)
         shown_path = partial(display_path, mounts=files.mounts)
         recall = Recall(store=store, index=index, masker=masker, display_path=shown_path)
@@ -593,38 +600,6 @@ async def _client(
     return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers, policy=policy)
 
 
-async def _open_index(path: Path) -> "Fts5Index | PieceIndex":
-    """Open the search index of a store; without the extra ``vectors``, that of SQLite's FTS5."""
-    if find_spec("numpy") is None or find_spec("snowballstemmer") is None:
-        from ctxmgr.stores.fts5 import Fts5Index
-
-        return await Fts5Index.open(path)
-    from ctxmgr.search.piece_index import PieceIndex
-
-    return await PieceIndex.open(path)
-
-
-def _notes_index(own: Path) -> Path:
-    """Return the repository's own index if it has one; else nothing is written to the folder."""
-    from ctxmgr.settings import cache_dir
-
-    if own.exists():
-        return own
-    folder = cache_dir() / "search"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{hashlib.sha256(str(own).encode()).hexdigest()}.notes"
-
-
-def _static_embedder() -> "StaticEmbedder | None":
-    from ctxmgr.errors import ExtraMissing
-    from ctxmgr.search.static_vectors import StaticEmbedder
-
-    try:
-        return StaticEmbedder.load()
-    except ExtraMissing:
-        return None
-
-
 async def _noted(
     store: Store,
     closing: AsyncExitStack,
@@ -644,7 +619,8 @@ async def _noted(
     if isinstance(library, Path):
         from ctxmgr.knowledge.library import Library
 
-        library = Library.open(library)
+        layout, _ = await _knowledge_layout(library)
+        library = Library.open(library, raw=layout.raw)
     library.mask = masker.shown
     library.use_store(store)
     # The agent may see the notes elsewhere, or not at all: they are read as files of the host.
@@ -655,6 +631,66 @@ async def _noted(
     library.keep = kept.add
     await library.available()
     return library
+
+
+async def _transcribed(
+    store: Store, closing: AsyncExitStack, library: "Library", masker: Masker
+) -> "CommitObserver":
+    """Write transcripts of the store's sessions, commit them, and extract notes from them."""
+    from ctxmgr.core.events.origins import StoreEvents
+    from ctxmgr.knowledge.transcripts.listener import TranscriptListener
+
+    layout = library.notes.layout
+    lifecycle = await _lifecycle(store, layout.root, library=library)
+    capture = await closing.enter_async_context(await _capture(lifecycle, masker))
+    return await _recorded(store, closing, TranscriptListener(capture, StoreEvents(store)))
+
+
+async def _capture(lifecycle: "Lifecycle", masker: Masker) -> "ConversationCapture":
+    from ctxmgr.knowledge.repository.conversations import commit_conversation
+    from ctxmgr.knowledge.transcripts.capture import ConversationCapture
+
+    async def on_closed(closed: "ClosedTranscript") -> None:
+        await commit_conversation(lifecycle.layout, closed.path, slug=closed.slug)
+        await lifecycle.session_ended(closed.path)
+
+    # Transcripts are committed to git: they are masked whatever prompts show.
+    return await ConversationCapture.open(
+        lifecycle.layout.raw, mask=lambda text: masker.mask(text).text, on_closed=on_closed
+    )
+
+
+async def _lifecycle(store: Store, root: Path, *, library: "Library | None" = None) -> "Lifecycle":
+    with requires_extra("knowledge", "ruamel", "cronsim"):
+        from ctxmgr.knowledge.config import KnowledgeConfig
+        from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
+        from ctxmgr.knowledge.notes.notes_folder import NotesFolder
+        from ctxmgr.knowledge.repository.memory_git import MemoryGit
+    layout, is_set_up = await _knowledge_layout(root)
+    if library is not None:
+        layout = library.notes.layout
+    return Lifecycle(
+        NotesFolder(layout),
+        store=store,
+        config=(library.config if library else KnowledgeConfig()).lifecycle,
+        git=MemoryGit(layout) if is_set_up else None,
+    )
+
+
+async def _knowledge_layout(root: Path) -> "tuple[Layout, bool]":
+    """Return the layout of a folder of notes, and whether it was set up as a repository."""
+    from ctxmgr.knowledge.notes.layout import Layout
+    from ctxmgr.knowledge.repository.setup import open_layout, raw_folder
+    from ctxmgr.settings import data_dir
+
+    raw = raw_folder(root, data=data_dir())
+    if await asyncio.to_thread((root / ".git").exists):
+        try:
+            return await open_layout(root, raw=raw), True
+        except Incorrect:
+            pass  # a repository of the person's own: its files are notes, nothing is committed
+    adopted = not await asyncio.to_thread((root / "knowledge").is_dir)
+    return Layout(await asyncio.to_thread(root.absolute), raw, adopted=adopted), False
 
 
 async def _audited(

@@ -80,10 +80,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         session.config.get_terminal_writer().line(str(error), red=True)
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    gc.unfreeze()  # or extension modules report leaks
-
-
 class SkipsCount:
     """Fails the run if tests were skipped: on CI everything is installed."""
 

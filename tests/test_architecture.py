@@ -91,7 +91,6 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "search": _CORE_FOR_LAYERS | _rooms("stores stores.sqlite"),
     "knowledge.config": _rooms("errors"),
     "knowledge.notes": _rooms("knowledge.config core.store errors"),
-    "knowledge.indexed_notes": _rooms("knowledge.notes search errors"),
     "knowledge.repository": _rooms(
         "knowledge.config knowledge.notes core.model core.store search errors"
     ),
@@ -109,7 +108,6 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     | _rooms("experience search stores"),
     "knowledge.library": _CORE_FOR_LAYERS
     | _rooms("knowledge.config knowledge.notes knowledge.repository knowledge.transcripts")
-    | _rooms("knowledge.indexed_notes")
     | _rooms("knowledge.topics knowledge.compiler knowledge.lifecycle experience search"),
     "knowledge": _rooms(""),
     "memory.records": _rooms("core.store search errors"),
@@ -121,12 +119,12 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "settings": _rooms("trust core.store errors"),
     "app": _rooms(
         "settings audit memory memory.records knowledge.config knowledge.library knowledge.notes"
-        " knowledge.topics"
+        " knowledge.topics knowledge.lifecycle knowledge.transcripts"
         " knowledge.repository"
         " experience experience.lenses search stores stores.sqlite stores.xtdb"
         " messages core.client core.context core.economy core.events core.files core.history"
         " core.model core.objects core.prices core.sandbox core.secrets core.sessions core.store"
-        " core.tracking errors knowledge.indexed_notes"
+        " core.tracking errors"
     ),
     "__init__": _rooms(
         "app sandboxes messages core.client core.context core.economy core.events core.files"
@@ -156,9 +154,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.secrets core.sessions core.store errors"
     ),
     "bench.surfaces": _rooms(
-        "bench bench.core __init__ search stores stores.sqlite core.append_only core.client"
-        " core.context core.files core.history core.objects core.sessions core.store errors"
-        " integrations integrations.langgraph"
+        "bench bench.core __init__ stores stores.sqlite core.append_only core.client core.context"
+        " core.files core.history core.objects core.sessions core.store errors integrations"
+        " integrations.langgraph"
     ),
     "bench.audit": _rooms("bench audit core.events errors"),
     "bench.knowledge": _rooms(
@@ -203,6 +201,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.store memory memory.records memory.tiers knowledge.topics"
         " knowledge.notes knowledge.repository"
         " knowledge.config"
+        " knowledge.lifecycle"
     ),
     "surfaces.http": _rooms(
         "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"

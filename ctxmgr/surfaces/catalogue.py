@@ -64,6 +64,18 @@ from ctxmgr.surfaces.operations.layers.knowledge import (
     knowledge_status,
     knowledge_tag,
 )
+from ctxmgr.surfaces.operations.layers.lifecycle import (
+    knowledge_review,
+    lifecycle_archive,
+    lifecycle_check,
+    lifecycle_condense,
+    lifecycle_extract,
+    lifecycle_prune,
+    lifecycle_reconstruct,
+    lifecycle_replay,
+    lifecycle_run,
+    lifecycle_status,
+)
 from ctxmgr.surfaces.operations.layers.memory import (
     memory_add,
     memory_assemble,
@@ -99,7 +111,7 @@ from ctxmgr.surfaces.operations.layers.windows import (
     experience_windows,
 )
 from ctxmgr.surfaces.operations.objects import as_of, diff, show
-from ctxmgr.surfaces.operations.recall import recall, search
+from ctxmgr.surfaces.operations.recall import recall
 from ctxmgr.surfaces.operations.recordings import cache, import_recorded
 from ctxmgr.surfaces.operations.run import run
 from ctxmgr.surfaces.operations.sessions import (
@@ -289,13 +301,6 @@ OPERATIONS: Final = (
         name="recall",
         writes=False,
         example="ctxmgr recall s1 'port 8080'",
-        text=lambda view: view.text,
-    ),
-    Operation(
-        run=search,
-        name="search",
-        writes=False,
-        example="ctxmgr search 'port 8080' --project",
         text=lambda view: view.text,
     ),
     Operation(run=compact, name="compact", writes=True, example="ctxmgr compact s1"),
@@ -730,6 +735,70 @@ OPERATIONS: Final = (
         uses_store=False,
     ),
     Operation(
+        run=lifecycle_status,
+        name="lifecycle status",
+        writes=False,
+        path="/v1/lifecycle/status",
+        example="ctxmgr lifecycle status --folder notes",
+    ),
+    Operation(
+        run=lifecycle_run,
+        name="lifecycle run",
+        writes=True,
+        path="/v1/lifecycle/run",
+        example="ctxmgr lifecycle run --folder notes",
+    ),
+    Operation(
+        run=lifecycle_extract,
+        name="lifecycle extract",
+        writes=True,
+        example="ctxmgr lifecycle extract --dry-run --folder notes",
+    ),
+    Operation(
+        run=lifecycle_replay,
+        name="lifecycle replay",
+        writes=True,
+        example="ctxmgr lifecycle replay --extractor decisions --dry-run",
+    ),
+    Operation(
+        run=lifecycle_condense,
+        name="lifecycle condense",
+        writes=True,
+        example="ctxmgr lifecycle condense weekly --day 2026-11-15 --dry-run",
+    ),
+    Operation(
+        run=lifecycle_prune,
+        name="lifecycle prune",
+        writes=True,
+        example="ctxmgr lifecycle prune --dry-run --folder notes",
+    ),
+    Operation(
+        run=lifecycle_archive,
+        name="lifecycle archive",
+        writes=True,
+        example="ctxmgr lifecycle archive knowledge/reference/old.md",
+    ),
+    Operation(
+        run=lifecycle_reconstruct,
+        name="lifecycle reconstruct",
+        writes=True,
+        example="ctxmgr lifecycle reconstruct decisions-v2 --extractor decisions",
+    ),
+    Operation(
+        run=lifecycle_check,
+        name="lifecycle check",
+        writes=True,
+        example="ctxmgr lifecycle check --project . --folder notes",
+        succeeded=lambda result: result.intact,
+    ),
+    Operation(
+        run=knowledge_review,
+        name="knowledge review",
+        writes=True,
+        path="/v1/knowledge/review",
+        example="ctxmgr knowledge review --folder notes",
+    ),
+    Operation(
         run=topics_list,
         name="topics list",
         writes=False,
@@ -922,6 +991,7 @@ GROUPS: Final[Mapping[str, str]] = MappingProxyType(
         "experience": "Query what agents experienced, token by token.",
         "knowledge": "Keep notes in git, and ask where they came from.",
         "memory": "Keep what agents learnt beyond their sessions.",
+        "lifecycle": "Turn transcripts into notes, and keep notes in order.",
         "store": "Read, verify and back up the store itself.",
         "topics": "See which topics a message activates, and why.",
         "xtdb": "Run a local XTDB server.",
@@ -938,13 +1008,13 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Start": ("demo", "run", "doctor", "serve", "trust"),
         "Look": (
             *("sessions", "show", "log", "timeline", "turn", "unfold", "context", "diff"),
-            *("objects", "calls", "as-of", "cache", "usage", "compare", "recall", "search"),
+            *("objects", "calls", "as-of", "cache", "usage", "compare", "recall"),
             "compile",
         ),
         "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),
         "Serve": ("serve", "mcp", "hook", "token"),
-        "Know": ("knowledge", "topics"),
+        "Know": ("knowledge", "lifecycle", "topics"),
         "Store": ("store", "xtdb", "audit", "experience", "memory"),
         "Develop": ("bench", "completion"),
     }

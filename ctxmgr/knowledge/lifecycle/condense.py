@@ -159,10 +159,11 @@ class MemoryCondenser:
             self._draft.put(MEMORY_FILE, counted(text), reason="line count")
         return Condensed(done=tuple(done))
 
-    def weeks(self) -> list[date]:
-        """Return a day of each week that has a journal, the Sundays, oldest first."""
-        days = [day for path in self._draft.paths(Category.JOURNAL) if (day := day_of(path))]
-        return sorted({day + timedelta(days=6 - day.weekday()) for day in days})
+
+def weeks_with_journals(draft: NotesDraft) -> list[date]:
+    """Return the Sundays of the weeks that have a journal, oldest first."""
+    days = [day for path in draft.paths(Category.JOURNAL) if (day := day_of(path))]
+    return sorted({day + timedelta(days=6 - day.weekday()) for day in days})
 
 
 @dataclass(frozen=True, slots=True)

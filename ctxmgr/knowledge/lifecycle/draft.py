@@ -78,6 +78,12 @@ class NotesDraft:
             self._after[path] = text
             self._reasons[path] = reason
 
+    def remove(self, path: str, *, reason: str = "") -> None:
+        """Remove a note; for drafts of a branch, since no step deletes a person's notes."""
+        if self.get(path) is not None:
+            self._after[path] = None
+            self._reasons[path] = reason
+
     def move(self, path: str, to: str, *, reason: str = "") -> None:
         """Move a note; a place that is taken gets a number."""
         text = self.get(path)

@@ -93,6 +93,16 @@ class KnowledgeExtractor:
                 found.append((path, transcript))
         return sorted(found, key=lambda each: (each[1].head.started, each[0]))
 
+    def unreadable(self) -> list[str]:
+        """Return why some transcripts cannot be read."""
+        problems = []
+        for path in self._notes.paths(Category.CONVERSATION):
+            try:
+                parse_transcript(self._notes.read(path).text, path=path)
+            except CtxmgrError as error:
+                problems.append(str(error))
+        return problems
+
     async def pending(self) -> list[str]:
         """Return the transcripts that the registered versions have not read, oldest first."""
         wanted = {name: each.version for name, each in self._extractors.items()}
@@ -100,13 +110,23 @@ class KnowledgeExtractor:
         return [path for path in paths if await self._read_versions(path) != wanted]
 
     async def extract_from_session(
-        self, path: str, extractors: Iterable[str] | None = None, *, draft: NotesDraft
+        self,
+        path: str,
+        extractors: Iterable[str] | None = None,
+        *,
+        draft: NotesDraft,
+        projects: tuple[str, ...] | None = None,
     ) -> ExtractedTranscript:
-        """Run all or the named extractors over a transcript, and draft their changes."""
+        """Run all or the named extractors over a transcript, and draft their changes.
+
+        ``projects`` are the names of known projects, by default those that have notes.
+        """
         chosen = self._chosen(extractors)
         text = self._notes.read(path).text
         source = ExtractionSource(
-            path=path, transcript=parse_transcript(text, path=path), projects=_projects(draft)
+            path=path,
+            transcript=parse_transcript(text, path=path),
+            projects=project_names(draft) if projects is None else projects,
         )
         found: list[KnowledgeChange] = []
         rejected: dict[str, str] = {}
@@ -188,7 +208,8 @@ class KnowledgeExtractor:
             return None  # `ctxmgr lifecycle check` names it
 
 
-def _projects(draft: NotesDraft) -> tuple[str, ...]:
+def project_names(draft: NotesDraft) -> tuple[str, ...]:
+    """Return the names of the projects that have a folder of notes."""
     folder = "knowledge/projects/"
     names = (path.removeprefix(folder) for path in draft.paths(Category.PROJECT))
     return tuple(dict.fromkeys(name.split("/")[0] for name in names if "/" in name))

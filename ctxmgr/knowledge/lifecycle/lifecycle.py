@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import Final, Literal, Protocol, TypeAlias
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
 from ctxmgr.core.model import Ledger, Model
 from ctxmgr.core.store.contract import Instant, Store
@@ -26,7 +27,13 @@ from ctxmgr.knowledge.lifecycle.extract import (
 )
 from ctxmgr.knowledge.lifecycle.extractors.extractor import Extractor
 from ctxmgr.knowledge.lifecycle.extractors.knowledge_change import KnowledgeChange, changed_text
+from ctxmgr.knowledge.lifecycle.liveness import GoneReference, gone_references, mark_gone
 from ctxmgr.knowledge.lifecycle.prune import MemoryPruner
+from ctxmgr.knowledge.lifecycle.reconstruct import (
+    Reconstruction,
+    extract_branch,
+    reconstruct_knowledge,
+)
 from ctxmgr.knowledge.lifecycle.review import ReviewQueue, needs_approval
 from ctxmgr.knowledge.lifecycle.schedule import (
     COMMIT,
@@ -37,8 +44,11 @@ from ctxmgr.knowledge.lifecycle.schedule import (
     TaskRun,
     due_times,
 )
-from ctxmgr.knowledge.notes.layout import archive_path, is_archived
+from ctxmgr.knowledge.notes.layout import Layout, archive_path, is_archived
 from ctxmgr.knowledge.notes.notes_folder import NotesFolder
+from ctxmgr.knowledge.repository.branches import Branches
+from ctxmgr.knowledge.repository.memory_git import MemoryGit
+from ctxmgr.knowledge.transcripts.open_transcripts import verify_hashes
 
 SUNDAY: Final = 6
 PATHS_MAX: Final = 1_000
@@ -47,14 +57,6 @@ PATHS_MAX: Final = 1_000
 Period: TypeAlias = Literal["daily", "weekly", "monthly"]
 Progress: TypeAlias = Callable[[str], None]
 """Called with one line for each thing that begins."""
-
-
-class NotesCommits(Protocol):
-    """Commits what changed in the folder of notes."""
-
-    async def batch_commit(
-        self, message: str | None = None, *, kind: str = "memory", session: str | None = None
-    ) -> object | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,15 @@ class TaskStatus:
     """The oldest time for which it has to run; None: not due."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedBranch:
+    """A reconstruction that was merged."""
+
+    branch: str
+    commit: str
+    statistics: str
+
+
 def _silent(_: str) -> None:
     return
 
@@ -100,17 +111,27 @@ class Lifecycle:
         *,
         store: Store,
         config: LifecycleConfig,
-        git: NotesCommits | None = None,
+        git: MemoryGit | None = None,
         model: Model | None = None,
         extractors: Sequence[Extractor] = EXTRACTORS,
     ) -> None:
         self._notes = notes
+        self._store = store
         self._config = config
         self._git = git
         self._model = model
+        self._extractors = extractors
         self._extractor = KnowledgeExtractor(notes, store=store, model=model, extractors=extractors)
         self._schedule = Schedule(store, notes.layout.root)
         self.review = ReviewQueue(store, notes)
+
+    @property
+    def layout(self) -> Layout:
+        return self._notes.layout
+
+    def transcripts(self) -> int:
+        """Return the number of closed transcripts that can be read."""
+        return len(self._extractor.transcripts())
 
     async def session_ended(self, transcript: str) -> None:
         """Extract from a transcript that was closed, if that is when extraction runs."""
@@ -177,6 +198,44 @@ class Lifecycle:
             done.append(f"archived: {path}")
         return await self._finished("archive", draft, done, dry_run=dry_run)
 
+    async def reconstruct(
+        self, branch: str, extractors: Iterable[str] | None = None, *, progress: Progress = _silent
+    ) -> Reconstruction:
+        """Build all notes again on the new branch ``extract/BRANCH``."""
+        return await reconstruct_knowledge(
+            self.layout,
+            branches=self._branches(),
+            store=self._store,
+            branch=branch,
+            cap=self._config.memory_line_cap,
+            names=extractors,
+            model=self._model,
+            extractors=self._extractors,
+            progress=progress,
+        )
+
+    async def merge_reconstruction(self, branch: str) -> MergedBranch:
+        """Merge the branch ``extract/BRANCH`` into the current one, and delete it."""
+        name = extract_branch(branch)
+        branches = self._branches()
+        statistics = await branches.statistics(name)
+        commit = await branches.merge(name)
+        return MergedBranch(branch=name, commit=commit.id, statistics=statistics)
+
+    async def check_project(
+        self, project: Path, *, dry_run: bool = False
+    ) -> tuple[list[GoneReference], LifecycleStep]:
+        """Mark notes that name what a project no longer has, and unmark those that do not."""
+        draft = NotesDraft(self._notes)
+        gone = await gone_references(list(draft.notes()), project=project)
+        changed = mark_gone(draft, gone)
+        return gone, await self._finished("check", draft, changed, dry_run=dry_run)
+
+    async def transcript_problems(self) -> list[str]:
+        """Return which closed transcripts are missing, altered or unreadable."""
+        problems = await asyncio.to_thread(lambda: list(verify_hashes(self.layout.raw)))
+        return problems + await asyncio.to_thread(self._extractor.unreadable)
+
     async def nightly(self, day: date, *, dry_run: bool = False) -> LifecycleStep:
         """Run the nightly flow of a day: journal, on Sundays the rollup, cap, old journals."""
         draft = NotesDraft(self._notes)
@@ -227,12 +286,19 @@ class Lifecycle:
         """Return the transcripts that the current extractors have not read."""
         return await self._extractor.pending()
 
+    def _branches(self) -> Branches:
+        if self._git is None:
+            raise Incorrect(
+                f"{self.layout.root} is not set up for knowledge: run `ctxmgr knowledge init`"
+            )
+        return Branches(self._git)
+
     async def _run(self, task: str, due: Instant) -> LifecycleStep:
         day = datetime.fromtimestamp(due / 1_000, UTC).date()
         match task:
             case "commit":
-                committed = self._git and await self._git.batch_commit()
-                done = ("committed",) if committed else ()
+                committed = None if self._git is None else await self._git.batch_commit()
+                done = (committed.message.partition("\n")[0],) if committed else ()
                 return LifecycleStep(step=COMMIT, dry_run=False, done=done)
             case "extract":
                 return await self.extract()

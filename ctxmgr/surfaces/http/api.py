@@ -86,6 +86,13 @@ LEFT_OUT: Final = MappingProxyType(
             ("knowledge branches", "knowledge push", "knowledge indexed"),
             "is for a person at the notes' machine",
         ),
+        **dict.fromkeys(
+            (
+                *("lifecycle extract", "lifecycle replay", "lifecycle condense", "lifecycle prune"),
+                *("lifecycle archive", "lifecycle reconstruct", "lifecycle check"),
+            ),
+            "is for a person at the machine of the notes",
+        ),
         "export": "writes a file on the server's machine",
         "import": "reads a file on the server's machine",
         "import-recorded": "reads a file on the server's machine",

@@ -5,6 +5,7 @@ the store. The inspector is opened only with a terminal and a display: without a
 would start a text browser in the terminal that the server writes to.
 """
 
+import asyncio
 import errno
 import logging
 import os
@@ -105,7 +106,13 @@ async def serve_until_cancelled(
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=ENDING_SECONDS,
         )
-        await serve_application(config, listener, on_exit=hub.close)
+        lifecycle = None if read_only else asyncio.create_task(app.run_lifecycle())
+        try:
+            await serve_application(config, listener, on_exit=hub.close)
+        finally:
+            if lifecycle is not None:
+                lifecycle.cancel()
+                await asyncio.gather(lifecycle, return_exceptions=True)
     raise Unavailable("the server ended by itself; see the log")
 
 

@@ -88,6 +88,14 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
             ("topics list", "topics show", "topics check", "topics try", "topics log"),
             "is for people who write topics",
         ),
+        **dict.fromkeys(
+            (
+                *("lifecycle extract", "lifecycle replay", "lifecycle condense", "lifecycle prune"),
+                *("lifecycle archive", "lifecycle reconstruct", "lifecycle check"),
+                *("lifecycle status", "lifecycle run", "knowledge review"),
+            ),
+            "is for a person: an agent's changes may wait there",
+        ),
         "topics tune": "is for people who write topics",
         "compile": "shows what prompts contain already",
         "export": "writes a file on the host",
