@@ -29,7 +29,7 @@ class Server:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         return httpx.get(self.url + path, params=query, headers=headers, timeout=WAIT_SECONDS)
 
-    def post(self, path: str, token: str | None = None, **body: Any) -> httpx.Response:
+    def post(self, path: str, /, token: str | None = None, **body: Any) -> httpx.Response:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         return httpx.post(self.url + path, json=body, headers=headers, timeout=WAIT_SECONDS)
 

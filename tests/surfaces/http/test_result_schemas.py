@@ -12,6 +12,8 @@ from jsonschema import Draft202012Validator
 
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.experience.xdb import XDB
+from ctxmgr.knowledge.notes.layout import MEMORY_FILE, Layout
+from ctxmgr.knowledge.repository.setup import init_repository
 from ctxmgr.surfaces.catalogue import OPERATIONS
 from ctxmgr.surfaces.http.api import offered_operations
 from ctxmgr.surfaces.http.openapi import openapi_document, path_of
@@ -29,14 +31,20 @@ async def local(home: Path) -> Worked:
 
 
 @pytest.fixture
-def server(
-    local: Worked, experience: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Server]:
-    topics = home / "notes" / "topics"
-    topics.mkdir(parents=True)
+async def notes(home: Path) -> Path:
+    """A repository with a topic."""
+    layout = Layout(home / "notes", home / "raw")
+    await init_repository(layout)
     text = "---\ntype: topic\ntriggers: [soup]\n---\n## Instructions\n\nSalt."
-    (topics / "soup.md").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("CTXMGR_KNOWLEDGE", str(topics.parent))
+    (layout.topics / "soup.md").write_text(text, encoding="utf-8")
+    return layout.root
+
+
+@pytest.fixture
+def server(
+    local: Worked, experience: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Server]:
+    monkeypatch.setenv("CTXMGR_KNOWLEDGE", str(notes))
     monkeypatch.setenv("CTXMGR_EXPERIENCE", str(experience))
     with serving(local.url) as running:
         yield running
@@ -91,6 +99,9 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         *((f"/v1/xdb/{name}", {}) for name in ("windows", "storage")),
         *((f"/v1/xdb/{name}", {}) for name in ("tags", "buds", "concepts", "documents", "recall")),
         *((f"/v1/topics/{name}", {}) for name in ("list", "check", "log", "tune")),
+        *((f"/v1/knowledge/{name}", {}) for name in ("status", "check", "log", "diff")),
+        *((f"/v1/knowledge/{name}", {"path": MEMORY_FILE}) for name in ("blame", "show", "note")),
+        ("/v1/knowledge/learnt", {"text": "Lessons"}),
         ("/v1/topics/show", {"name": "soup"}),
         ("/v1/topics/try", {"message": "soup"}),
     ]

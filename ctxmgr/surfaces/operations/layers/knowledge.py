@@ -223,7 +223,9 @@ async def knowledge_status(app: "App", *, folder: _Folder = None) -> KnowledgeSt
 async def knowledge_check(
     app: "App",
     *,
-    staged: Annotated[bool, Param("Check what is staged in this folder, as a hook does.")] = False,
+    staged: Annotated[
+        bool, Param("Check what is staged in this folder, as a hook does.", local=True)
+    ] = False,
     folder: _Folder = None,
 ) -> NoteProblems:
     """Check the notes: frontmatter, fields, sections, lengths, links.
