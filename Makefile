@@ -48,7 +48,7 @@ test: $(STAMP)  ## run every test; starts and stops its own servers
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh xtdb/start --fetch; fi
 	@$(BIN)/python -m tests.run -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-test-long:  ## run every test with some forty times as many generated cases: hours
+test-long:  ## run every test with some seventy times as many generated cases: hours
 	@CTXMGR_TEST_LONG=1 $(MAKE) test
 
 lint: $(STAMP)  ## run ruff and mypy

@@ -26,7 +26,7 @@ gc.disable()  # until everything is collected
 settings.register_profile(
     "local",
     deadline=None,
-    max_examples=50,
+    max_examples=30,
     suppress_health_check=[HealthCheck.too_slow],  # it measures the machine, not the strategy
 )
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True, print_blob=True)

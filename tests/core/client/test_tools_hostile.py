@@ -51,7 +51,7 @@ async def session(tmp_path: Path) -> AsyncIterator[LiveSession]:
 
 
 @settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -96,7 +96,7 @@ async def test_the_bundle_itself_is_accepted(stage: Stage) -> None:
 
 
 @settings(
-    max_examples=60,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
