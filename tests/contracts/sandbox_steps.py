@@ -8,7 +8,7 @@ from typing import Final
 from ctxmgr.core.files.mounts import MountMapping
 from ctxmgr.core.sandbox import Bind, CommandResult, Limits, Sandbox
 
-SECONDS: Final = 20
+SECONDS: Final = 60
 """For a command that ends by itself at once, and for a container on a busy machine to start."""
 
 LIMITS: Final = Limits(

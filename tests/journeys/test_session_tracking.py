@@ -8,6 +8,7 @@ import ctxmgr
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.tracking.trackers import TrackerState
+from tests.core.builders.whole_files import replace_file
 
 
 def mount(project: Path) -> list[dict[str, Any]]:
@@ -17,7 +18,7 @@ def mount(project: Path) -> list[dict[str, Any]]:
 async def until(client: Client, session: LiveSession, shown: str) -> None:
     """Wait until the prompt would contain this text."""
     assert client.tracking is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await client.tracking.wait_for(lambda: shown in session.context().text())
 
 
@@ -54,7 +55,7 @@ async def test_a_deleted_file_is_marked_until_it_returns(
 
         (project / "notes.md").unlink()
         await until(client, session, f"ACTIVE_CONTENT id={file.object_id}\n[deleted]\n")
-        (project / "notes.md").write_text("# notes\n", encoding="utf-8")
+        replace_file(project / "notes.md", "# notes\n")
         await until(client, session, f"ACTIVE_CONTENT id={file.object_id}\n# notes\n")
 
         assert client.tracking is not None

@@ -15,6 +15,7 @@ from ctxmgr.core.files.mounts import MountMapping
 from ctxmgr.core.sandbox import Bind
 from ctxmgr.sandboxes.bubblewrap import Bubblewrap
 from tests.components import need
+from tests.core.builders.whole_files import replace_file
 
 NOTICED_WITHIN_S = 60
 """For a tracker to report an edit; fast, but the machine may be busy."""
@@ -103,7 +104,7 @@ async def test_two_concurrent_agents_keep_separate_sessions(
         await asyncio.gather(work(one), work(two))
         notes = one.object_at("/workspace/notes.md")
         await one.session.deactivate(notes)
-        (project / "notes.md").write_text("# for both\n", encoding="utf-8")
+        replace_file(project / "notes.md", "# for both\n")
         await one.sees("path=/workspace/notes.md file_type=md char_count=11\n")
         await two.sees(f"ACTIVE_CONTENT id={notes}\n# for both\n")
 

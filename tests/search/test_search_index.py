@@ -182,7 +182,7 @@ async def test_text_is_found_while_it_is_embedded(tmp_path: Path) -> None:
     index = await SearchIndex.open(tmp_path / "memory.db", embedder=embedder)
     embedder.allowed.clear()
     indexing = asyncio.create_task(index.index_file("a.md", "tea " * 5_000, "person"))
-    await asyncio.wait_for(indexing, 20)
+    await asyncio.wait_for(indexing, 60)
     embedder.allowed.set()
     assert [r.path for r in await index.search("tea")] == ["a.md"]
     await index.embedded()

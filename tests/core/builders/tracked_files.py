@@ -11,7 +11,7 @@ from ctxmgr.core.tracking.observation import Target
 from ctxmgr.core.tracking.trackers import Trackers
 from tests.core.builders.projects import Project, index_file
 
-WITHIN_SECONDS = 20
+WITHIN_SECONDS = 60
 DEBOUNCE_MS = 20
 
 

@@ -227,7 +227,7 @@ async def _cut_off(shaky: Shaky, call: Coroutine[Any, Any, Any]) -> None:
     shaky.gate = asyncio.Event()
     shaky.committed.clear()
     cut = asyncio.create_task(call)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await shaky.committed.wait()
     cut.cancel()
     await asyncio.gather(cut, return_exceptions=True)

@@ -12,8 +12,9 @@ import ctxmgr
 from ctxmgr import Client, Denied, Incorrect, LiveSession, NotFound, Secrets, Store
 from ctxmgr.core.files.host_files import FILE_BYTES_MAX
 from ctxmgr.core.tracking.trackers import TrackerState
+from tests.core.builders.whole_files import replace_file
 
-WITHIN_SECONDS = 20
+WITHIN_SECONDS = 60
 LARGE = "x" * (FILE_BYTES_MAX + 1)
 
 
@@ -111,14 +112,14 @@ async def test_a_deleted_binary_is_shown_as_deleted(
         session = await client.start("s", system_prompt="")
         call = await session.record("r", tool="read", args={"path": "/w/b.bin"}, output="…")
         (object_id,) = call.file_refs
-        path.write_bytes(b"\xff\x01")
+        replace_file(path, b"\xff\x01")
         await until(client, session, "path=/w/b.bin file_type=bin [binary]\n")
         binary = len((await store.history(object_id)).entries)
 
         path.unlink()
         await until(client, session, "path=/w/b.bin file_type=bin [deleted]\n")
         deleted = len((await store.history(object_id)).entries)
-        path.write_bytes(b"\xff\x01")
+        replace_file(path, b"\xff\x01")
         await until(client, session, "path=/w/b.bin file_type=bin [binary]\n")
 
     assert deleted == binary + 1, "the deletion is a version"

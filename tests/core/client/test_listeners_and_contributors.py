@@ -73,7 +73,7 @@ async def test_a_listener_receives_every_event_in_order(tmp_path: Path) -> None:
     diary = Diary()
     async with ctxmgr.connect(f"sqlite:///{tmp_path}/s.db", listeners=[diary]) as client:
         await one_turn(client, "s1")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await client.heard()
 
     assert diary.names == TOLD
@@ -91,7 +91,7 @@ async def test_a_listener_that_was_offline_receives_what_it_missed(tmp_path: Pat
     del diary.events[4:]  # it crashed in the middle of a transaction and kept only these
 
     async with ctxmgr.connect(url, listeners=[diary]) as client:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await client.heard()
 
     assert diary.names == TOLD

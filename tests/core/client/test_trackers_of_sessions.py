@@ -10,8 +10,9 @@ import pytest
 import ctxmgr
 from ctxmgr import Client
 from ctxmgr.core.tracking.trackers import TrackerState
+from tests.core.builders.whole_files import replace_file
 
-WITHIN_SECONDS = 20
+WITHIN_SECONDS = 60
 SESSIONS = 20
 FILES = 10
 
@@ -33,13 +34,6 @@ async def client(tmp_path: Path, folder: Path) -> AsyncIterator[Client]:
         yield opened
 
 
-def replace_text(path: Path, text: str) -> None:
-    """In one step: a file that is truncated and then written may be seen empty in between."""
-    beside = path.with_suffix(".new")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
-
-
 def followed(client: Client) -> dict[str, Any]:
     assert client.tracking is not None
     return dict(client.tracking.states)
@@ -55,7 +49,7 @@ async def test_a_paused_session_follows_nothing(client: Client, folder: Path) ->
     await client.pause("s")
     assert list(followed(client)) == [kept.object_id]
     (folder / "1.txt").write_text("edited\n", encoding="utf-8")
-    replace_text(folder / "0.txt", "edited, too\n")
+    replace_file(folder / "0.txt", "edited, too\n")
     assert client.tracking is not None
     async with asyncio.timeout(WITHIN_SECONDS):
         await client.tracking.wait_for(lambda: "edited, too" in other.context().text())

@@ -15,7 +15,7 @@ from ctxmgr.core.discovery.discover import discover
 from tests.sandboxes.programs import need_program
 
 LETTERS = "ab é日-.'\"\\$*[]{}~#&;(),=@|>+%"
-SECONDS = 30
+SECONDS = 60
 UTF8 = {"LC_ALL": "C.UTF-8", "PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 
 

@@ -20,7 +20,7 @@ from ctxmgr.core.files.mounts import MountMapping, Mounts
 from ctxmgr.core.files.outcomes import ReadFile
 from tests.sandboxes.programs import SYSTEM, need_bubblewrap
 
-SANDBOX_SECONDS = 30
+SANDBOX_SECONDS = 60
 READ_ALL = 'for path; do [ -f "$path" ] && cat -- "$path"; printf "\\0"; done'
 
 FOLDERS = ("project", "project/d", "project/data", "data", "data/d", "other")

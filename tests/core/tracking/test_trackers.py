@@ -16,6 +16,7 @@ from ctxmgr.core.tracking.observation import Target
 from ctxmgr.core.tracking.trackers import TRANSITIONS, TrackerEvent, Trackers, TrackerState
 from tests.core.builders.projects import BOTH_STORES, Project, index_file, opened_project
 from tests.core.builders.tracked_files import WITHIN_SECONDS, FollowedFiles, followed_files
+from tests.core.builders.whole_files import replace_file
 
 
 @pytest.fixture(params=BOTH_STORES)
@@ -175,7 +176,7 @@ async def test_two_clients_tracking_one_source_share_one_object(project: Project
     path = project.write("a.py", b"old")
     async with followed_files(project) as one, followed_files(project) as other:
         assert await one.follow("a.py") == await other.follow("a.py")
-        path.write_bytes(b"new")
+        replace_file(path, b"new")
 
         first, second = await asyncio.gather(one.until("new"), other.until("new"))
 

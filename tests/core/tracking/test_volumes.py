@@ -115,7 +115,7 @@ async def main(folder, point):
         for name in ("a", "b"):
             await session.read(str(point / name))
         (point / "b").unlink()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while "[deleted]" not in (prompt := await session.render("q")):
                 await asyncio.sleep(0.05)
         subprocess.run(["umount", "--lazy", str(point)], check=True)

@@ -9,7 +9,7 @@ import pytest
 from ctxmgr.core.tracking.folder_watches import OnChange, OnOverflow
 from ctxmgr.core.tracking.watched_files import WatchedFiles
 
-WITHIN_SECONDS = 20
+WITHIN_SECONDS = 60
 
 
 class ReportedPaths:

@@ -13,7 +13,7 @@ async def test_a_wake_from_another_thread_runs_the_callback_on_the_event_loop():
     waker = LoopWaker(lambda: (threads.append(threading.get_ident()), woken.set()))
 
     await asyncio.to_thread(waker.wake)
-    await asyncio.wait_for(woken.wait(), 20)
+    await asyncio.wait_for(woken.wait(), 60)
     waker.close()
 
     assert threads == [threading.get_ident()]
@@ -26,7 +26,7 @@ async def test_waking_a_busy_event_loop_never_blocks():
 
     for _ in range(200_000):
         waker.wake()
-    await asyncio.wait_for(woken.wait(), 20)
+    await asyncio.wait_for(woken.wait(), 60)
     waker.close()
 
     assert woken.is_set()

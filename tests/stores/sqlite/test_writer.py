@@ -223,11 +223,11 @@ async def test_a_writer_that_stops_fails_every_waiting_task(tmp_path):
         store._writer._connection = _FailingRollback(store._writer._connection)
         tasks = [asyncio.create_task(store.commit([Put(_note(f"n{n}"))])) for n in range(300)]
 
-        results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 20)
+        results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
 
         assert {type(result) for result in results} == {Unavailable}
         with pytest.raises(Unavailable, match="open the store again"):
-            await asyncio.wait_for(store.commit([Put(_note("late"))]), 20)
+            await asyncio.wait_for(store.commit([Put(_note("late"))]), 60)
 
     async with await SqliteStore.open(tmp_path / "s.db") as again:
         assert await again.feed() == []
@@ -247,7 +247,7 @@ async def test_a_writer_that_dies_leaves_no_task_waiting(store, monkeypatch, sta
     monkeypatch.setattr(store._writer, stage, die)
 
     with pytest.raises(error):
-        await asyncio.wait_for(store.commit([Put(_note("a"))]), 20)
+        await asyncio.wait_for(store.commit([Put(_note("a"))]), 60)
 
 
 async def test_closing_leaves_no_thread_and_no_log(tmp_path: Path):

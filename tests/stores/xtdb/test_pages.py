@@ -82,7 +82,7 @@ async def test_a_log_is_read_no_further_than_the_size_of_a_page(
     async with ScriptedServer() as server, await XtdbStore.open(server.url, timeout_s=30) as store:
         server.answer("tx-log", Reply(HEAD + _logged(1), hang=True))
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             fed = await store.feed()
 
     assert [transaction.key for transaction in fed] == ["1"]
@@ -95,7 +95,7 @@ async def test_an_endless_list_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> 
     async with ScriptedServer() as server, await XtdbStore.open(server.url, timeout_s=30) as store:
         server.answer("tx-log", Reply(HEAD + theirs * 3, hang=True))
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             with pytest.raises(Incorrect, match="request less"):
                 await store.feed()
 
