@@ -38,11 +38,14 @@ ACK_SAMPLES: Final = 40
 class IngestSizes:
     steps: int
     schema_steps: int
-    """Steps for the table of the requirements, which is the slowest."""
+    """Steps for the table of the requirements, which is the slowest.
+
+    With fewer than 65,536, DuckDB takes a quarter less space per step than it does later.
+    """
 
 
 FULL: Final = IngestSizes(steps=1_048_576, schema_steps=262_144)
-QUICK: Final = IngestSizes(steps=139_264, schema_steps=32_768)
+QUICK: Final = IngestSizes(steps=139_264, schema_steps=65_536)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from ctxmgr.experience.log.concept_codes import ConceptCodes
 from ctxmgr.experience.log.fold import FOLD_STEPS, Folding
 from ctxmgr.experience.log.folder import LogFolder
 from ctxmgr.experience.log.open_file import open_log_file
-from ctxmgr.experience.log.segments import SessionRun, timesteps_table
+from ctxmgr.experience.log.segments import SessionRun, segment_rows, timesteps_table
 from ctxmgr.experience.log.tail import Tail
+from ctxmgr.stores.layer_file import LayerFile
 
 _NAMES: Final = dict(enumerate(concept_names(), 1))
 
@@ -53,6 +54,7 @@ class LogParts(NamedTuple):
     tail: Tail
     folding: Folding
     folder: LogFolder
+    file: LayerFile
 
     @classmethod
     def open(cls, root: Path) -> Self:
@@ -60,14 +62,13 @@ class LogParts(NamedTuple):
         folder.create()
         codes = ConceptCodes(file)
         codes.codes_of(concept_names())
-        return cls(Tail(file, codes), Folding(folder, file, codes), folder)
+        return cls(Tail(file, codes), Folding(folder, file, codes), folder, file)
 
 
 class OurLog:
     """The experience log; every append that fills the tail folds it."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
         self._parts = LogParts.open(root)
 
     def prepare(self, batch: StepBatch) -> StepBatch:
@@ -82,7 +83,10 @@ class OurLog:
     def bytes(self) -> int:
         while self._parts.folding.fold():
             pass
-        return sum(path.stat().st_size for path in (self._root / "segments").iterdir())
+        self._parts.folding.merge()  # as a log does after a fold
+        with self._parts.file.reading() as connection:
+            segments = segment_rows(connection)
+        return sum(each.timesteps_bytes + each.activations_bytes for each in segments)
 
     def close(self) -> None:
         pass
