@@ -59,6 +59,7 @@ from ctxmgr.errors import Conflict, Incorrect, NotFound
 
 if TYPE_CHECKING:
     from ctxmgr.core.client.live_economy import LiveEconomy
+    from ctxmgr.core.discovery.known_tools import Trace
     from ctxmgr.core.economy.policy import Economy
     from ctxmgr.core.economy.records import EconomyRecord, Masks
     from ctxmgr.core.objects.compaction import CompactionRecord
@@ -300,8 +301,6 @@ class LiveSession:
         Recording the same call again changes nothing; another call with its id is ``Incorrect``, as
         is an id that is reserved for ctxmgr's own documents, such as ``turn:…``.
         """
-        from ctxmgr.core.discovery.known_tools import Trace, trace_of
-
         check_toolcall_id(tool_call_id)
         if not isinstance(output, str):
             raise Incorrect(f"output must be a string, not {output!r:.80}")
@@ -310,28 +309,15 @@ class LiveSession:
         where = directory or self._state.runtime.directory
         async with self._changing():
             runtime = self._state.runtime
-            stored_args = storable(dict(args))
-            display = None if args_display is None else storable(args_display)
-            toolcall = ToolCall(
-                toolcall_id=tool_call_id,
-                tool=storable(tool),
-                args=stored_args,
+            toolcall = self._new_call(
+                tool_call_id,
+                tool=tool,
+                args=args,
+                output=output,
                 status=status,
-                chat_ref=self._state.chat.object_id,
-                content=stored_output(
-                    runtime.masker.stored(storable(output)), args=stored_args, args_display=display
-                ),
-                args_display=display,
+                args_display=args_display,
             )
-            trace = trace_of(toolcall.tool, stored_args, directory=where) if discover else Trace()
-            if status == "fail":
-                trace = trace.as_failed()
-            if reads is not None or writes is not None:
-                trace = replace(
-                    trace,
-                    reads=_absolute_paths(reads or (), directory=where),
-                    writes=_absolute_paths(writes or (), directory=where),
-                )
+            trace = _trace(toolcall, directory=where, reads=reads, writes=writes, discover=discover)
             if faithful and len(trace.reads) > 1:
                 raise Incorrect("a faithful output is one file; name only that one in reads")
             if tool_call_id in self._state.session.session_index:
@@ -356,6 +342,30 @@ class LiveSession:
                 )
                 saved.append(draft.effects)
             return with_outcomes(toolcall, plan.file_outcomes(runtime, saved))
+
+    def _new_call(
+        self,
+        tool_call_id: str,
+        *,
+        tool: str,
+        args: Mapping[str, Any],
+        output: str,
+        status: Status,
+        args_display: str | None,
+    ) -> ToolCall:
+        """Return a call as it can be stored."""
+        stored_args = storable(dict(args))
+        display = None if args_display is None else storable(args_display)
+        text = self._state.runtime.masker.stored(storable(output))
+        return ToolCall(
+            toolcall_id=tool_call_id,
+            tool=storable(tool),
+            args=stored_args,
+            status=status,
+            chat_ref=self._state.chat.object_id,
+            content=stored_output(text, args=stored_args, args_display=display),
+            args_display=display,
+        )
 
     async def _recorded_before(self, toolcall: ToolCall) -> ToolCall:
         """Return the stored call; ``Incorrect`` unless it is the same one."""
@@ -687,6 +697,29 @@ class LiveSession:
         self._recorder.forget()
         self._sent = None
         self._economy = None
+
+
+def _trace(
+    toolcall: ToolCall,
+    *,
+    directory: str,
+    reads: Iterable[str | PurePath] | None,
+    writes: Iterable[str | PurePath] | None,
+    discover: bool,
+) -> "Trace":
+    """Return which files a call read and wrote: those that are named, or what its form says."""
+    from ctxmgr.core.discovery.known_tools import Trace, trace_of
+
+    trace = trace_of(toolcall.tool, toolcall.args, directory=directory) if discover else Trace()
+    if toolcall.status == "fail":
+        trace = trace.as_failed()
+    if reads is None and writes is None:
+        return trace
+    return replace(
+        trace,
+        reads=_absolute_paths(reads or (), directory=directory),
+        writes=_absolute_paths(writes or (), directory=directory),
+    )
 
 
 def _absolute_paths(paths: Iterable[str | PurePath], *, directory: str | None) -> tuple[str, ...]:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ctxmgr.experience.xdb import XDB
     from ctxmgr.harness.loop_events import LoopEvent
     from ctxmgr.harness.narrator import Narrator
+    from ctxmgr.harness.run import Assignment
     from ctxmgr.knowledge.library import Library
+    from ctxmgr.surfaces.operations.run_flags import RunFlags
     from ctxmgr.surfaces.views.run_report import RunReport
 
 
@@ -78,12 +80,9 @@ async def run(
     from ctxmgr.harness import run as running
     from ctxmgr.harness.loop import TURNS_MAX
     from ctxmgr.harness.narrator import Narrator
-    from ctxmgr.sandboxes.start import HOST, WORKSPACE
-    from ctxmgr.settings import state_dir
-    from ctxmgr.surfaces.local_state import index_file, remember_folder, store_key
-    from ctxmgr.surfaces.operations.run_flags import RunFlags, choices_of, model_of
+    from ctxmgr.surfaces.local_state import index_file
+    from ctxmgr.surfaces.operations.run_flags import RunFlags, model_of
     from ctxmgr.surfaces.views.run_report import report, resume_command
-    from ctxmgr.trust import RunChoices
 
     store = await app.store()
     flags = RunFlags(
@@ -97,18 +96,8 @@ async def run(
         network=network,
         policy=policy,
     )
-    previous = None if session is None else await running.load_assignment(store, session)
+    assignment = await _assignment(app, flags)
     search = index_file(app.loaded.settings.store)
-    where = store_key(app.loaded.settings.store)
-    confirmed = RunChoices.load(state_dir(), store=where, session=session) if session else None
-    assignment = flags.assignment(app.loaded, previous, confirmed=confirmed)
-    choices_of(assignment).save(state_dir(), store=where, session=assignment.session)
-    remember_folder(
-        app,
-        assignment.session,
-        folder=Path(assignment.workspace),
-        agent_prefix=None if assignment.sandbox == HOST else WORKSPACE,
-    )
     search.parent.mkdir(parents=True, exist_ok=True)
     narrator = Narrator(app.write)
     resume = resume_command(app.loaded, assignment)
@@ -144,6 +133,29 @@ def _knowledge(app: "App", folder: Path | None) -> "Library | None":
     if folder is None and app.loaded.settings.knowledge is None:
         return None
     return app.library(folder)
+
+
+async def _assignment(app: "App", flags: "RunFlags") -> "Assignment":
+    """Return what to do and where, and remember on this machine what was chosen."""
+    from ctxmgr.harness.run import load_assignment
+    from ctxmgr.sandboxes.start import HOST, WORKSPACE
+    from ctxmgr.settings import state_dir
+    from ctxmgr.surfaces.local_state import remember_folder, store_key
+    from ctxmgr.surfaces.operations.run_flags import choices_of
+    from ctxmgr.trust import RunChoices
+
+    session, where = flags.session, store_key(app.loaded.settings.store)
+    previous = None if session is None else await load_assignment(await app.store(), session)
+    confirmed = RunChoices.load(state_dir(), store=where, session=session) if session else None
+    assignment = flags.assignment(app.loaded, previous, confirmed=confirmed)
+    choices_of(assignment).save(state_dir(), store=where, session=assignment.session)
+    remember_folder(
+        app,
+        assignment.session,
+        folder=Path(assignment.workspace),
+        agent_prefix=None if assignment.sandbox == HOST else WORKSPACE,
+    )
+    return assignment
 
 
 @asynccontextmanager
