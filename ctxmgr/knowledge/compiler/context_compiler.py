@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Final
 
 from ctxmgr.core.context.tokens import TokenCounter, vocabulary
@@ -25,12 +26,12 @@ from ctxmgr.knowledge.compiler.compiled import (
     KnowledgeFile,
     LeftOut,
     PromptSlot,
-    ScoredItem,
 )
 from ctxmgr.knowledge.compiler.scoring import (
     SCORE_MIN,
     NoteRelevance,
     Relevance,
+    ScoredNotes,
     knowledge_query,
     score_notes,
 )
@@ -150,6 +151,8 @@ class _Plan:
     budget: int
     files: Mapping[str, KnowledgeFile]
     main: bool
+    by_category: dict[str, list[KnowledgeFile]] = field(default_factory=dict, init=False)
+    """Without archived notes, which are not shown by themselves."""
     sections: list[CompiledSection] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     shown: set[str] = field(default_factory=set)
@@ -157,6 +160,11 @@ class _Plan:
     message_tokens: int = 0
     history_tokens: int = 0
     """Kept for the newest messages until it is their turn."""
+
+    def __post_init__(self) -> None:
+        for file in self.files.values():
+            if not is_archived(file.path):
+                self.by_category.setdefault(file.category, []).append(file)
 
     # Budget
 
@@ -228,11 +236,7 @@ class _Plan:
         self._add_within(PromptSlot.PROJECTS, active, _tokens(config.projects_budget_kb))
 
     def _of(self, category: Category) -> list[KnowledgeFile]:
-        return [
-            file
-            for file in self.files.values()
-            if file.category == category and not is_archived(file.path)
-        ]
+        return self.by_category.get(category, [])
 
     def _add_always(self, slot: PromptSlot, texts: Sequence[tuple[str, str]], share: int) -> None:
         """Show every text; if they exceed their share, the longest are cut."""
@@ -407,20 +411,17 @@ class _Plan:
         hidden = {Category.IDENTITY, Category.TOPIC, Category.CONVERSATION}
         if not self.main:
             hidden.add(Category.MEMORY)
-        return [
-            file
-            for file in self.files.values()
-            if file.category not in hidden and not is_archived(file.path)
-        ]
+        kept = [files for name, files in self.by_category.items() if name not in hidden]
+        return list(chain.from_iterable(kept))
 
-    def add_knowledge(self, items: Sequence[ScoredItem]) -> None:
+    def add_knowledge(self, notes: ScoredNotes) -> None:
         misses = 0
-        for item in items:
+        for item in notes.best:
             if item.score <= SCORE_MIN:
                 reason = f"scores {item.score:.3f}, not above {SCORE_MIN}"
             elif self.remaining < KNOWLEDGE_TOKENS_MIN:
                 reason = f"fewer than {KNOWLEDGE_TOKENS_MIN} tokens are left"
-            elif misses == MISSES_MAX or not item.snippet:
+            elif misses == MISSES_MAX:
                 reason = "better notes fill the budget"
             else:
                 section = _section_text(f"knowledge:{item.path}", item.snippet)
@@ -440,6 +441,12 @@ class _Plan:
                 misses += 1
                 reason = f"needs {cost} tokens, {max(0, self.remaining)} are left"
             self.leave(PromptSlot.KNOWLEDGE, item.path, reason, score=item.score)
+        if notes.others:
+            self.leave(
+                PromptSlot.KNOWLEDGE,
+                f"{notes.others:,} other notes",
+                f"{len(notes.best)} notes score at least as much",
+            )
 
     # P4
 

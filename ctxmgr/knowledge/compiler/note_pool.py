@@ -13,9 +13,9 @@ The index is in memory. Notes that changed are added to it, so that a call costs
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import groupby
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import compress, groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,7 +28,7 @@ from ctxmgr.search.ranking import FILL_BUDGET, PoolPart, SearchPool, rank
 from ctxmgr.search.segment import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ctxmgr.knowledge.compiler.compiled import KnowledgeFile
     from ctxmgr.search.embedder import Embedder
@@ -57,7 +57,7 @@ class _Place:
     """Of the note in the source's text."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Part:
     pool: PoolPart
     places: list[_Place]
@@ -65,9 +65,39 @@ class _Part:
     first: Ints
     """The row of each note's first piece."""
 
-    def live_places(self) -> Iterable[_Place]:
+    @cached_property
+    def paths(self) -> list[str]:
+        return [place.path for place in self.places]
+
+    @cached_property
+    def live(self) -> list[bool]:
+        """Whether each note is still as it was."""
         live = dict(zip(self.pool.source_ids, self.pool.live.tolist(), strict=True))
-        return (place for place in self.places if live[place.source.source_id])
+        return [live[place.source.source_id] for place in self.places]
+
+    @cached_property
+    def all_live(self) -> bool:
+        return all(self.live)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Similar:
+    """How similar a query is to passages."""
+
+    parts: Sequence[_Part]
+    rows: Sequence[Floats]
+    """For each part, the cosine of every passage."""
+    cosines: Mapping[str, float]
+    """The highest of each note."""
+
+    def passage(self, path: str) -> str:
+        """Return the passage of a note that is most similar."""
+        for part, cosines in zip(self.parts, self.rows, strict=True):
+            for place, first, live in zip(part.places, part.first, part.live, strict=True):
+                if live and place.path == path:
+                    best = int(np.argmax(cosines[first : first + len(place.pieces)]))
+                    return _snippet(place, place.pieces[best])
+        raise AssertionError(path)
 
 
 @dataclass(eq=False)
@@ -96,35 +126,38 @@ class NotePool:
                 passages[place.path] = (place, found.piece)
         best = max(lexical.values(), default=0.0) or 1.0
         if self.embedder is None:
+
+            def passage(path: str) -> str:
+                return _snippet(*passages[path])
+
             return {
-                path: NoteRelevance(
-                    bm25=score / best, vector=None, passage=partial(_snippet, *passages[path])
-                )
-                for path, score in lexical.items()
+                path: NoteRelevance(score / best, None, passage) for path, score in lexical.items()
             }
+        similar = self._similar(query, self.embedder)
+
+        def similar_passage(path: str) -> str:
+            found = passages.get(path)
+            return _snippet(*found) if found is not None else similar.passage(path)
+
         return {
-            place.path: NoteRelevance(
-                bm25=lexical.get(place.path, 0.0) / best,
-                vector=max(0.0, cosine),
-                passage=partial(_snippet, *passages[place.path])
-                if place.path in passages
-                else similar,
-            )
-            for place, cosine, similar in self._similar(query, self.embedder)
+            path: NoteRelevance(lexical.get(path, 0.0) / best, max(0.0, cosine), similar_passage)
+            for path, cosine in similar.cosines.items()
         }
 
-    def _similar(
-        self, query: str, embedder: Embedder
-    ) -> Iterable[tuple[_Place, float, Callable[[], str]]]:
-        """Yield each note with the cosine of its most similar passage, and the passage."""
+    def _similar(self, query: str, embedder: Embedder) -> _Similar:
+        """Compare the query with every passage."""
         vector = embedder.embed([content_words(query, frozenset())]).rows[0]
+        rows, cosines = [], {}
         for part in self._parts:
             assert part.pool.vectors is not None
-            cosines = part.pool.vectors.content.similarities(vector)
-            best = np.maximum.reduceat(cosines, part.first).tolist()
-            for place, row, cosine in zip(part.places, part.first.tolist(), best, strict=True):
-                if self._places.get((place.source.source_id, place.pieces[0])) is place:
-                    yield place, cosine, partial(_most_similar, place, cosines, row)
+            similar = part.pool.vectors.content.similarities(vector)
+            rows.append(similar)
+            best = np.maximum.reduceat(similar, part.first).tolist()
+            if part.all_live:
+                cosines.update(zip(part.paths, best, strict=True))
+            else:
+                cosines.update(compress(zip(part.paths, best, strict=True), part.live))
+        return _Similar(self._parts, rows, cosines)
 
     def _update(self, files: Sequence[KnowledgeFile]) -> None:
         """Index what changed since the last call."""
@@ -138,11 +171,7 @@ class NotePool:
         stale = {*changed, *(self._texts.keys() - wanted.keys())}
         if not stale and self._pool is not None:
             return
-        for part in self._parts:
-            for index, source_id in enumerate(part.pool.source_ids):
-                if source_id in stale:
-                    part.pool.live[index] = False
-            part.pool = _copied(part.pool)
+        self._parts = [_without(part, stale) for part in self._parts]
         self._texts = wanted
         if changed:
             self._parts.append(self._built({key: wanted[key] for key in changed}))
@@ -152,7 +181,7 @@ class NotePool:
         self._places = {
             (place.source.source_id, piece): place
             for part in self._parts
-            for place in part.live_places()
+            for place in compress(part.places, part.live)
             for piece in place.pieces
         }
 
@@ -178,11 +207,16 @@ class NotePool:
         return _Part(pool, places, np.cumsum(sizes, dtype=np.int32)[:-1])
 
 
-def _copied(part: PoolPart) -> PoolPart:
-    """Return a part without what it has cached about its live sources."""
-    return PoolPart(
-        segment=part.segment, source_ids=part.source_ids, live=part.live, vectors=part.vectors
+def _without(part: _Part, stale: set[str]) -> _Part:
+    """Return a part in which some sources are not live any more."""
+    live = np.array(
+        [
+            alive and source_id not in stale
+            for source_id, alive in zip(part.pool.source_ids, part.pool.live, strict=True)
+        ],
+        dtype=np.bool_,
     )
+    return _Part(replace(part.pool, live=live), part.places, part.first)
 
 
 def _grouped(files: Iterable[KnowledgeFile]) -> Iterable[tuple[str, tuple[tuple[str, str], ...]]]:
@@ -223,13 +257,8 @@ def _source(key: str, notes: Sequence[tuple[str, str]]) -> tuple[SearchSource, l
         pieces=tuple(pieces),
         day=day_of(notes[0][0]) if len(notes) == 1 else None,
     )
-    return source, [_Place(path, source, *extent) for path, *extent in extents]
-
-
-def _most_similar(place: _Place, cosines: Floats, row: int) -> str:
-    """Return the passage of a note that is most similar; its pieces begin at a row."""
-    best = int(np.argmax(cosines[row : row + len(place.pieces)]))
-    return _snippet(place, place.pieces[best])
+    places = [_Place(path, source, numbers, begin, end) for path, numbers, begin, end in extents]
+    return source, places
 
 
 def _snippet(place: _Place, piece: int) -> str:

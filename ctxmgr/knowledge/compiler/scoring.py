@@ -5,11 +5,11 @@
 The first factor is 0 to 1. A note that scores 0.05 or less is not shown.
 """
 
+import heapq
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import exp
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ctxmgr.core.store.contract import Instant
 from ctxmgr.knowledge.compiler.compiled import ActiveTopic, KnowledgeFile, ScoredItem
@@ -25,8 +25,8 @@ SCORE_MIN: Final = 0.05
 
 SNIPPET_CHARS_MAX: Final = 500
 
-SNIPPETS_MAX: Final = 400
-"""Notes that can be shown for one message: twice what 100 KB hold of passages."""
+NOTES_MAX: Final = 256
+"""Notes that can be shown for one message: more passages than 100 KB hold."""
 
 QUERY_CHARS_MAX: Final = 4_000
 """Of a message, from its beginning: a pasted log is not a question."""
@@ -34,15 +34,14 @@ QUERY_CHARS_MAX: Final = 4_000
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoteRelevance:
+class NoteRelevance(NamedTuple):
     """How well a note fits a query, each side from 0 to 1."""
 
     bm25: float
     vector: float | None
     """None: there are no vectors, and words alone decide."""
-    passage: Callable[[], str] | None = field(default=None, repr=False)
-    """Returns the passage that fits best; None: the beginning of the note."""
+    passage: Callable[[str], str] | None = None
+    """Returns the passage of a path that fits best; None: the beginning of the note."""
 
 
 class Relevance(Protocol):
@@ -58,55 +57,54 @@ def knowledge_query(message: str, topics: Iterable[ActiveTopic]) -> str:
     return " ".join((message[:QUERY_CHARS_MAX], *keywords))
 
 
-def base_score(fit: NoteRelevance, weights: SearchConfig) -> float:
-    """Return 0.4 · BM25 + 0.6 · similarity, or BM25 if there are no vectors."""
-    if fit.vector is None:
-        return fit.bm25
-    return weights.bm25_weight * fit.bm25 + weights.vector_weight * fit.vector
+def note_score(
+    file: KnowledgeFile, fit: NoteRelevance, *, now: Instant, weights: SearchConfig
+) -> float:
+    """Return the score of a note. The future is today; without vectors, words alone decide."""
+    base = fit.bm25
+    if fit.vector is not None:
+        base = weights.bm25_weight * base + weights.vector_weight * fit.vector
+    age = now - file.modified
+    if age > 0:
+        base *= exp(-DECAY_PER_DAY / _DAY_MS * age)
+    return base * (1 + REFERENCE_BONUS * file.reference_count)
 
 
-def recency_factor(modified: Instant, *, now: Instant) -> float:
-    """Return 1 for a note of today, and half of it for one of last week; the future is today."""
-    return exp(-DECAY_PER_DAY * max(0, now - modified) / _DAY_MS)
+class ScoredNotes(NamedTuple):
+    """The notes that can be shown for a message."""
 
-
-def frequency_factor(reference_count: int) -> float:
-    return 1 + REFERENCE_BONUS * max(0, reference_count)
+    best: list[ScoredItem]
+    """Best first; ties by path."""
+    others: int
+    """How many further notes there are: what comes after hundreds of notes is not shown."""
 
 
 def score_notes(
-    files: Iterable[KnowledgeFile],
+    files: Sequence[KnowledgeFile],
     fits: Mapping[str, NoteRelevance],
     *,
     now: Instant,
     weights: SearchConfig,
-) -> list[ScoredItem]:
-    """Return all notes with their scores, best first; ties by path.
-
-    Only the best have a snippet: what comes after hundreds of notes is not shown.
-    """
+) -> ScoredNotes:
+    """Return the best notes with their scores."""
     scored = []
     for file in files:
         fit = fits.get(file.path)
-        score = 0.0
-        if fit is not None:
-            score = (
-                base_score(fit, weights)
-                * recency_factor(file.modified, now=now)
-                * frequency_factor(file.reference_count)
-            )
+        if fit is None:
+            scored.append((0.0, file.path, file, fit))
+            continue
+        score = note_score(file, fit, now=now, weights=weights)
         scored.append((-score, file.path, file, fit))
-    scored.sort(key=operator.itemgetter(0, 1))
-    return [
-        ScoredItem(
-            path=path,
-            score=-negative,
-            snippet=_snippet(file, fit) if fit and place < SNIPPETS_MAX else "",
-        )
-        for place, (negative, path, file, fit) in enumerate(scored)
+    best = heapq.nsmallest(NOTES_MAX, scored, key=operator.itemgetter(0, 1))
+    items = [
+        ScoredItem(path=path, score=-negative, snippet=_snippet(file, fit))
+        for negative, path, file, fit in best
     ]
+    return ScoredNotes(items, len(scored) - len(items))
 
 
-def _snippet(file: KnowledgeFile, fit: NoteRelevance) -> str:
-    text = file.snippet or (fit.passage() if fit.passage is not None else file.text)
+def _snippet(file: KnowledgeFile, fit: NoteRelevance | None) -> str:
+    text = file.snippet or file.text
+    if not file.snippet and fit is not None and fit.passage is not None:
+        text = fit.passage(file.path)
     return text[:SNIPPET_CHARS_MAX].strip()

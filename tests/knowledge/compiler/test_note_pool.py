@@ -27,9 +27,9 @@ def embedder() -> StaticEmbedder:
     return StaticEmbedder.load()
 
 
-def _passage(fit: NoteRelevance) -> str:
+def _passage(fit: NoteRelevance, path: str) -> str:
     assert fit.passage is not None
-    return fit.passage()
+    return fit.passage(path)
 
 
 def best(pool: NotePool, query: str, notes: Sequence[KnowledgeFile]) -> str:
@@ -65,8 +65,8 @@ def test_the_snippet_begins_at_the_passage_that_fits(embedder: StaticEmbedder) -
     fit = NotePool(embedder)("when does the password rotate", [long])[long.path]
 
     assert fit.passage is not None
-    assert "rotates on Mondays" in fit.passage()
-    assert len(fit.passage()) <= 500
+    assert "rotates on Mondays" in fit.passage(long.path)
+    assert len(fit.passage(long.path)) <= 500
 
 
 def test_changed_notes_are_found_as_in_a_new_pool() -> None:
@@ -92,4 +92,4 @@ def test_changed_notes_are_found_as_in_a_new_pool() -> None:
         assert updated.keys() == new.keys()
         for path, fit in new.items():
             assert updated[path].bm25 == pytest.approx(fit.bm25, abs=1e-4)
-            assert _passage(updated[path]) == _passage(fit)
+            assert _passage(updated[path], path) == _passage(fit, path)
