@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from ctxmgr.bench.knowledge.questions import QuestionSet
-from ctxmgr.bench.report import Figure, Say, within
+from ctxmgr.bench.report import Figure, Say
 from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.knowledge.compiler.compiled import KnowledgeFile
 from ctxmgr.knowledge.compiler.context_compiler import ContextCompiler
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 EVIDENCE_MIN: Final = 0.95
 COST_MAX: Final = 0.1
 COMPILE_MS_MAX: Final = 30.0
-NOTE_CHARS: Final = 490
-"""Of a note: a few turns, so that it can be shown whole."""
+NOTE_CHARS: Final = 475
+"""Of a note without its date: a few turns, so that it can be shown whole."""
 NOTES: Final = 2_000
 TOPICS: Final = 200
 ROUNDS: Final = 200
@@ -84,9 +84,10 @@ def evidence_figures(
     ]
 
 
-def compile_speed(embedder: "Embedder", *, say: Say) -> Figure:
-    """Time compilations, without the gate."""
-    say(f"knowledge: compiling {NOTES:,} notes and {TOPICS} topics")
+def compile_speed(embedder: "Embedder", *, quick: bool, say: Say) -> Figure:
+    """Time compilations, without the gate; a short run has fewer notes, and no target."""
+    notes, rounds = (NOTES // 10, ROUNDS // 10) if quick else (NOTES, ROUNDS)
+    say(f"knowledge: compiling {notes:,} notes and {TOPICS} topics")
     chance = random.Random(SEED)  # noqa: S311 (generated text)
     words = [f"w{chance.randrange(36**5):x}" for _ in range(WORDS)]
 
@@ -100,7 +101,7 @@ def compile_speed(embedder: "Embedder", *, say: Say) -> Figure:
             modified=0,
             category="reference",
         )
-        for number in range(NOTES)
+        for number in range(notes)
     ]
     topics = [
         Topic(
@@ -118,36 +119,38 @@ def compile_speed(embedder: "Embedder", *, say: Say) -> Figure:
     compiler = ContextCompiler(KnowledgeConfig(), relevance=NotePool(embedder))
     compiler.plan(text(MESSAGE_WORDS), topics, [], files, now=0)
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         message, active = text(MESSAGE_WORDS), chance.sample(topics, 3)
         start = time.perf_counter()
         compiler.plan(message, active, [], files, now=0)
         times.append(1000 * (time.perf_counter() - start))
     times.sort()
-    return within(
-        f"compile with {NOTES:,} notes and {TOPICS} topics, p99 in ms",
-        times[int(0.99 * len(times))],
-        bound=COMPILE_MS_MAX,
-        unit="ms",
+    slow = times[int(0.99 * len(times))]
+    return Figure(
+        what=f"compile with {notes:,} notes and {TOPICS} topics, p99 in ms",
+        value=slow,
+        bound="" if quick else f"at most {COMPILE_MS_MAX:g} ms",
+        meets=None if quick else slow <= COMPILE_MS_MAX,
         against="–",
         note=f"median {times[len(times) // 2]:.1f} ms; notes in memory, without the gate",
     )
 
 
 def _notes(number: int, questions: QuestionSet) -> Iterator[tuple[str, str, list[tuple[str, int]]]]:
-    """Yield the notes of a conversation: path, text, and the turns in it."""
+    """Yield the notes of a conversation: path, text under its date, and the turns in it."""
     for source in questions.sources:
+        heading = "" if source.day is None else f"{source.day:%d %B %Y}\n"
         lines: list[str] = []
         turns: list[tuple[str, int]] = []
         part = 0
         for turn, (piece, text) in enumerate(zip(source.pieces, source.piece_texts(), strict=True)):
             line = f"{piece.speaker}: {text}"
             if lines and sum(map(len, lines)) + len(lines) + len(line) > NOTE_CHARS:
-                yield _path(number, source.source_id, part), "\n".join(lines), turns
+                yield _path(number, source.source_id, part), heading + "\n".join(lines), turns
                 lines, turns, part = [], [], part + 1
             lines.append(line)
             turns.append((source.source_id, turn))
-        yield _path(number, source.source_id, part), "\n".join(lines), turns
+        yield _path(number, source.source_id, part), heading + "\n".join(lines), turns
 
 
 def _path(number: int, source_id: str, part: int) -> str:

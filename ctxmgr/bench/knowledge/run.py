@@ -37,7 +37,7 @@ async def run(
     watchers = await watcher_figures(quick=quick, say=say)
     if folder is None:
         speed = await speed_figures(sizes, embedder, say=say)
-        compiling = await to_thread(compile_speed, embedder, say=say)
+        compiling = await to_thread(compile_speed, embedder, quick=quick, say=say)
         crashes = [] if quick else await crash_figures(ROUNDS, say=say)
         more = (*watchers, *crashes, reported(**_NEEDS_FOLDER))
         return Report(figures=(*speed, compiling, *more))
@@ -46,7 +46,7 @@ async def run(
     figures = await to_thread(locomo_figures, asked, embedder, say=say)
     figures += await to_thread(evidence_figures, asked, embedder, say=say)
     if not quick:
-        figures.append(await to_thread(compile_speed, embedder, say=say))
+        figures.append(await to_thread(compile_speed, embedder, quick=quick, say=say))
         pool = await to_thread(read_longmemeval, folder)
         figures += await to_thread(longmemeval_figures, pool, embedder, say=say)
         figures += await speed_figures(
