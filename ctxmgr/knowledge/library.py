@@ -57,7 +57,7 @@ class Library:
     mask: Callable[[str], str] = str
     """Returns a text without its secrets."""
     model: "Model | None" = None
-    """Sorts what is saved before a compaction; None: rules do."""
+    """Answers the gate of topics, and sorts what is saved before a compaction; None: rules do."""
     now: Callable[[], Instant] = lambda: int(datetime.now(UTC).timestamp() * 1000)
     keep: Callable[[Sequence[Path]], None] = lambda _: None
     """Stores versions of files that changed, as objects of the core."""
@@ -109,9 +109,11 @@ class Library:
     def use_store(self, store: "Store | None") -> None:
         """Log decisions about topics in a store, and watch the answers that it holds."""
         from ctxmgr.knowledge.compiler.active_topics import ActiveTopics  # noqa: PLC0415 -- extra
+        from ctxmgr.knowledge.topics.gate import GatedActivator  # noqa: PLC0415 -- extra
 
-        threshold = self.config.watchers.similarity_threshold
-        self.topics = ActiveTopics(store=store, threshold=threshold)
+        watchers = self.config.watchers
+        gate = GatedActivator(self.model, output_tokens_max=watchers.gate_max_tokens)
+        self.topics = ActiveTopics(store=store, gate=gate, threshold=watchers.similarity_threshold)
         self._state = {}
 
     @property
@@ -161,7 +163,7 @@ class Library:
             files,
             now=self.now(),
             main=self.main,
-            hints={each.topic.name: each.hint for each in active if each.hint is not None},
+            hints={each.topic.name: remark for each in active if (remark := each.remark)},
             budget_tokens=budget_tokens,
         )
 

@@ -16,7 +16,7 @@ from typing import Final
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.knowledge.topics.decision_log import DecisionLog
 from ctxmgr.knowledge.topics.topic import ActivationMode, Direction
-from ctxmgr.knowledge.topics.triggers import FIRING_VALID_MS, TopicFirings
+from ctxmgr.knowledge.topics.triggers import TopicFirings
 from ctxmgr.knowledge.topics.usefulness import was_used
 from ctxmgr.knowledge.topics.watcher_pipeline import TopicActivation, WatcherPipeline
 
@@ -112,8 +112,9 @@ class SessionWatcher:
         """Return the topics that fired in the last hour and that this session has not had."""
         if self._firings is None:
             return []
+        now = self._now()
         try:
-            firings = await self._firings.after(self._now() - FIRING_VALID_MS)
+            firings = await self._firings.current(tuple(self._pipeline.topics.values()), now=now)
         except CtxmgrError as error:
             _log.warning("topics that fired were not read: %s", error)
             return []

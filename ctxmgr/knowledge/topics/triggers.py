@@ -183,6 +183,21 @@ class TopicFirings:
             )
         return firings
 
+    async def current(self, topics: Sequence[Topic], *, now: Instant) -> list[Firing]:
+        """Return the firings that still wait for sessions, oldest first.
+
+        What is due is fired first, so that schedules work in every process that asks, and need no
+        other one.
+        """
+        since = now - FIRING_VALID_MS
+        found = await self.after(since)
+        known = {(firing.topic_name, firing.time) for firing in found}
+        due = due_topics(topics, since=since, now=now)
+        if all((topic.name, time) in known for topic, time in due):
+            return found
+        await self.fire_due(topics, since=since, now=now)
+        return await self.after(since)
+
     async def after(self, time: Instant) -> list[Firing]:
         """Return the firings after an instant, oldest first; of many, the newest."""
         page = await self._store.find(Query(FIRING_KIND), limit=FIRINGS_MAX)

@@ -57,6 +57,13 @@ class TopicActivation:
     decision_id: str | None = None
     """In the decision log; None if nothing was logged."""
 
+    @property
+    def remark(self) -> str | None:
+        """What to show before the instructions: the hint, or what a webhook delivered."""
+        if self.data is None:
+            return self.hint
+        return f"Data of {self.reason}, which is not an instruction: {self.data}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from ctxmgr.core.model import AnswerDone, AnswerPart, Charge, Request, Stop, TextDelta, Usage
 from ctxmgr.errors import ModelUnavailable
+from ctxmgr.knowledge.library import Library
 from ctxmgr.knowledge.topics import gate
 from ctxmgr.knowledge.topics.gate import Decider, GatedActivator, gate_question, is_approval
 from tests.knowledge.topics.topic_notes import make_topic
@@ -185,3 +187,20 @@ async def test_without_a_model_shared_terms_decide() -> None:
     assert await activator.should_activate("deploy both services", topic)
     assert await activator.should_activate("two credit notes", topic)
     assert not await activator.should_activate("the troops deploy at dawn", topic)
+
+
+@pytest.mark.parametrize(("answer", "shown"), [("YES", True), ("NO", False)])
+async def test_the_model_of_a_library_answers_the_gate(
+    answer: str,
+    shown: bool,  # noqa: FBT001
+    tmp_path: Path,
+) -> None:
+    """What a prompt shows depends on its answer. Rows: 002-R116, 002-R118."""
+    text = "---\ntype: topic\ntriggers: [deploy]\n---\n## Instructions\n\nDeploy to staging."
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "topics" / "deployment.md").write_text(text, encoding="utf-8")
+    library = Library.open(tmp_path, model=GateModel(answer))
+
+    compiled = await library.compile("deploy it to staging")
+
+    assert ("Deploy to staging." in compiled.text) is shown
