@@ -8,6 +8,7 @@ that only the store in use is loaded, and ``--help`` is fast.
 """
 
 import asyncio
+import hashlib
 import logging
 import os
 import sys
@@ -17,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -56,6 +58,9 @@ if TYPE_CHECKING:
     from ctxmgr.knowledge.transcripts.capture import ConversationCapture
     from ctxmgr.knowledge.transcripts.open_transcripts import ClosedTranscript
     from ctxmgr.memory.living import LivingMemory
+    from ctxmgr.search.documents import SearchResult
+    from ctxmgr.search.piece_index import PieceIndex
+    from ctxmgr.search.static_vectors import StaticEmbedder
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
 
@@ -208,7 +213,7 @@ class App:
     masker: Masker = field(default_factory=Masker)
     """Masks what is shown to agents and sent to providers; caches what it has masked."""
     _store: Store | None = field(default=None, init=False)
-    _indexes: "list[Fts5Index]" = field(default_factory=list, init=False)
+    _indexes: "list[Fts5Index | PieceIndex]" = field(default_factory=list, init=False)
     """The last one is current; earlier ones may be in use by searches that began before."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -250,14 +255,38 @@ class App:
             }
         )
 
-    async def search_index(self, path: Path) -> "Fts5Index":
+    async def search_index(self, path: Path) -> "Fts5Index | PieceIndex":
         """The search index in a file; stays open, and is opened again if the file was deleted."""
-        from ctxmgr.stores.fts5 import Fts5Index
-
         async with self._opening:
             if not self._indexes or not self._indexes[-1].is_at(path):
-                self._indexes.append(await Fts5Index.open(path))
+                self._indexes.append(await _open_index(path))
             return self._indexes[-1]
+
+    async def search_notes(
+        self, folder: Path, query: str, *, limit: int, category: str | None
+    ) -> "list[SearchResult]":
+        """Search the Markdown notes of a folder, by an index that is brought up to date first."""
+        from ctxmgr.knowledge.indexed_notes import NoteDocuments
+        from ctxmgr.knowledge.library import Library
+        from ctxmgr.search.hybrid import HybridWeights
+        from ctxmgr.search.search_index import SearchIndex
+
+        library = await asyncio.to_thread(Library.open, folder)
+        source, sides = NoteDocuments(library.notes), library.config.search
+        source.require_category(category)
+        index = await SearchIndex.open(
+            await asyncio.to_thread(_notes_index, library.notes.layout.index),
+            embedder=_static_embedder(),
+            source=source,
+            weights=HybridWeights(bm25=sides.bm25_weight, vector=sides.vector_weight),
+        )
+        try:
+            self.say("comparing the index with the notes")
+            await index.refresh()
+            await index.embedded()
+            return await index.search(query, limit, category)
+        finally:
+            await index.close()
 
     def audit_folder(self) -> Path | None:
         """The folder of the audit log; None if there is no log there."""
@@ -575,9 +604,8 @@ async def _client(
     recall = None
     if search is not None:
         from ctxmgr.core.client.recall import Recall
-        from ctxmgr.stores.fts5 import Fts5Index
 
-        index = await Fts5Index.open(search)
+        index = await _open_index(search)
         closing.push_async_callback(index.close)
         shown_path = partial(display_path, mounts=files.mounts)
         recall = Recall(store=store, index=index, masker=masker, display_path=shown_path)
@@ -598,6 +626,38 @@ async def _client(
         observers=(*observers, *([trackers.follow] if trackers is not None else [])),
     )
     return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers, policy=policy)
+
+
+async def _open_index(path: Path) -> "Fts5Index | PieceIndex":
+    """Open the search index of a store; without the extra ``vectors``, that of SQLite's FTS5."""
+    if find_spec("numpy") is None or find_spec("snowballstemmer") is None:
+        from ctxmgr.stores.fts5 import Fts5Index
+
+        return await Fts5Index.open(path)
+    from ctxmgr.search.piece_index import PieceIndex
+
+    return await PieceIndex.open(path)
+
+
+def _notes_index(own: Path) -> Path:
+    """Return the repository's own index if it has one; else nothing is written to the folder."""
+    from ctxmgr.settings import cache_dir
+
+    if own.exists():
+        return own
+    folder = cache_dir() / "search"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{hashlib.sha256(str(own).encode()).hexdigest()}.notes"
+
+
+def _static_embedder() -> "StaticEmbedder | None":
+    from ctxmgr.errors import ExtraMissing
+    from ctxmgr.search.static_vectors import StaticEmbedder
+
+    try:
+        return StaticEmbedder.load()
+    except ExtraMissing:
+        return None
 
 
 async def _noted(

@@ -91,6 +91,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "search": _CORE_FOR_LAYERS | _rooms("stores stores.sqlite"),
     "knowledge.config": _rooms("errors"),
     "knowledge.notes": _rooms("knowledge.config core.store errors"),
+    "knowledge.indexed_notes": _rooms("knowledge.notes search errors"),
     "knowledge.repository": _rooms(
         "knowledge.config knowledge.notes core.model core.store search errors"
     ),
@@ -108,6 +109,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     | _rooms("experience search stores"),
     "knowledge.library": _CORE_FOR_LAYERS
     | _rooms("knowledge.config knowledge.notes knowledge.repository knowledge.transcripts")
+    | _rooms("knowledge.indexed_notes")
     | _rooms("knowledge.topics knowledge.compiler knowledge.lifecycle experience search"),
     "knowledge": _rooms(""),
     "memory.records": _rooms("core.store search errors"),
@@ -124,7 +126,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " experience experience.lenses search stores stores.sqlite stores.xtdb"
         " messages core.client core.context core.economy core.events core.files core.history"
         " core.model core.objects core.prices core.sandbox core.secrets core.sessions core.store"
-        " core.tracking errors"
+        " core.tracking errors knowledge.indexed_notes"
     ),
     "__init__": _rooms(
         "app sandboxes messages core.client core.context core.economy core.events core.files"
@@ -154,9 +156,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.secrets core.sessions core.store errors"
     ),
     "bench.surfaces": _rooms(
-        "bench bench.core __init__ stores stores.sqlite core.append_only core.client core.context"
-        " core.files core.history core.objects core.sessions core.store errors integrations"
-        " integrations.langgraph"
+        "bench bench.core __init__ search stores stores.sqlite core.append_only core.client"
+        " core.context core.files core.history core.objects core.sessions core.store errors"
+        " integrations integrations.langgraph"
     ),
     "bench.audit": _rooms("bench audit core.events errors"),
     "bench.knowledge": _rooms(

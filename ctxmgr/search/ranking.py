@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
+from math import log1p
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -46,7 +47,7 @@ SOURCES_MAX: Final = 150
 SIMILAR_SOURCES_MAX: Final = 10
 """Sources that are added because their vector is similar, whatever their words."""
 
-COMPARED_PIECES_MAX: Final = 400
+COMPARED_PIECES_MAX: Final = 200
 """Pieces with the best lexical score whose vectors are compared, with two neighbours each side."""
 
 EXACT_PIECES_MAX: Final = 1_000
@@ -259,6 +260,8 @@ class _Candidates:
     owners: "Ints"
     """For each piece, the place of its source in ``chosen``."""
     scores: "Floats"
+    every: "tuple[Ints, Ints]"
+    """Slots and owners of all pieces of the sources, also of those that were left out."""
 
     def taken(self, kept: "NDArray[np.bool_]") -> "_Candidates":
         return replace(
@@ -382,14 +385,20 @@ class _Search:
         first = (GAP + np.concatenate(([0], np.cumsum(counts + GAP)[:-1]))).astype(np.int32)
         t = self._piece_bm25(number, chosen, first)
         slots = piece_slots(first, counts)
-        owners = np.repeat(np.arange(len(chosen), dtype=np.int32), counts)
+        owners = np.arange(len(chosen), dtype=np.int32).repeat(counts)
         sources = np.float32(self._weights.source) * whole[chosen] + days[chosen]
         scores = _with_neighbours(t)[slots] + sources[owners]
         if self._speaker is not None:
             speakers = segment.speakers[piece_slots(segment.first[chosen], counts)]
             scores += np.float32(self._weights.speaker) * (speakers == self._speaker)
         return _Candidates(
-            part=part, chosen=chosen, first=first, slots=slots, owners=owners, scores=scores
+            part=part,
+            chosen=chosen,
+            first=first,
+            slots=slots,
+            owners=owners,
+            scores=scores,
+            every=(slots, owners),
         )
 
     def _piece_bm25(self, number: int, chosen: "Ints", first: "Ints") -> "Floats":
@@ -406,12 +415,12 @@ class _Search:
                 continue
             slots, counts = segment.postings(place)
             # Postings are in the order of slots, so those of a source are neighbours.
-            left = np.searchsorted(slots, begin).astype(np.int32)
-            found = np.searchsorted(slots, end).astype(np.int32) - left
+            left = slots.searchsorted(begin)
+            found = slots.searchsorted(end) - left
             here = piece_slots(left, found)
             hits = slots[here]
             score = _bm25(counts[here], segment.lengths[hits], average, term.idf)
-            t[hits + np.repeat(first - begin, found)] += score
+            t[hits + (first - begin).repeat(found)] += score
         return t / np.float32(self._idf_sum) if self._idf_sum else t
 
     def _compared(self, found: _Candidates) -> _Candidates:
@@ -425,10 +434,9 @@ class _Search:
         is_near = np.zeros(int(found.first[-1] + counts[-1]) + GAP, dtype=np.bool_)
         for shift in (-2, -1, 0, 1, 2):
             is_near[found.slots + shift] = True
-        every = piece_slots(found.first, counts)
+        every, every_owner = found.every
         is_taken = is_near[every]
-        near = every[is_taken]
-        owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)[is_taken]
+        near, owners = every[is_taken], every_owner[is_taken]
         content = np.zeros(len(is_near), dtype=np.float32)
         similar = vectors.content.similarities(content_query, found.rows(near, owners))
         content[near] = _z(similar, *means["content"])
@@ -502,12 +510,14 @@ def _best_pieces(found: _Candidates, limit: int) -> Iterable[_Entry]:
     scores = _rounded(found.scores)
     if not len(scores):
         return []
-    begins = np.flatnonzero(np.diff(found.owners, prepend=-1))
+    is_first = np.ones(len(scores), dtype=np.bool_)
+    is_first[1:] = found.owners[1:] != found.owners[:-1]
+    begins = is_first.nonzero()[0]
     best = np.maximum.reduceat(scores, begins)
-    groups = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(scores)))
-    firsts = np.flatnonzero(scores == best[groups])
-    _, places = np.unique(groups[firsts], return_index=True)
-    return _entries(found, scores, firsts[places[_at_least_best(best, limit)]])
+    groups = is_first.cumsum() - 1
+    firsts = (scores == best[groups]).nonzero()[0]
+    places = groups[firsts].searchsorted(_at_least_best(best, limit))
+    return _entries(found, scores, firsts[places])
 
 
 def _rounded(scores: "Floats") -> "NDArray[np.float64]":
@@ -545,7 +555,7 @@ def _wanted_sources(part: PoolPart, wanted: Callable[[str], bool] | None) -> "ND
 
 
 def _idf(found: int, total: int) -> float:
-    return float(np.log1p((total - found + 0.5) / (found + 0.5)))
+    return log1p((total - found + 0.5) / (found + 0.5))
 
 
 def _bm25(counts: "Ints", lengths: "Ints", average: float, idf: float) -> "Floats":

@@ -31,7 +31,7 @@ from ctxmgr.errors import Corrupt, CtxmgrError, Incorrect, Unavailable
 from ctxmgr.search.documents import SearchDocument, SearchResult
 from ctxmgr.search.hybrid import HybridWeights, merge_sides
 from ctxmgr.search.terms import STOP_WORDS, words
-from ctxmgr.stores.layer_file import LayerFile, LayerLayout, rows_of
+from ctxmgr.stores.layer_file import LayerFile, LayerLayout, file_identity, rows_of
 from ctxmgr.stores.sqlite.connection import statements
 from ctxmgr.stores.vector_extension import load_vector_extension
 
@@ -243,7 +243,9 @@ class SearchIndex:
         if expression:
             bindings = (expression, category, candidates, SNIPPET_TOKENS)
             for path, kind, score, snippet in connection.execute(_SQL["text_matches"], bindings):
-                found[path] = SearchResult(path=path, snippet=snippet, score=score, category=kind)
+                found[path] = SearchResult(
+                    path=path, snippet=snippet.strip(), score=score, category=kind
+                )
         bm25 = {path: result.score for path, result in found.items()}
         distances = self._nearest(connection, vector, candidates, category)
         results = []
@@ -411,7 +413,7 @@ class SearchIndex:
         """Return the file, which is opened again if it was deleted or replaced."""
         with self._lock:
             known = self._open_file
-            if known is not None and known.identity == _identity(self.path):
+            if known is not None and known.identity == file_identity(self.path):
                 return known
             if known is not None:
                 self._retired.append(known.file)
@@ -440,13 +442,13 @@ class SearchIndex:
         except BaseException:
             file.close()
             raise
-        identity = _identity(self.path)
+        identity = file_identity(self.path)
         assert identity is not None
         return _OpenFile(file, identity, all(loaded))
 
     def _replace(self, damaged: _OpenFile, error: Corrupt) -> None:
         with self._lock:
-            if self._open_file is damaged and _identity(self.path) == damaged.identity:
+            if self._open_file is damaged and file_identity(self.path) == damaged.identity:
                 self._retired.append(damaged.file)
                 self._open_file = None
                 self._move_aside(error)
@@ -545,14 +547,6 @@ def _plain_nearest(
     distances = 1 - stored.reshape(len(rows), -1) @ np.frombuffer(vector, dtype="<f4")
     order = np.argsort(distances, kind="stable")[:count]
     return {rows[place][0]: float(distances[place]) for place in order}
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
 
 
 def _remove_logs(path: Path) -> None:

@@ -78,7 +78,7 @@ class PoolSegment:
 
     def place(self, term: int) -> int | None:
         """Return where the postings of a term are; None if there are none."""
-        place = int(np.searchsorted(self.terms, term))
+        place = int(self.terms.searchsorted(term))
         return place if place < len(self.terms) and self.terms[place] == term else None
 
     def postings(self, place: int) -> "tuple[Ints, Ints]":
@@ -235,11 +235,10 @@ def slot_sources(segment: PoolSegment) -> "Ints":
 
 def piece_slots(first: "Ints", pieces: "Ints") -> "Ints":
     """Return the slots of the pieces of sources, one source after the other."""
-    total = int(pieces.sum())
-    before = np.concatenate(([0], np.cumsum(pieces)[:-1])) if len(pieces) else _EMPTY
-    slots: Ints = (np.repeat(first - before[: len(pieces)], pieces) + np.arange(total)).astype(
-        np.int32
-    )
+    ends = pieces.cumsum()
+    total = int(ends[-1]) if len(ends) else 0
+    slots: Ints = (first - ends + pieces).repeat(pieces).astype(np.int32)
+    slots += np.arange(total, dtype=np.int32)
     return slots
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -37,11 +37,14 @@ from ctxmgr.search.ranking import (
     rank_sources,
 )
 from ctxmgr.search.segment import SPEAKER_NONE, PoolSegment, build, merge, piece_slots
+from ctxmgr.stores.fts5 import PIECES_ID
 from ctxmgr.stores.layer_file import LayerFile, LayerLayout
 from ctxmgr.stores.sqlite.connection import statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from ctxmgr.search.embedder import Embedder
     from ctxmgr.stores.layer_file import SqlConnection
@@ -56,11 +59,27 @@ RESULTS_MAX: Final = 1_000
 """In the result of one search."""
 
 _LAYOUT: Final = LayerLayout(
-    application_id=0x63747866,  # ``ctxf``
+    application_id=PIECES_ID,
     migrations=Path(__file__).parent / "sql",
     what="search index",
 )
 _SQL: Final = "text_index.sql"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _LoadedSegment:
+    """A segment, and which of its sources are left. Sources leave a segment, but never enter."""
+
+    segment: PoolSegment
+    vectors: PieceVectors | None
+    source_ids: Sequence[str]
+    categories: Sequence[str]
+    live: NDArray[np.bool_]
+    count: int
+
+    @property
+    def embedder(self) -> str | None:
+        return None if self.vectors is None else self.vectors.embedder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,27 +88,42 @@ class _Loaded:
 
     change: int
     pool: SearchPool
-    categories: Mapping[str, str]
+    segments: Sequence[_LoadedSegment]
+
+    def in_category(self, category: str) -> frozenset[str]:
+        """Return the paths of a category."""
+        return frozenset(
+            path
+            for segment in self.segments
+            for path, own in zip(segment.source_ids, segment.categories, strict=True)
+            if own == category
+        )
 
 
 class TextIndex:
     """An open index. May be used by several threads."""
 
-    def __init__(self, file: LayerFile, embedder: Embedder | None) -> None:
-        self._file, self._embedder = file, embedder
+    def __init__(self, file: LayerFile, embedder: Embedder | None, *, keeps_text: bool) -> None:
+        self._file, self._embedder, self._keeps_text = file, embedder, keeps_text
         self._sql = statements(_SQL)
         self._numbers: dict[str, int] = {}
-        self._segments: dict[int, tuple[PoolSegment, PieceVectors | None]] = {}
+        self._segments: dict[int, _LoadedSegment] = {}
         self._loaded: _Loaded | None = None
         self._lock = Lock()
 
     @classmethod
-    async def open(cls, path: Path, *, embedder: Embedder | None = None) -> Self:
-        """Open or create an index; ``Incorrect`` if the file is something else."""
+    async def open(
+        cls, path: Path, *, embedder: Embedder | None = None, keeps_text: bool = True
+    ) -> Self:
+        """Open or create an index; ``Incorrect`` if the file is something else.
+
+        Without ``keeps_text`` the file has words and where they are, but no text: results have
+        empty extracts, and there are no vectors.
+        """
         file = await asyncio.to_thread(
             lambda: LayerFile.open(path, _LAYOUT, prepare=_commit_without_waiting)
         )
-        return cls(file, embedder)
+        return cls(file, embedder, keeps_text=keeps_text)
 
     async def put(self, sources: Sequence[SearchSource]) -> None:
         """Add sources, each in place of an earlier one with the same path, in one transaction."""
@@ -112,6 +146,45 @@ class TextIndex:
         def change(connection: SqlConnection) -> None:
             connection.execute(self._sql["remove_sources"])
             self._put(connection, sources)
+
+        await self._file.write(change)
+
+    async def mark(self) -> str | None:
+        """Return how far the index has followed what it is derived from; None: it is empty."""
+        found: str | None = await self._file.read(lambda c: c.execute(self._sql["mark"]).get)
+        return found
+
+    async def follow(
+        self,
+        sources: Sequence[SearchSource],
+        *,
+        removed: Iterable[str],
+        after: str | None,
+        mark: str,
+    ) -> bool:
+        """Add and remove sources and move the mark, in one transaction.
+
+        Returns False and changes nothing if the mark is no longer ``after``.
+        """
+        gone = tuple(removed)
+
+        def change(connection: SqlConnection) -> bool:
+            if connection.execute(self._sql["mark"]).get != after:
+                return False
+            connection.executemany(self._sql["remove_source"], ((path,) for path in gone))
+            self._put(connection, sources)
+            connection.execute(self._sql["set_mark"], (mark,))
+            return True
+
+        return await self._file.write(change)
+
+    async def clear(self) -> None:
+        """Remove everything, and the mark."""
+
+        def change(connection: SqlConnection) -> None:
+            connection.execute(self._sql["remove_sources"])
+            connection.execute(self._sql["set_mark"], (None,))
+            connection.execute(self._sql["count_change"])
 
         await self._file.write(change)
 
@@ -147,10 +220,10 @@ class TextIndex:
         def run() -> list[SearchResult]:
             loaded = self._load()
 
+            inside = None if category is None else loaded.in_category(category)
+
             def accepts(path: str) -> bool:
-                return (category is None or loaded.categories[path] == category) and (
-                    wanted is None or wanted(path)
-                )
+                return (inside is None or path in inside) and (wanted is None or wanted(path))
 
             found = rank_sources(
                 loaded.pool,
@@ -166,7 +239,8 @@ class TextIndex:
                 for piece in found:
                     wanted_piece = (piece.source_id, piece.piece)
                     # Another process may have removed or shortened it since the ranking.
-                    for kind, snippet in self._select(connection, "piece", *wanted_piece):
+                    rows = self._select(connection, "piece", *wanted_piece)
+                    for kind, snippet in rows if self._keeps_text else [("", "")]:
                         results.append(
                             SearchResult(
                                 path=piece.source_id,
@@ -201,8 +275,8 @@ class TextIndex:
                     source.source_id,
                     source.category,
                     source.day.toordinal() if source.day else None,
-                    source.text,
-                    orjson.dumps([(p.start, p.end, p.speaker) for p in source.pieces]).decode(),
+                    source.text if self._keeps_text else "",
+                    _stored_pieces(source.pieces) if self._keeps_text else "[]",
                     segment_id,
                     ordinal,
                 )
@@ -218,9 +292,11 @@ class TextIndex:
         return segment_id
 
     def _term_numbers(self, connection: SqlConnection, terms: Iterable[str]) -> Mapping[str, int]:
-        wanted = sorted(terms)
-        connection.executemany(self._sql["add_term"], ((term,) for term in wanted))
-        return {term: connection.execute(self._sql["term"], (term,)).get for term in wanted}
+        wanted = set(terms)
+        known = {term: self._numbers[term] for term in wanted & self._numbers.keys()}
+        new = sorted(wanted - known.keys())
+        connection.executemany(self._sql["add_term"], ((term,) for term in new))
+        return known | {term: connection.execute(self._sql["term"], (term,)).get for term in new}
 
     def _merge(self, connection: SqlConnection) -> None:
         """Merge the newest segments until each has a fraction of the pieces of the one before."""
@@ -236,7 +312,11 @@ class TextIndex:
         vectors: list[tuple[PieceVectors, Any, Any]] = []
         moved: list[int] = []
         for row in rows[-count:]:
-            segment, own = self._read_segment(connection, row)
+            loaded = self._segments.get(row[0])
+            if loaded is not None and loaded.embedder == row[2]:
+                segment, own = loaded.segment, loaded.vectors
+            else:
+                segment, own = self._read_segment(connection, row)
             places = self._select(connection, "segment_paths", row[0])
             kept = np.zeros(len(segment.first), dtype=np.bool_)
             kept[[ordinal for _, ordinal in places]] = True
@@ -317,34 +397,50 @@ class TextIndex:
             return self._loaded
 
     def _read(self, connection: SqlConnection, change: int) -> _Loaded:
-        rows = self._select(connection, "segments")
+        counts = dict(self._select(connection, "segment_counts"))
         segments = {}
-        for row in rows:
-            known = self._segments.get(row[0])
-            has_vectors = known is not None and known[1] is not None
-            current = known is not None and has_vectors == (row[2] is not None)
-            if known is not None and has_vectors and current:
-                current = known[1] is not None and known[1].embedder == row[2]
-            segments[row[0]] = (
-                known if known is not None and current else self._read_segment(connection, row)
-            )
+        for row in self._select(connection, "segments"):
+            known, count = self._segments.get(row[0]), counts.pop(row[0], 0)
+            if known is None or known.embedder != row[2]:
+                segments[row[0]] = self._loaded_segment(connection, row)
+            elif known.count != count:
+                ordinals = [row[0] for row in self._select(connection, "ordinals", row[0])]
+                live = _places(ordinals, len(known.live))
+                segments[row[0]] = replace(known, live=live, count=count)
+            else:
+                segments[row[0]] = known
+        if counts:
+            raise Corrupt("the search index has sources without a place; rebuild it")
         self._segments = segments
-        ids = {row[0]: [""] * len(segments[row[0]][0].first) for row in rows}
-        live = {key: np.zeros(len(names), dtype=np.bool_) for key, names in ids.items()}
-        categories = {}
-        for segment_id, ordinal, path, category in self._select(connection, "places"):
-            if segment_id not in ids or not 0 <= ordinal < len(ids[segment_id]):
-                raise Corrupt(f"the search index has no place for {path}; rebuild it")
-            ids[segment_id][ordinal], live[segment_id][ordinal] = path, True
-            categories[path] = category
         parts = tuple(
-            PoolPart(segment=segment, source_ids=ids[key], live=live[key], vectors=vectors)
-            for key, (segment, vectors) in segments.items()
+            PoolPart(
+                segment=loaded.segment,
+                source_ids=loaded.source_ids,
+                live=loaded.live,
+                vectors=loaded.vectors,
+            )
+            for loaded in segments.values()
         )
         pool = SearchPool(
             parts=parts, number=self._number, speakers=self._speakers(connection, parts)
         )
-        return _Loaded(change, pool, categories)
+        return _Loaded(change, pool, tuple(segments.values()))
+
+    def _loaded_segment(self, connection: SqlConnection, row: Sequence[Any]) -> _LoadedSegment:
+        segment, vectors = self._read_segment(connection, row)
+        rows = self._select(connection, "places", row[0])
+        live = _places([ordinal for ordinal, _, _ in rows], len(segment.first))
+        source_ids, categories = [""] * len(live), [""] * len(live)
+        for ordinal, path, category in rows:
+            source_ids[ordinal], categories[ordinal] = path, category
+        return _LoadedSegment(
+            segment=segment,
+            vectors=vectors,
+            source_ids=source_ids,
+            categories=categories,
+            live=live,
+            count=len(rows),
+        )
 
     def _speakers(self, connection: SqlConnection, parts: Iterable[PoolPart]) -> frozenset[str]:
         numbers: set[int] = set()
@@ -372,9 +468,21 @@ class TextIndex:
         return self._numbers[term]
 
 
+def _places(ordinals: Sequence[int], count: int) -> NDArray[np.bool_]:
+    if ordinals and not (min(ordinals) >= 0 and max(ordinals) < count):
+        raise Corrupt("the search index has a source outside of its segment; rebuild it")
+    live = np.zeros(count, dtype=np.bool_)
+    live[ordinals] = True
+    return live
+
+
 def _commit_without_waiting(connection: SqlConnection) -> None:
     """Derived data need not survive a power loss; the file stays consistent."""
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _stored_pieces(pieces: Iterable[Piece]) -> str:
+    return orjson.dumps([(piece.start, piece.end, piece.speaker) for piece in pieces]).decode()
 
 
 def _pieces(stored: str) -> tuple[Piece, ...]:

@@ -17,10 +17,14 @@ import apsw
 
 from ctxmgr.core.store.search_index import IndexPosition, SearchEntry, SearchHit
 from ctxmgr.errors import Corrupt, Incorrect
+from ctxmgr.stores.layer_file import application_of, file_identity, remove_file
 from ctxmgr.stores.sqlite.connection import BUSY_WAIT_MS, statements, translate_error
 
 APPLICATION_ID: Final = 0x63747873
 """``ctxs`` in the file header; a file with another id is never changed."""
+
+PIECES_ID: Final = 0x63747866
+"""``ctxf``: the index that is made where NumPy is installed. Each replaces a file of the other."""
 
 LAYOUT: Final = 1
 """A file with another layout, older or newer, is emptied and filled again."""
@@ -50,7 +54,7 @@ class Fts5Index:
     def __init__(self, connection: apsw.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        self._file = _identity(path)
+        self._file = file_identity(path)
         self._sql = statements("fts5.sql")
         self._lock = Lock()
 
@@ -59,12 +63,14 @@ class Fts5Index:
         """Open or create the index; ``Incorrect`` if the file is another program's."""
         if not path.parent.is_dir():
             raise Incorrect(f"{path}: the folder does not exist; create it first")
+        if await asyncio.to_thread(application_of, path) == PIECES_ID:
+            await asyncio.to_thread(remove_file, path)
         connection = await asyncio.to_thread(_connect, path)
         return cls(connection, path)
 
     def is_at(self, path: Path) -> bool:
         """Whether this index is the file at that path, which may have been replaced."""
-        return self._file is not None and self._file == _identity(path)
+        return self._file is not None and self._file == file_identity(path)
 
     async def position(self) -> IndexPosition | None:
         return await self._run(self._position)
@@ -99,11 +105,11 @@ class Fts5Index:
         def search(connection: apsw.Connection) -> list[SearchHit]:
             hits: list[SearchHit] = []
             rows = connection.execute(self._sql["search"], (expression,))
-            for _, (object_id, sequence, score) in zip(range(SCANNED_MAX), rows, strict=False):
+            for _, (object_id, score) in zip(range(SCANNED_MAX), rows, strict=False):
                 if len(hits) >= limit:
                     break
                 if wanted(object_id):
-                    hits.append(SearchHit(object_id=object_id, sequence=sequence, score=score))
+                    hits.append(SearchHit(object_id=object_id, score=score))
             return hits
 
         return await self._run(search)
@@ -139,15 +145,6 @@ class Fts5Index:
                     raise _translate_error(error, self._path) from error
 
         return await asyncio.to_thread(run)
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Identify the file at a path; None: there is none."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
 
 
 def _connect(path: Path) -> apsw.Connection:

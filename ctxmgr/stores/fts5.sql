@@ -41,7 +41,7 @@ DELETE FROM word WHERE rowid = ?;
 
 -- name: search
 -- Objects that contain some of the words, best first. A word inside a longer name counts half.
-SELECT entry.object_id, entry.sequence, -bm25(word, 1.0, 0.5) AS score
+SELECT entry.object_id, -bm25(word, 1.0, 0.5) AS score
 FROM word JOIN entry ON entry.id = word.rowid
 WHERE word MATCH ?
 ORDER BY score DESC, entry.object_id;

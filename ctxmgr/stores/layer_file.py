@@ -31,6 +31,8 @@ SqlConnection: TypeAlias = apsw.Connection
 CHECKPOINT_PAGES: Final = 8_000
 """The write-ahead log is copied to the file when it has grown by these pages: 32 MB."""
 
+_HEADER_BYTES: Final = 100
+
 _MIGRATION: Final = re.compile(r"(\d{3})_\w+\.sql")
 
 T = TypeVar("T")
@@ -149,6 +151,33 @@ class LayerFile:
         with self._write_lock, self._read_lock, translate_errors(str(self.path)):
             self._reader.close()
             self._writer.close()
+
+
+def application_of(path: Path) -> int | None:
+    """Return the application id in the header of an SQLite file; None if it is not one."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return None
+    if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
+        return None
+    return int.from_bytes(header[68:72], "big")
+
+
+def remove_file(path: Path) -> None:
+    """Delete a file of derived data; who has it open keeps what it has."""
+    for ending in ("", "-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Identify the file at a path; None: there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def rows_of(

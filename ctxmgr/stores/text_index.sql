@@ -8,9 +8,25 @@ SELECT number FROM change;
 -- Marks a write.
 UPDATE change SET number = number + 1;
 
+-- name: mark
+-- How far the index has followed what it is derived from.
+SELECT mark FROM change;
+
+-- name: set_mark
+-- The index has followed so far.
+UPDATE change SET mark = ?;
+
+-- name: segment_counts
+-- How many sources of each segment have been neither removed nor replaced.
+SELECT segment, count(*) FROM source GROUP BY segment;
+
 -- name: places
--- Where each source is in the segments.
-SELECT segment, ordinal, path, category FROM source;
+-- The sources of a segment.
+SELECT ordinal, path, category FROM source WHERE segment = ?;
+
+-- name: ordinals
+-- The places of a segment's sources.
+SELECT ordinal FROM source WHERE segment = ?;
 
 -- name: piece
 -- The category and the text of a piece of a source.

@@ -111,7 +111,7 @@ from ctxmgr.surfaces.operations.layers.windows import (
     experience_windows,
 )
 from ctxmgr.surfaces.operations.objects import as_of, diff, show
-from ctxmgr.surfaces.operations.recall import recall
+from ctxmgr.surfaces.operations.recall import recall, search
 from ctxmgr.surfaces.operations.recordings import cache, import_recorded
 from ctxmgr.surfaces.operations.run import run
 from ctxmgr.surfaces.operations.sessions import (
@@ -301,6 +301,13 @@ OPERATIONS: Final = (
         name="recall",
         writes=False,
         example="ctxmgr recall s1 'port 8080'",
+        text=lambda view: view.text,
+    ),
+    Operation(
+        run=search,
+        name="search",
+        writes=False,
+        example="ctxmgr search 'port 8080' --project",
         text=lambda view: view.text,
     ),
     Operation(run=compact, name="compact", writes=True, example="ctxmgr compact s1"),
@@ -1008,7 +1015,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Start": ("demo", "run", "doctor", "serve", "trust"),
         "Look": (
             *("sessions", "show", "log", "timeline", "turn", "unfold", "context", "diff"),
-            *("objects", "calls", "as-of", "cache", "usage", "compare", "recall"),
+            *("objects", "calls", "as-of", "cache", "usage", "compare", "recall", "search"),
             "compile",
         ),
         "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),

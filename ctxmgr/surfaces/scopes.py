@@ -104,6 +104,7 @@ CONFINED: Final[Mapping[str, _Confine]] = MappingProxyType(
         "context": _by_session,
         "cache": _by_session,
         "recall": _by_session,
+        "search": _by_session,
         "activate": _by_session,
         "deactivate": _by_session,
         "pin": _by_session,

@@ -22,7 +22,7 @@ from ctxmgr.core.objects.codec import from_document, to_document
 from ctxmgr.core.objects.envelope import session_object_id
 from ctxmgr.core.objects.session_record import SessionRecord
 from ctxmgr.core.store.contract import Store
-from ctxmgr.stores.fts5 import Fts5Index
+from ctxmgr.search.piece_index import PieceIndex
 
 MORE_MS_MAX: Final = 5.0
 """Limit for the protocol, the second process and the resolution of names."""
@@ -81,7 +81,7 @@ async def mcp_figures(*, quick: bool, say: Say) -> list[Figure]:
 
 
 async def _comparisons(store: Store, folder: Path, closing: AsyncExitStack) -> list[_Compared]:
-    index = await Fts5Index.open(folder / "bare.search")
+    index = await PieceIndex.open(folder / "bare.search")
     closing.push_async_callback(index.close)
     await update_index(store, index)
     stored = await store.get(session_object_id(_SESSION))

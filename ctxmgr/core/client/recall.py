@@ -31,7 +31,8 @@ from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Store, Transaction, Version
 from ctxmgr.core.store.documents import ID, KIND
-from ctxmgr.core.store.search_index import IndexPosition, ObjectIndex, SearchEntry
+from ctxmgr.core.store.search_index import IndexPosition, ObjectIndex, SearchEntry, SearchHit
+from ctxmgr.errors import Corrupt
 
 MARK: Final = "[recalled]"
 """Begins every recalled text, so that agents and programs recognise it as a quotation."""
@@ -119,20 +120,32 @@ class Recall:
 
     async def search(self, query: str, session: Session, limit: int) -> str:
         """Return the text for the agent, with secrets masked by the client's policy."""
-        versions = await recalled(self.store, self.index, query, session=session, limit=limit)
+        seen = session.session_index.__contains__
+        versions = await recalled(self.store, self.index, query, wanted=seen, limit=limit)
         return describe(query, versions, masker=self.masker, display_path=self.display_path)
 
 
 async def recalled(
-    store: Store, index: ObjectIndex, query: str, *, session: Session, limit: int
+    store: Store, index: ObjectIndex, query: str, *, wanted: Callable[[str], bool], limit: int
 ) -> list[Version]:
-    """Return the best matches among the objects of a session, in their newest versions."""
-    await update_index(store, index)
-    hits = await index.search(
-        query, limit=min(limit, OBJECTS_MAX), wanted=session.session_index.__contains__
-    )
+    """Return the best matches among the wanted objects, in their newest versions.
+
+    A damaged index is filled again.
+    """
+    try:
+        hits = await _hits(store, index, query, wanted=wanted, limit=limit)
+    except Corrupt:
+        await index.clear()
+        hits = await _hits(store, index, query, wanted=wanted, limit=limit)
     versions = await store.get_many([hit.object_id for hit in hits])
     return [versions[hit.object_id] for hit in hits if hit.object_id in versions]
+
+
+async def _hits(
+    store: Store, index: ObjectIndex, query: str, *, wanted: Callable[[str], bool], limit: int
+) -> Sequence[SearchHit]:
+    await update_index(store, index)
+    return await index.search(query, limit=min(limit, OBJECTS_MAX), wanted=wanted)
 
 
 def describe(

@@ -34,7 +34,6 @@ class SearchHit:
     """An object that was found."""
 
     object_id: str
-    sequence: int
     score: float
     """Higher is better; comparable only within one result."""
 
@@ -66,7 +65,7 @@ class ObjectIndex(Protocol):
     async def search(
         self, query: str, *, limit: int, wanted: Callable[[str], bool] = lambda _: True
     ) -> Sequence[SearchHit]:
-        """Return the best matches among the wanted objects, best first; ties by id.
+        """Return the best matches among the wanted objects, best first.
 
         The query is plain words without a syntax, so every query is valid.
         """

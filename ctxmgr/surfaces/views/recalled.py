@@ -1,4 +1,4 @@
-"""The result of a search in a session. No I/O."""
+"""The results of a search in a session, in several sessions, or in notes. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -54,3 +54,45 @@ def recall_view(
     )
     text = recall_text(query, results, shown=shown)
     return RecallView(session_id=session_id, query=shown, hits=tuple(hits), text=text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundEntry:
+    """A note or an object, the best first."""
+
+    path: str
+    """Of a note or a file; the tool of a call."""
+    category: str
+    """Of a note; of an object, file or toolcall."""
+    score: float | None
+    """Comparable only within one result. Objects are in their order, without one."""
+    snippet: str
+    object_id: str | None = None
+    session_id: str | None = None
+    """The session that has seen the object; of several, the newest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchView:
+    query: str
+    scope: str
+    """Where was searched: notes, session, project or all."""
+    hits: tuple[FoundEntry, ...]
+    text: str = field(repr=False)
+    """The same as people and agents read it."""
+
+
+def search_view(query: str, scope: str, hits: Sequence[FoundEntry]) -> SearchView:
+    return SearchView(query=query, scope=scope, hits=tuple(hits), text=_text(query, hits))
+
+
+def _text(query: str, hits: Sequence[FoundEntry]) -> str:
+    if not hits:
+        return f"nothing found: {query}\n"
+    lines = []
+    for hit in hits:
+        session = "" if hit.session_id is None else f" session={hit.session_id}"
+        handle = "" if hit.object_id is None else f" id={hit.object_id}"
+        lines.append(f"{hit.path} [{hit.category}]{session}{handle}\n")
+        lines += (f"  {line}\n" for line in hit.snippet.splitlines() if line.strip())
+    return "".join(lines)

@@ -79,6 +79,7 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         *(("/as-of", {"object_id": n, "valid_time": now}) for n in (local.sid, local.notes)),
         *((path, member) for path in ("/deactivate", "/activate", "/pin", "/unpin")),
         ("/recall", {**session, "query": "port"}),
+        ("/search", {**session, "query": "port"}),
         ("/calls", session),
         ("/usage", session),
         ("/unfold", {**session, "block": 1}),
