@@ -263,15 +263,22 @@ class App:
             return self._indexes[-1]
 
     async def search_notes(
-        self, folder: Path, query: str, *, limit: int, category: str | None
+        self, folder: Path | None, query: str, *, limit: int, category: str | None
     ) -> "list[SearchResult]":
-        """Search the Markdown notes of a folder, by an index that is brought up to date first."""
+        """Search the notes of a folder, by default that of the settings.
+
+        The index is brought up to date first.
+        """
         from ctxmgr.knowledge.indexed_notes import NoteDocuments
         from ctxmgr.knowledge.library import Library
+        from ctxmgr.knowledge.repository.setup import raw_folder
         from ctxmgr.search.hybrid import HybridWeights
         from ctxmgr.search.search_index import SearchIndex
+        from ctxmgr.settings import data_dir
 
-        library = await asyncio.to_thread(Library.open, folder)
+        root = self.knowledge_folder(folder)
+        raw = raw_folder(root, data=data_dir())
+        library = await asyncio.to_thread(lambda: Library.open(root, raw=raw))
         source, sides = NoteDocuments(library.notes), library.config.search
         source.require_category(category)
         index = await SearchIndex.open(

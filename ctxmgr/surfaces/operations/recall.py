@@ -80,10 +80,11 @@ async def search(
         bool, Param("Only sessions that worked in this folder or below it.", local=True)
     ] = False,
     all_: Annotated[
-        bool, Param("What any session has seen; so it is without --notes.", local=True)
+        bool, Param("What any session has seen; the default without notes.", local=True)
     ] = False,
     notes: Annotated[
-        Path | None, Param("Search the Markdown notes of a folder.", metavar="DIR", local=True)
+        Path | None,
+        Param("The Markdown notes of a folder; default: the setting.", metavar="DIR", local=True),
     ] = None,
     category: Annotated[
         str | None,
@@ -105,7 +106,8 @@ async def search(
     if sum((session is not None, project, all_, notes is not None)) > 1:
         raise Incorrect("pass one of --session, --project, --all and --notes")
     shown = app.masker.shown(query)
-    if notes is not None:
+    has_notes = app.loaded.settings.knowledge is not None
+    if notes is not None or (has_notes and session is None and not project and not all_):
         return search_view(shown, NOTES, await _in_notes(app, query, notes, category, limit))
     store = await app.store()
     sessions = await _sessions(app, store, session, project=project)
@@ -115,7 +117,7 @@ async def search(
 
 
 async def _in_notes(
-    app: "App", query: str, folder: Path, category: str | None, limit: int
+    app: "App", query: str, folder: Path | None, category: str | None, limit: int
 ) -> "list[FoundEntry]":
     from ctxmgr.surfaces.views.recalled import FoundEntry
 

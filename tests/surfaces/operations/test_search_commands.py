@@ -90,7 +90,7 @@ def test_a_wrong_request_says_what_to_do(
 
 
 def test_notes_of_a_folder_are_searched(
-    url: str, ctxmgr: Callable[..., Result], tmp_path: Path
+    url: str, ctxmgr: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """002-R155, 002-R157, 002-R167: any folder of Markdown; nothing is written to it."""
     vault = tmp_path / "vault"
@@ -106,3 +106,7 @@ def test_notes_of_a_folder_are_searched(
     found = json_of(ctxmgr(*ask, "kettle", "--category", "reference"))["hits"]
     assert [hit["path"] for hit in found] == ["boiler.md"]
     assert sorted(path.name for path in vault.iterdir()) == ["boiler.md", "people"]
+    monkeypatch.setenv("CTXMGR_KNOWLEDGE", str(vault))
+    default = json_of(ctxmgr("search", "kettle", "--json", "--store", url))
+    assert (default["scope"], default["hits"][0]["path"]) == ("notes", "boiler.md")
+    assert json_of(ctxmgr("search", "port", "--all", "--json", "--store", url))["scope"] == "all"
