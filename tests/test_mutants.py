@@ -11,7 +11,7 @@ from tests.mutants.mutations import Mutation, files_naming, load
 MUTATIONS_MIN = 150
 """Fewer would leave most of the rows that a test can prove without one."""
 
-ROW = re.compile(r"(?:000|003)-[AR]\d+")
+ROW = re.compile(r"(?:000|002|003)-[AR]\d+")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,15 @@ IGNORED: Final = (
 SCRIPTS: Final = {
     "commit.sh": ("Commit what has changed.", 'exec ctxmgr knowledge commit --folder "$root"'),
     "check.sh": ("Check the notes.", 'exec ctxmgr knowledge check --folder "$root"'),
+    "index.sh": (
+        "Index what the last commit changed.",
+        'exec ctxmgr knowledge indexed --folder "$root"',
+    ),
+    "archive.sh": ("Archive what is stale.", 'exec ctxmgr lifecycle prune --folder "$root"'),
+    "extract.sh": (
+        "Extract notes from new conversations.",
+        'exec ctxmgr lifecycle extract --folder "$root"',
+    ),
 }
 """Automation for cron and people; each calls a command of ctxmgr."""
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from ctxmgr.errors import Corrupt, Incorrect, NewerFormat
@@ -15,6 +16,7 @@ from ctxmgr.knowledge.repository.lfs import pointer_for
 from ctxmgr.knowledge.repository.memory_git import MemoryGit
 from ctxmgr.knowledge.repository.setup import init_repository, open_layout, raw_folder
 from ctxmgr.knowledge.repository.staged_check import check_notes, check_staged
+from ctxmgr.surfaces.terminal.cli import COMMANDS
 
 from .conftest import RunsGit
 
@@ -46,6 +48,19 @@ async def test_a_new_repository_has_every_folder(memory: MemoryGit, git: RunsGit
     assert git("status", "--porcelain") == ""
     assert await check_notes(memory.layout) == ()
     assert (await open_layout(root, raw=memory.layout.raw)).adopted is False
+
+
+def test_scripts_call_commands_that_exist(memory: MemoryGit) -> None:
+    """002-R020: commit, index, archive and extract, for cron."""
+    scripts = {path.stem: path for path in memory.layout.scripts.iterdir()}
+
+    assert set(scripts) == {"commit", "check", "index", "archive", "extract"}
+    for script in scripts.values():
+        group, name, folder = script.read_text(encoding="utf-8").split()[-4:-1]
+        below = COMMANDS.commands[group]
+        assert isinstance(below, click.Group)
+        assert name in below.commands
+        assert folder == "--folder"
 
 
 def test_what_git_ignores_and_what_lfs_tracks(memory: MemoryGit, git: RunsGit) -> None:
