@@ -40,7 +40,7 @@ def act_as_person(layout: Layout, name: str) -> None:
     while True:
         number += 1
         text = file.read_text(encoding="utf-8")
-        saved = file.with_name(f".{name}.swp")
+        saved = file.with_name(f".{name}.tmp")  # which git ignores, should it stay
         saved.write_text(f"{text}- {name} {number}\n", encoding="utf-8")
         saved.replace(file)
         print(number, flush=True)  # noqa: T201 (the acknowledgement)
