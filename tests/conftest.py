@@ -1,7 +1,7 @@
 """Fixtures of all tests: an in-memory XTDB server, stores of both kinds; skips fail on CI.
 
 Slow files run first, so that no worker is left with one at the end. Python's garbage collector
-pauses while tests are collected, which takes half as long then, and never looks at what was.
+pauses while tests are collected, which takes half as long then.
 """
 
 import gc
@@ -69,7 +69,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Download and compile the server first: it takes minutes, more than a test's time limit."""
-    gc.freeze()
     gc.enable()
     needed = any(item.get_closest_marker("xtdb") for item in session.items)
     if not needed or session.config.option.collectonly or not shutil.which("java"):
