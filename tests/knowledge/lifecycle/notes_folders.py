@@ -29,7 +29,9 @@ def folder(root: Path) -> NotesFolder:
     return NotesFolder(layout)
 
 
-def conversation(*said: tuple[str, str | list[Block]], session: str = "s1", at: int = AT):
+def conversation(
+    *said: tuple[str, str | list[Block]], session: str = "s1", at: int = AT
+) -> SessionTranscript:
     """A transcript of what was said, as pairs of role and text."""
     turns = tuple(
         TranscriptTurn.of(at, Role(role), [text] if isinstance(text, str) else text)

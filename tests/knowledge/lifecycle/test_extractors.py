@@ -30,7 +30,9 @@ def source(*said: tuple[str, str], projects: tuple[str, ...] = ()) -> Extraction
     )
 
 
-def found(extractor: Extractor, *said: tuple[str, str], projects: tuple[str, ...] = ()):
+def found(
+    extractor: Extractor, *said: tuple[str, str], projects: tuple[str, ...] = ()
+) -> list[tuple[str, str, str]]:
     changes = extractor.extract(source(*said, projects=projects))
     return [(change.path, change.section, change.content) for change in changes]
 

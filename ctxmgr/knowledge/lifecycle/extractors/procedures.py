@@ -112,7 +112,8 @@ class ProcedureExtractor:
 
 def _lists(turn: TranscriptTurn) -> Iterator[tuple[str, list[str]]]:
     """Yield numbered lists that count from 1, each with the line before it as its title."""
-    title, steps = "", []
+    title = ""
+    steps: list[str] = []
     for _, line in [*outside_code(turn.text), (0, "")]:
         step = _STEP.fullmatch(line)
         if step and int(step[1]) == len(steps) + 1:
