@@ -103,6 +103,8 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         *((f"/v1/knowledge/{name}", {}) for name in ("status", "check", "log", "diff")),
         *((f"/v1/knowledge/{name}", {"path": MEMORY_FILE}) for name in ("blame", "show", "note")),
         ("/v1/knowledge/learnt", {"text": "Lessons"}),
+        *((path, {}) for path in ("/v1/lifecycle/status", "/v1/lifecycle/run")),
+        ("/v1/knowledge/review", {}),
         ("/v1/topics/show", {"name": "soup"}),
         ("/v1/topics/try", {"message": "soup"}),
     ]
