@@ -19,7 +19,8 @@ TODAY = datetime.now(UTC).date().isoformat()
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     root = tmp_path / "notes"
     write(root / "knowledge/identity/SOUL.md", "---\ntype: identity\n---\nYou are careful.\n")
     write(root / "knowledge/memory/MEMORY.md", "# Memory\n- 2026-11-01 Ann prefers tea.\n")
@@ -117,6 +118,24 @@ async def test_notes_are_objects_of_the_store_with_versions(root: Path, tmp_path
 
     assert "The gateway listens on port 9000.\n" in texts
     assert "The gateway listens on port 8443.\n" in texts
+
+
+async def test_a_session_becomes_a_transcript_outside_of_the_notes(
+    root: Path, tmp_path: Path
+) -> None:
+    """002-R003, 002-R214: what was said is captured without a further call."""
+    library = Library.open(root, raw=tmp_path / "raw")
+    async with connect(tmp_path / "agent.db", knowledge=library) as client:
+        session = await client.start("s", system_prompt="SYSTEM")
+        await session.render("Which port does the gateway use?")
+        await session.end_turn("It uses 8443.")
+        await client.pause("s")
+
+    (transcript,) = (tmp_path / "raw").rglob("raw/conversations/**/*.md")
+    text = transcript.read_text(encoding="utf-8")
+    assert "Which port does the gateway use?" in text
+    assert "It uses 8443." in text
+    assert "You are careful" not in text
 
 
 async def test_secrets_in_notes_are_not_shown(root: Path, tmp_path: Path) -> None:

@@ -147,7 +147,8 @@ class NotePool:
     def _similar(self, query: str, embedder: Embedder) -> _Similar:
         """Compare the query with every passage."""
         vector = embedder.embed([content_words(query, frozenset())]).rows[0]
-        rows, cosines = [], {}
+        rows: list[Floats] = []
+        cosines: dict[str, float] = {}
         for part in self._parts:
             assert part.pool.vectors is not None
             similar = part.pool.vectors.content.similarities(vector)

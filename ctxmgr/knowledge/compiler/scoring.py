@@ -87,7 +87,7 @@ def score_notes(
     weights: SearchConfig,
 ) -> ScoredNotes:
     """Return the best notes with their scores."""
-    scored = []
+    scored: list[tuple[float, str, KnowledgeFile, NoteRelevance | None]] = []
     for file in files:
         fit = fits.get(file.path)
         if fit is None:
