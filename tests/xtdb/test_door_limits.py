@@ -169,14 +169,14 @@ def test_pending_waits_do_not_block_the_server(server: XtdbServer) -> None:
     with ExitStack() as stack:
         waits = [stack.enter_context(closing(connect(server))) for _ in range(200)]
         for wait in waits:
-            wait.request("GET", "/_xtdb/await-tx?tx-id=999999&timeout=2500", headers=EDN)
+            wait.request("GET", "/_xtdb/await-tx?tx-id=999999&timeout=3000", headers=EDN)
         started = time.monotonic()
         status, _ = ask(server, "GET", "/_xtdb/status")
         seconds = time.monotonic() - started
         replies = [wait.getresponse().status for wait in waits]
 
     assert status == 200
-    assert seconds < 2
+    assert seconds < 3, "no wait had ended before"
     assert replies == [500] * 200
 
 

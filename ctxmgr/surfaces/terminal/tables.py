@@ -33,6 +33,9 @@ _INSTANTS: Final = frozenset(
 _MINUTES: Final = frozenset({"started", "last_activity"})
 """Times printed to the minute."""
 
+UNBROKEN_ID_MAX: Final = 24
+"""Characters of the longest session id that keeps its column; people copy ids from a list."""
+
 ROOMY_COLUMNS_MAX: Final = 8
 """Columns that are two spaces apart; more columns are one space apart, to fit 80 characters."""
 
@@ -124,10 +127,18 @@ def _list_table(values: Sequence[Any]) -> RenderableType:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
     names.sort(key=lambda name: isinstance(rows[0][name], Mapping))  # documents last
     for name in names:
-        table.add_column(name.replace("_", " "), overflow="fold", no_wrap=name in _INSTANTS)
+        is_whole = name in _INSTANTS or (name == "session_id" and _fits(rows))
+        table.add_column(name.replace("_", " "), overflow="fold", no_wrap=is_whole)
     for row in rows:
-        table.add_row(*(_cell(name, row[name], length=CELL_LENGTH_MAX) for name in names))
+        cells = {name: _cell(name, row[name], length=CELL_LENGTH_MAX) for name in names}
+        if len(names) > ROOMY_COLUMNS_MAX and "title" in cells:  # it gives way to the other columns
+            cells["title"].no_wrap, cells["title"].overflow = True, "ellipsis"
+        table.add_row(*cells.values())
     return table
+
+
+def _fits(rows: Sequence[Mapping[str, Any]]) -> bool:
+    return all(len(str(row["session_id"])) <= UNBROKEN_ID_MAX for row in rows)
 
 
 def _cell(name: str, value: Any, *, length: int | None) -> Text:
