@@ -415,8 +415,8 @@ class _Search:
                 continue
             slots, counts = segment.postings(place)
             # Postings are in the order of slots, so those of a source are neighbours.
-            left = slots.searchsorted(begin)
-            found = slots.searchsorted(end) - left
+            left = slots.searchsorted(begin).astype(np.int32)
+            found = slots.searchsorted(end).astype(np.int32) - left
             here = piece_slots(left, found)
             hits = slots[here]
             score = _bm25(counts[here], segment.lengths[hits], average, term.idf)
