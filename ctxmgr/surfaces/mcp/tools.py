@@ -66,6 +66,14 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "experience compress": "changes what is kept of every session",
         **dict.fromkeys(
             (
+                *("memory add", "memory list", "memory show", "memory expand", "memory history"),
+                *("memory search", "memory edit", "memory forget", "memory restore"),
+                *("memory contradictions", "memory resolve", "memory assemble", "memory feedback"),
+            ),
+            "acts for the person who runs the server",
+        ),
+        **dict.fromkeys(
+            (
                 "knowledge init",
                 "knowledge status",
                 "knowledge check",
