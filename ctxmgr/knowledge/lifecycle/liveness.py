@@ -164,6 +164,7 @@ class _ProjectHistory:
                     self._deleted.setdefault(ending, removal)
 
     async def _searched_history(self, reference: ProjectReference) -> _Removal | None:
+        paths: tuple[str, ...] = ()
         if reference.kind is ReferenceKind.COMMAND:
             found = await self._git.run(
                 "grep", "-q", "-E", f"^{re.escape(reference.name)}[^=]*:", "HEAD", "--", "Makefile"
@@ -171,7 +172,7 @@ class _ProjectHistory:
             searched, paths = f"{reference.name}:", ("--", "Makefile")
         else:
             found = await self._git.run("grep", "-q", "-w", "-F", "-e", reference.name, "HEAD")
-            searched, paths = reference.name, ()
+            searched = reference.name
         if found.code == 0 or self._searched >= GONE_MAX:
             return None
         self._searched += 1

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from ctxmgr.core.model import Ledger, Model
+from ctxmgr.core.model import Cost, Ledger, Model
 from ctxmgr.core.store.contract import Store
 from ctxmgr.knowledge.lifecycle.condense import MemoryCondenser, weeks_with_journals
 from ctxmgr.knowledge.lifecycle.draft import NotesDraft
@@ -85,7 +85,8 @@ async def reconstruct_knowledge(
             extractor = KnowledgeExtractor(notes, store=store, model=model, extractors=extractors)
             transcripts = extractor.transcripts()
             chosen = None if names is None else tuple(names)
-            costs, rejected = [], []
+            costs: list[Cost] = []
+            rejected: list[str] = []
             for number, (path, _) in enumerate(transcripts, start=1):
                 progress(f"replaying {number} of {len(transcripts)}")
                 found = await extractor.extract_from_session(
