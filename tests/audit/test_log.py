@@ -236,7 +236,7 @@ async def test_pending_records_are_bounded(root: Path, monkeypatch: pytest.Monke
     async with await opened(root) as log:
         with AuditFolder(root).locked():
             waiting = [asyncio.create_task(log.writer.record(**record(n))) for n in range(12)]
-            done, _ = await asyncio.wait(waiting, timeout=5, return_when=asyncio.FIRST_EXCEPTION)
+            done, _ = await asyncio.wait(waiting, timeout=60, return_when=asyncio.FIRST_EXCEPTION)
             refused = [task for task in done if isinstance(task.exception(), Unavailable)]
         kept = await asyncio.gather(*waiting, return_exceptions=True)
 

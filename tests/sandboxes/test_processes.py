@@ -21,7 +21,7 @@ async def test_a_pipe_held_by_another_process_is_abandoned(
     script = f"setsid sleep 60 & echo $! >{tmp_path}/pid; echo hello; wait"
 
     ran = await run_program(
-        ("sh", "-c", script), timeout_s=1, output_bytes=100, end=kill, env=dict(os.environ)
+        ("sh", "-c", script), timeout_s=5, output_bytes=100, end=kill, env=dict(os.environ)
     )
 
     os.kill(int((tmp_path / "pid").read_text(encoding="ascii")), signal.SIGKILL)

@@ -702,7 +702,7 @@ class LiveSession:
 def _trace(
     toolcall: ToolCall,
     *,
-    directory: str,
+    directory: str | None,
     reads: Iterable[str | PurePath] | None,
     writes: Iterable[str | PurePath] | None,
     discover: bool,

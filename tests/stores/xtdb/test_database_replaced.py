@@ -17,8 +17,9 @@ from tests.xtdb.servers import XtdbServer, require_xtdb
 ITEMS = ["x" * 500 + str(number) for number in range(100)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[XtdbServer]:
+    """In memory: every test empties it by a restart."""
     require_xtdb()
     with XtdbServer() as server:
         yield server
@@ -82,7 +83,7 @@ async def test_a_commit_to_an_older_copy_includes_the_missing_pieces(tmp_path: P
 @pytest.mark.xtdb
 async def test_a_read_does_not_wait_for_a_sequence_of_the_old_database(server: XtdbServer) -> None:
     """The error explains it, and the next read succeeds (003-R115)."""
-    async with await XtdbStore.open(f"xtdb+{server.url}", timeout_s=2) as store:
+    async with await XtdbStore.open(f"xtdb+{server.url}", timeout_s=6) as store:
         token = (await store.commit([Put(_note([]))])).token
         await asyncio.to_thread(server.restart)
 

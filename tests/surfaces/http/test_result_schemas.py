@@ -107,7 +107,28 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         ("/v1/knowledge/review", {}),
         ("/v1/topics/show", {"name": "soup"}),
         ("/v1/topics/try", {"message": "soup"}),
+        ("/compile", {"message": "soup"}),
+        ("/v1/memory/add", {"key": "port", "value": "8080"}),
+        *((f"/v1/memory/{name}", {}) for name in ("list", "contradictions", "assemble")),
+        ("/v1/memory/search", {"question": "which port?"}),
     ]
+    server.post("/v1/memory/add", key="port", value="8080")
+    memory = server.post("/v1/memory/add", key="editor", value="vim").json()["memory"]["id"]
+    asked += [
+        *(
+            (f"/v1/memory/{name}", {"memory_id": memory})
+            for name in ("show", "expand", "history", "forget", "restore")
+        ),
+        ("/v1/memory/feedback", {"memory_id": memory, "outcome": "cited"}),
+        ("/v1/memory/edit", {"memory_id": memory, "value": "nano"}),
+    ]
+    added = server.post("/v1/memory/add", key="port", value="9090").json()
+    asked.append(
+        (
+            "/v1/memory/resolve",
+            {"contradiction": added["contradictions"][0]["id"], "resolution": "both_valid"},
+        )
+    )
 
     for path, given in asked:
         answer = server.post(path, **given)

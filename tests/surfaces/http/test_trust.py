@@ -192,7 +192,7 @@ def test_unfinished_headers_do_not_block_other_clients(unguarded: Server) -> Non
     address = urlsplit(unguarded.url)
     with ExitStack() as stack:
         for _ in range(CONNECTIONS_MAX + 100):
-            connection = socket.create_connection((address.hostname, address.port), timeout=5)
+            connection = socket.create_connection((address.hostname, address.port), timeout=60)
             stack.enter_context(connection)
             connection.sendall(b"GET / HTTP/1.1\r\nHost: 127")
 

@@ -1,9 +1,13 @@
 """Printing untrusted text to a terminal."""
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 from rich.text import Text
 
 from ctxmgr.surfaces.terminal.console import PIPE_COLUMNS, escape_controls, print_escaped
+from ctxmgr.surfaces.terminal.tables import render
 
 
 def test_control_characters_are_escaped() -> None:
@@ -39,3 +43,21 @@ def test_the_columns_variable_sets_the_width(
     print_escaped(Text("word " * 8))
 
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_a_narrow_list_of_sessions_keeps_ids_whole() -> None:
+    """People copy ids from the list into the next command; a long title is shortened first."""
+    row = {
+        "session_id": "s-6366e3414a05",
+        **dict.fromkeys(["state", "turns", "active", "metadata", "indexed", "pinned"], "paused"),
+        "last_activity": 1_794_999_999_999,
+        "parent": "s-5a561f5a1ab9",
+        "title": "Fix the port of the server in the config file",
+    }
+    file = StringIO()
+
+    Console(width=80, file=file).print(render([row]))
+
+    printed = file.getvalue()
+    assert "s-6366e3414a05" in printed
+    assert "…" in printed, "and takes one line"
