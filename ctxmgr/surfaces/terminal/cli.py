@@ -215,6 +215,7 @@ def _click_parameter(parameter: Parameter) -> click.Parameter:
             type=kind,
             nargs=-1 if parameter.many else 1,
             required=parameter.required,
+            default=None if parameter.required or parameter.many else parameter.default,
             metavar=parameter.param.metavar,
         )
     return click.Option(

@@ -124,3 +124,29 @@ def test_help_imports_nothing_that_only_a_command_needs() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
 
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        pytest.param(operation, id=operation.name)
+        for operation in OPERATIONS
+        if any(each.positional and not each.required for each in operation.parameters)
+    ],
+)
+def test_an_argument_that_is_left_out_has_its_default(operation: Operation) -> None:
+    """The signature says it once, for all surfaces."""
+    command: click.Command = build(OPERATIONS)
+    for word in operation.command:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), word)
+        assert found is not None
+        command = found
+    required = [each for each in operation.parameters if each.positional and each.required]
+
+    given = command.make_context("ctxmgr", ["1"] * len(required), resilient_parsing=True).params
+
+    optional = [each for each in operation.parameters if each.positional and not each.required]
+    assert {each.name: given[each.name] for each in optional} == {
+        each.name: each.default for each in optional
+    }
