@@ -228,13 +228,11 @@ class App:
 
     async def memory(self, project: Path | None = None) -> "LivingMemory":
         """What this user's agents learnt, in a project; by default, that of the current folder."""
-        from getpass import getuser
-
         from ctxmgr.memory.living import LivingMemory
         from ctxmgr.memory.project import project_id
         from ctxmgr.memory.records.principal import Principal
 
-        principal = Principal(user_id=getuser(), project_id=project_id(project or Path.cwd()))
+        principal = Principal(user_id=_user_id(), project_id=project_id(project or Path.cwd()))
         return LivingMemory(await self.store(), principal)
 
     @property
@@ -468,6 +466,16 @@ class App:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+def _user_id() -> str:
+    """The name of the person who runs this; in a container the user may have none."""
+    from getpass import getuser
+
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return f"uid-{os.getuid()}"
 
 
 def _or(price: float | None, otherwise: float) -> float:

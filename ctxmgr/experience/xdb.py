@@ -276,9 +276,10 @@ class XDB:
 
     async def request_compaction(self) -> CompactionRecord | None:
         """Compact the oldest half of the context now; None if there is no session."""
-        if self.context_manager is None:
-            return None
-        return await self.context_manager.request_compaction()
+        async with self._counting:
+            if self.context_manager is None:
+                return None
+            return await self.context_manager.request_compaction()
 
     async def record(
         self,
@@ -502,10 +503,16 @@ class XDB:
             context = self.context_manager
             if context is None or session_id != self.session_id:
                 return
+            failed = None
             for tick, tokens in counts:
                 if tick > self._restored_tick:
                     self.current_tick = max(tick, self.current_tick)
-                    await context.add_tokens(tokens, self.current_tick)
+                    try:
+                        await context.add_tokens(tokens, self.current_tick)
+                    except CtxmgrError as error:  # of a compaction; the tokens are counted
+                        failed = failed or error
+            if failed is not None:
+                raise failed
 
     async def _count_recorded(self, session_id: str, counts: Sequence[tuple[int, int]]) -> None:
         """Count what no caller waits for; a compaction that fails is tried with the next step."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Store
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import Incorrect, requires_extra
 from ctxmgr.memory.contradictions.slots import disagreement
 from ctxmgr.memory.records.bodies import Body, Fact
 from ctxmgr.memory.records.contradiction import (
@@ -28,7 +28,7 @@ from ctxmgr.memory.records.memory import (
     Visibility,
 )
 from ctxmgr.memory.records.principal import Principal
-from ctxmgr.memory.repository import MemoryRepository, MemoryVersion
+from ctxmgr.memory.repository import MemoryRepository, MemoryVersion, wider
 from ctxmgr.memory.tiers.assembly import AssembledContext, Signals, assemble_context
 from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS
 
@@ -75,6 +75,8 @@ class LivingMemory:
         A fact that is known already, word for word, is not stored again.
         """
         now = self._now()
+        if valid_from is not None and valid_from > now:
+            raise Incorrect("a memory cannot become true in the future; add it when it is")
         memory = Memory(
             id=str(uuid.uuid4()),
             body=body,
@@ -139,14 +141,17 @@ class LivingMemory:
         return await self.repository.change(memory_id, ended)
 
     async def restore(self, memory_id: str) -> Memory:
-        """Take back a forget; ``Incorrect`` for a memory that another one replaced."""
-
-        def valid_again(memory: Memory) -> Memory:
-            if memory.superseded_by is not None:
+        """Take back a forget; ``Incorrect`` while the memory that replaced it holds."""
+        memory = await self.repository.get(memory_id)
+        if memory.superseded_by is not None:
+            winner = await self.repository.get(memory.superseded_by)
+            if winner.is_valid_at(self._now()):
                 raise Incorrect(
                     f"{memory_id} was superseded by {memory.superseded_by}; forget that one first"
                 )
-            return replace(memory, valid_to=None, ended_because=None)
+
+        def valid_again(memory: Memory) -> Memory:
+            return replace(memory, valid_to=None, superseded_by=None, ended_because=None)
 
         return await self.repository.change(memory_id, valid_again)
 
@@ -190,14 +195,12 @@ class LivingMemory:
         self, budget: int = BUDGET_TOKENS, *, signals: Signals | None = None
     ) -> AssembledContext:
         """Return the text that a prompt gets from memory, within a budget of tokens."""
-        from ctxmgr.memory.relevance import relevance  # noqa: PLC0415 (loads NumPy)
-
         signals = signals or Signals()
         memories = await self.repository.valid()
         return assemble_context(
             memories,
             signals=signals,
-            relevance=relevance(memories, signals.question()),
+            relevance=_relevance(memories, signals.question()),
             usage=await self.repository.usage([memory.id for memory in memories]),
             contradictions=await self.repository.contradictions(),
             count=self._counter.count,
@@ -207,10 +210,8 @@ class LivingMemory:
 
     async def search(self, question: str, *, limit: int = 10) -> list[tuple[Memory, float]]:
         """Return the memories that match a question, best first."""
-        from ctxmgr.memory.relevance import relevance  # noqa: PLC0415 (loads NumPy)
-
         memories = await self.repository.valid()
-        scores = relevance(memories, question)
+        scores = _relevance(memories, question)
         found = sorted(
             (memory for memory in memories if memory.id in scores),
             key=lambda memory: (-scores[memory.id], memory.id),
@@ -265,6 +266,7 @@ class LivingMemory:
         self, pair: Contradiction, merged: Body, resolved: Contradiction, because: str
     ) -> None:
         one = await self.repository.get(pair.memory_a)
+        other = await self.repository.get(pair.memory_b)
         now = self._now()
         new = Memory(
             id=str(uuid.uuid4()),
@@ -272,9 +274,9 @@ class LivingMemory:
             kind=one.kind,
             levels=levels_by_rule(merged, self._counter.count),
             author=Author.PERSON,
-            visibility=one.visibility,
-            user_id=one.user_id,
-            project_id=one.project_id,
+            visibility=wider(one.visibility, other.visibility),
+            user_id=self.principal.user_id,
+            project_id=self.principal.project_id,
             created_at=now,
             valid_from=now,
             tags=one.tags,
@@ -282,6 +284,14 @@ class LivingMemory:
         await self.repository.supersede(
             [pair.memory_a, pair.memory_b], new, resolved=resolved, because=because
         )
+
+
+def _relevance(memories: Sequence[Memory], question: str) -> dict[str, float]:
+    if not question or not memories:
+        return {}
+    with requires_extra("vectors", "numpy", "snowballstemmer"):
+        from ctxmgr.memory.relevance import relevance  # noqa: PLC0415 (loads NumPy)
+    return relevance(memories, question)
 
 
 def _check_note(note: str) -> None:

@@ -27,6 +27,7 @@ from ctxmgr.memory.records.contradiction import (
     CONTRADICTION,
     CONTRADICTION_KIND,
     Contradiction,
+    contradiction_id,
     read_contradiction,
     stored_contradiction,
 )
@@ -55,6 +56,11 @@ VERSIONS_MAX: Final = 1_000
 
 BATCH: Final = 1_000
 """Documents that are written in one transaction."""
+
+_REACH: Final = MappingProxyType(
+    {Visibility.USER_PRIVATE: 0, Visibility.PROJECT_SHARED: 1, Visibility.SYSTEM: 2}
+)
+"""How many may see a memory, in order."""
 
 PREFIX_CHARS_MIN: Final = 4
 """Characters of a shortened id."""
@@ -144,6 +150,9 @@ class MemoryRepository:
         else:
             winner = new
             operations.append(Match(stored_id(new.id), None))
+        now_valid = winner.is_valid_at(max(now, winner.valid_from))
+        if not now_valid:
+            raise Incorrect(f"{winner.id} was forgotten and cannot take the place of another")
         winner = replace(winner, supersedes=tuple(dict.fromkeys((*winner.supersedes, *old_ids))))
         self._require_own(winner)
         operations.append(_put(winner))
@@ -151,6 +160,11 @@ class MemoryRepository:
             version = await self._version(old_id)
             old = read_memory(version.document)
             self._require_own(old)
+            if _REACH[winner.visibility] < _REACH[old.visibility]:
+                raise Incorrect(
+                    f"{winner.id} is {winner.visibility} and cannot take the place of {old.id}, "
+                    f"which is {old.visibility}: others would lose it"
+                )
             ended = replace(
                 old,
                 valid_to=max(now, old.valid_from) if old.valid_to is None else old.valid_to,
@@ -220,10 +234,11 @@ class MemoryRepository:
             (
                 pair
                 for pair in pairs
-                if all(
-                    memory_id in memories
-                    and (not pair.is_open or memories[memory_id].is_valid_at(now))
-                    for memory_id in (pair.memory_a, pair.memory_b)
+                if pair.memory_a in memories
+                and pair.memory_b in memories
+                and (
+                    not pair.is_open
+                    or _still_disagree(memories[pair.memory_a], memories[pair.memory_b], pair, now)
                 )
             ),
             key=lambda pair: (pair.detected_at, pair.id),
@@ -313,3 +328,14 @@ class MemoryRepository:
 
 def _put(memory: Memory) -> Put:
     return Put(stored_memory(memory), valid_from=memory.valid_from)
+
+
+def _still_disagree(one: Memory, other: Memory, pair: Contradiction, now: Instant) -> bool:
+    """Whether both hold, and say what they said when the pair was reported."""
+    both_hold = one.is_valid_at(now) and other.is_valid_at(now)
+    return both_hold and contradiction_id(one, other) == pair.id
+
+
+def wider(one: Visibility, other: Visibility) -> Visibility:
+    """Return the visibility of the two that lets more people see."""
+    return max(one, other, key=_REACH.__getitem__)

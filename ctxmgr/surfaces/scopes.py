@@ -50,7 +50,7 @@ def check_session(name: str | None, session_id: str) -> None:
 
 
 async def _by_session(_store: Store, arguments: Arguments, session_id: str) -> Arguments:
-    check_session(arguments["session"], session_id)
+    check_session(arguments.get("session"), session_id)
     return {**arguments, "session": session_id}
 
 

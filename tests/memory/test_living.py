@@ -168,6 +168,11 @@ async def test_four_resolutions(
     for each in ended:
         with pytest.raises(Incorrect, match="superseded"):
             await memory.restore(each.id)
+    for each in ended:
+        assert each.superseded_by is not None
+        await memory.forget(each.superseded_by)
+        restored = await memory.restore(each.id)
+        assert (restored.valid_to, restored.superseded_by) == (None, None)
 
 
 async def test_a_forgotten_memory_contradicts_nothing(memory: LivingMemory) -> None:
@@ -260,3 +265,47 @@ async def test_damaged_documents_are_reported(memory: LivingMemory) -> None:
     for field, value in (("body", {}), ("visibility", "everyone"), ("valid_from", "x")):
         with pytest.raises(Corrupt, match="not readable"):
             read_memory({**stored_memory(added), field: value})
+
+
+async def test_a_private_memory_does_not_replace_a_shared_one(
+    memory: LivingMemory, store: Store
+) -> None:
+    """The others would lose what they share; merging keeps the wider visibility."""
+    early = LivingMemory(store, Principal(user_id="grace", project_id="shop"), now=lambda: 1)
+    grace = LivingMemory(store, early.principal)
+    shared = (await early.add(TABS, visibility=Visibility.PROJECT_SHARED)).memory
+    (pair,) = (await memory.add(SPACES)).contradictions
+
+    with pytest.raises(Incorrect, match="others would lose it"):
+        await memory.resolve(pair.id, Resolution.B_WINS)
+    assert await grace.memories() == [shared]
+
+    both = Fact(key="indentation", value="4 spaces, tabs in Makefiles", scope="python")
+    await memory.resolve(pair.id, Resolution.MERGED, merged=both)
+    assert [each.body for each in await grace.memories()] == [both]
+
+
+async def test_a_forgotten_memory_does_not_win(memory: LivingMemory) -> None:
+    """Otherwise nothing would hold in the end."""
+    old = (await memory.add(TABS)).memory
+    (pair,) = (await memory.add(SPACES)).contradictions
+    await memory.forget(old.id)
+
+    with pytest.raises(Incorrect, match="was forgotten"):
+        await memory.resolve(pair.id, Resolution.A_WINS)
+
+
+async def test_a_corrected_memory_contradicts_no_longer(memory: LivingMemory) -> None:
+    """A prompt must not ask: tabs or tabs?"""
+    await memory.add(TABS)
+    new = (await memory.add(SPACES)).memory
+
+    await memory.edit(new.id, TABS)
+
+    assert await memory.contradictions() == []
+
+
+async def test_a_memory_of_the_future_is_refused(memory: LivingMemory) -> None:
+    """It could not be found until then."""
+    with pytest.raises(Incorrect, match="in the future"):
+        await memory.add(TABS, valid_from=9_000_000_000_000)

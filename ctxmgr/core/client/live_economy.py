@@ -37,7 +37,7 @@ from ctxmgr.core.economy.signatures import signature_rows
 from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_turns import HeldTurn, Notice, held_turn
 from ctxmgr.core.economy.turn_masks import masked_turn, masked_turn_number, turn_texts, user_key
-from ctxmgr.core.history.compactions import Compactions, requested_after
+from ctxmgr.core.history.compactions import Compactions, last_compaction, requested_after
 from ctxmgr.core.history.reading import read_economy
 from ctxmgr.core.objects.answers import answer_parts
 from ctxmgr.core.objects.chat import Turn
@@ -119,8 +119,12 @@ class LiveEconomy:
         store, session_id = state.runtime.store, state.session.session_id
         turn = state.chat.turn_count
         record = await read_economy(store, session_id, turn=turn)
-        shown = 0 if record is None or record.summary is None else record.summary.number
-        requested = await requested_after(store, session_id, count=shown)
+        shown = 0
+        if record is None:  # of the compactions before, none is shown in the next prompt
+            requested = await last_compaction(store, session_id)
+        else:
+            shown = 0 if record.summary is None else record.summary.number
+            requested = await requested_after(store, session_id, count=shown)
         if record is not None:
             economy = cls(state, record.policy)
             await economy._restore(record, turn=turn)

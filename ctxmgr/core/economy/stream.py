@@ -48,6 +48,10 @@ DIGEST_EXPECTED: Final = 0.1
 share of a call's texts that is kept."""
 
 
+WHOLE_CHARS_MIN: Final = 80
+"""A shorter text is found in others that have nothing to do with it."""
+
+
 @lru_cache(maxsize=8)
 def _once_compacted(policy: Economy) -> Economy:
     return policy.once_compacted()
@@ -191,13 +195,13 @@ class Stream:
             text.slot.object_id
             for file in self.kept_files
             for text in self.slots.awake
-            if file.content in text.slot.content
+            if _shows(text.slot.content, file)
         )
 
     def show(self, file: ActiveFile) -> None:
         """Show a file's text before the open turn, unless a text of the stream shows it whole."""
-        if any(
-            text.view is None and file.content in text.slot.content for text in self.slots.all()
+        if not file.content.strip() or any(
+            text.view is None and _shows(text.slot.content, file) for text in self.slots.all()
         ):
             return
         known = (handle for handle, shown in self.handles.items() if shown == file.object_id)
@@ -506,3 +510,11 @@ class Stream:
         """Count the messages of a turn; those of calls that are in a digest count as empty."""
         counted = [self.count(text) + MESSAGE_TOKENS if text else 0 for text in messages_of(turn)]
         return counted + [0] * (held.message_count() - len(counted))
+
+
+def _shows(content: str, file: ActiveFile) -> bool:
+    """Whether a text shows a file whole. The text of a short file may be anywhere by chance."""
+    wanted = file.content.strip()
+    if len(wanted) < WHOLE_CHARS_MIN:
+        return bool(wanted) and content.strip() == wanted
+    return file.content in content

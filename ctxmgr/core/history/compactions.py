@@ -19,8 +19,13 @@ from ctxmgr.core.context.pressure import PressureStep
 from ctxmgr.core.economy.planner import CompactionDone, CompactionDue, FoldPlan, Planning
 from ctxmgr.core.economy.summary import NOTES_SHARE, Summary
 from ctxmgr.core.model import Charge, Model, Question, Stop, ask, to_value
-from ctxmgr.core.objects.compaction import CompactionRecord, CompactionTrigger, compaction_id
-from ctxmgr.core.store.contract import Match, Operation, Put, Store
+from ctxmgr.core.objects.compaction import (
+    COMPACTION,
+    CompactionRecord,
+    CompactionTrigger,
+    compaction_id,
+)
+from ctxmgr.core.store.contract import Match, Operation, Order, Put, Query, Store
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.errors import Corrupt
 
@@ -156,6 +161,13 @@ async def requested_after(store: Store, session_id: str, *, count: int) -> Summa
     while (document := await _document(store, session_id, count + 1)) is not None:
         summary, count = _summary(document), count + 1
     return summary
+
+
+async def last_compaction(store: Store, session_id: str) -> Summary | None:
+    """Return the summary of the newest compaction of a session, shown or not."""
+    query = Query(COMPACTION, {"session": session_id}, order=Order("n", descending=True))
+    page = await store.find(query, limit=1)
+    return _summary(page.versions[0].document) if page.versions else None
 
 
 async def _document(store: Store, session_id: str, number: int) -> Document | None:

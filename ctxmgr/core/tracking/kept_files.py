@@ -12,7 +12,6 @@ from typing import Final, Self
 
 from ctxmgr.core.tracking.index_plan import IndexPlan
 from ctxmgr.core.tracking.indexing import Indexing
-from ctxmgr.errors import CtxmgrError
 
 BATCH_MAX: Final = 32
 """Files of one transaction."""
@@ -64,11 +63,20 @@ class KeptFiles:
             self._named.clear()
             while self._waiting:
                 batch = list(self._waiting)[:BATCH_MAX]
-                try:
-                    plans = [await self._indexing.plan_read(path) for path in batch]
-                    await self._indexing.apply(IndexPlan.join(plans))
-                except CtxmgrError as error:
-                    _log.warning("%d changed files were not stored: %s", len(batch), error)
-                for path in batch:
-                    self._waiting.pop(path, None)
+                for path in batch:  # a change that is named from now on is stored again
+                    del self._waiting[path]
+                await self._store(batch)
             self._idle.set()
+
+    async def _store(self, batch: list[str]) -> None:
+        """Store the files that can be read; one that cannot keeps no other from being stored."""
+        plans = []
+        for path in batch:
+            try:
+                plans.append(await self._indexing.plan_read(path))
+            except Exception as error:  # noqa: BLE001 (whatever is wrong with one file)
+                _log.warning("a changed file was not stored: %s", error)
+        try:
+            await self._indexing.apply(IndexPlan.join(plans))
+        except Exception as error:  # noqa: BLE001 (the next change is stored again)
+            _log.warning("%d changed files were not stored: %s", len(plans), error)

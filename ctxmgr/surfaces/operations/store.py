@@ -218,11 +218,14 @@ async def _refuse_evidence(app: "App", purged: Sequence[tuple[str, str | None]])
 
     ``purged`` has the sessions, each with the one object that is purged, or None for all of it.
     """
+    from ctxmgr.experience.records.contents import recorded_session
+
     folder = app.experience_folder()
     if folder is None or not folder.is_dir() or not purged:
         return
     async with app.xdb(folder) as xdb:
-        for session, object_id in purged:
+        for name, object_id in purged:
+            session = recorded_session(name.removeprefix("session:"))
             kept = [
                 window
                 for window in await xdb.windows.windows(session)

@@ -60,7 +60,9 @@ async def _build(home: Path) -> Folded:
     folded = await work_folded(f"sqlite:///{home}/sessions.db", home / "project")
     async with ctxmgr.connect(folded.url, tracking=False) as client:
         fork = await client.fork(folded.sid, turn=6, new_session_id=f"{folded.sid}-again")
-        await fork.render("Try another way.", policy="economy")
+        await fork.render("Try another way.", policy="plain")
         await fork.end_turn("As you wish.")
+        await fork.render("And now?", policy="economy")  # a new stream: old objects are listed
+        await fork.end_turn("Done.")
         await client.pause(fork.session_id)
     return folded

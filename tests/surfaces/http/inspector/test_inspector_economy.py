@@ -84,7 +84,7 @@ async def test_a_folded_piece_shows_what_was_hidden_from_the_model(economy: Fold
 async def test_a_listed_object_can_be_seen_in_full(economy: FoldedServer) -> None:
     """A line in the pool stands for a text that the model did not see."""
     async with browsing(economy.url) as page:
-        await _open(page, economy, "turn/7", session=economy.fork)
+        await _open(page, economy, "turn/8", session=economy.fork)
         piece = page.locator(".piece.listed", has_text="README.md").first
 
         await piece.locator("[data-choice=full]").click()
