@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctxmgr import CompactionTrigger
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import Incorrect, Unavailable
 from ctxmgr.experience.hooks import WorkspaceHooks
 from ctxmgr.experience.lenses.lens import LensPolicy
 from ctxmgr.experience.records.kinds import BudStatus, EventType, Fidelity
@@ -286,6 +286,41 @@ async def test_what_is_streamed_counts_in_the_context(tmp_path: Path) -> None:
     async with XDB(tmp_path, "be-1") as xdb:
         await xdb.start_session("a")
         assert xdb.get_context_state()["current_tokens"] == 9
+
+
+async def test_a_requested_compaction_loses_no_tokens(tmp_path: Path) -> None:
+    """000-R176: what is recorded meanwhile is counted when it is done."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a", max_context_tokens=1_000_000)
+        for number in range(10):
+            await xdb.record(EventType.INPUT, f"note {number}", token_count=1_000)
+
+        await asyncio.gather(
+            xdb.request_compaction(),
+            *(xdb.record(EventType.INPUT, f"more {n}", token_count=1_000) for n in range(20)),
+        )
+
+        assert xdb.get_context_state()["current_tokens"] >= 20_000
+
+
+async def test_a_compaction_that_fails_drops_no_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """000-R176: the steps after it are counted all the same."""
+    async with XDB(tmp_path, "be-1") as xdb:
+        await xdb.start_session("a", max_context_tokens=1_000)
+        assert xdb.context_manager is not None
+
+        async def fail(*_: object) -> None:
+            raise Unavailable("no room")
+
+        monkeypatch.setattr(xdb.context_manager, "_compact", fail)
+        hooks = WorkspaceHooks(xdb)
+        for number in range(60):
+            hooks.on_output_token(f" t{number} and thirty more words" * 6, turn=1)
+        await xdb.flush()
+
+        assert xdb.get_context_state()["current_tick"] == 60
 
 
 async def test_streams_and_records_at_once_are_counted_exactly_once(tmp_path: Path) -> None:

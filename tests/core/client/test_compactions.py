@@ -445,3 +445,41 @@ async def test_a_long_system_prompt_does_not_cause_a_compaction_at_every_turn(
 
     found = len(await records(client, "s1"))
     assert found <= TURNS / 4
+
+
+@pytest.mark.parametrize("text", ["", "1\n"])
+async def test_a_short_pinned_file_keeps_nothing_else_unfolded(
+    client: Client, tmp_path: Path, text: str
+) -> None:
+    """Its text is in most outputs by chance; those are not what was pinned."""
+    path = tmp_path / "__init__.py"
+    path.write_text(text, encoding="utf-8")
+    session = await client.start("s1", system_prompt="Be careful.")
+    await session.read(str(path))
+    await session.pin(str(path))
+
+    prompts = await compacted(session)
+
+    assert max(map(len, prompts)) < 5 * POLICY.window_tokens
+    assert await records(client, "s1")
+
+
+async def test_numbers_of_compactions_continue_after_a_plain_turn_of_a_fork(
+    client: Client,
+) -> None:
+    """A fork begins after its parent's number; one that began at 1 again would meet its own."""
+    session = await client.start("s1", system_prompt="Be careful.")
+    await compacted(session)
+    fork = await client.fork("s1", turn=TURNS, new_session_id="s2")
+    await compacted(fork)
+    await fork.render("plainly", policy="plain")
+    await fork.end_turn("ok")
+    await client.pause("s2")
+    before = set(await compaction_ids(client.store, "s2"))
+
+    again = await client.resume("s2")
+    await compacted(again)
+
+    assert before < set(await compaction_ids(client.store, "s2"))
+    for number in range(TURNS + 1, again.chat.turn_count + 1):
+        await client.prompt_as_of("s2", turn=number)

@@ -82,7 +82,7 @@ def test_evidence_is_not_purged(
     def purge(*what: str) -> Result:
         return ctxmgr("purge", *what, "--dry-run", "--store", url)
 
-    submitted, shown = purge("s1"), purge("--session", "s1", "--object", "e1")
+    submitted, shown = purge("s1"), purge("--session", "session:s1", "--object", "e1")
     ask("resolve", "graft-1", "--accepted")
     retained, kept = purge("s1"), purge("--session", "s1", "--object", "e3")
     free = purge("--session", "s1", "--object", "e1")
