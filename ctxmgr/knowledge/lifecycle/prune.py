@@ -85,7 +85,7 @@ class MemoryPruner:
                 done.append(f"{reason}: {bullet.text[:80]}")
                 if reason in {"stale", "the oldest"}:
                     self._keep(bullet)
-        self._draft.put(MEMORY_FILE, counted(text), reason="over its cap")
+        self._draft.put(MEMORY_FILE, counted(text), reason="over its cap", moved_to=HISTORY)
         return done
 
     def drop_stale(self) -> list[str]:
@@ -99,7 +99,7 @@ class MemoryPruner:
                 self._keep(bullet)
                 done.append(f"stale: {bullet.text[:80]}")
         if done and text is not None:
-            self._draft.put(MEMORY_FILE, counted(text), reason="stale entries")
+            self._draft.put(MEMORY_FILE, counted(text), reason="stale entries", moved_to=HISTORY)
         return done
 
     def prune_journals(self, *, retention_days: int) -> list[tuple[str, str]]:
@@ -119,6 +119,8 @@ class MemoryPruner:
         references = self._references()
         evicted = []
         for note in list(self._draft.notes(*EVICTED)):
+            if not self._draft.is_ours(note.path):
+                continue
             if note.path.rpartition("/")[2].startswith("_") or note.frontmatter.get("pinned"):
                 continue
             age = max(0, (self._today - self._changed(note)).days)

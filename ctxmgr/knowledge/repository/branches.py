@@ -100,7 +100,7 @@ class Branches:
         head = await self._git.revision("HEAD")
         return await self._git.output(
             "diff-tree", "--stat=200", "-r", "--no-ext-diff", "--no-textconv", "--no-renames",
-            head, tip, "--", "knowledge", "topics", "archive",
+            head, tip,
         )  # fmt: skip
 
     async def merge(self, name: str, *, message: str | None = None) -> GitCommit:
