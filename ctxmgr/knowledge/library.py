@@ -78,23 +78,29 @@ class Library:
         root: Path,
         *,
         raw: Path | None = None,
+        adopted: bool | None = None,
         config: KnowledgeConfig | None = None,
         main: bool = True,
         model: "Model | None" = None,
     ) -> Self:
         """Open a folder of notes; ``NotFound`` if there is none.
 
-        A folder without ``knowledge/`` is taken as it is: its markdown files are the notes.
+        ``adopted`` says that any markdown file of the folder is a note; by default that is so if it
+        has notes outside of our folders and no ``knowledge/identity/``.
         ``raw`` is where conversations are, outside of the folder.
         """
         with requires_extra(EXTRA, "cronsim", "py3langid", "re2", "ruamel", "vaderSentiment"):
             import ctxmgr.knowledge.compiler.active_topics  # noqa: F401, PLC0415 -- names the extra
             from ctxmgr.knowledge.notes.layout import Layout  # noqa: PLC0415 -- needs the extra
-            from ctxmgr.knowledge.notes.notes_folder import NotesFolder  # noqa: PLC0415
+            from ctxmgr.knowledge.notes.notes_folder import (  # noqa: PLC0415
+                NotesFolder,
+                has_notes_elsewhere,
+            )
         root = root.absolute()
         if not root.is_dir():
             raise NotFound(f"{root} is not a folder; create it, or name the folder of your notes")
-        adopted = not any((root / name).is_dir() for name in ("knowledge", "topics"))
+        if adopted is None:
+            adopted = has_notes_elsewhere(root)
         chosen = config or KnowledgeConfig()
         return cls(
             notes=NotesFolder(

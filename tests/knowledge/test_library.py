@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from ctxmgr import connect
+from ctxmgr.app import App
 from ctxmgr.core.context.flushes import FlushRequest
 from ctxmgr.core.model import AnswerDone, AnswerPart, Charge, Request, Stop, TextDelta
 from ctxmgr.core.store.contract import Query
 from ctxmgr.errors import NotFound
 from ctxmgr.knowledge.compiler.flush import FLUSH_OK, pre_compaction_flush
 from ctxmgr.knowledge.library import Library
+from ctxmgr.knowledge.notes.layout import Layout
+from ctxmgr.knowledge.repository.setup import init_repository
+from ctxmgr.settings import load_settings
 
 NOW = int(datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp() * 1000)
 TODAY = datetime.now(UTC).date().isoformat()
@@ -187,6 +191,40 @@ async def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
     """A mistyped folder is an error, not an empty library."""
     with pytest.raises(NotFound, match="nowhere"):
         Library.open(tmp_path / "nowhere")
+
+
+async def test_an_adopted_vault_stays_visible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """002-R004: also when it has knowledge/, and its transcripts are where the lifecycle looks."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    vault = tmp_path / "vault"
+    write(vault / "Gateway.md", "The gateway listens on port 8443.\n")
+    write(vault / "knowledge/identity/SOUL.md", "You are careful.\n")
+    async with App(load_settings()) as app:
+        raw = app.new_knowledge_layout(vault).raw
+        await init_repository(Layout(vault, raw), adopt=True)
+
+        library = await app.library(vault)
+
+    assert (library.notes.layout.raw, library.notes.layout.adopted) == (raw, True)
+    assert "Gateway.md" in library.notes.paths()
+
+
+@pytest.mark.parametrize(
+    ("path", "adopted"),
+    [("Gateway.md", True), ("topics/x.md", False), ("knowledge/identity/SOUL.md", False)],
+)
+def test_a_folder_that_was_not_set_up_shows_all_its_notes(
+    path: str,
+    adopted: bool,  # noqa: FBT001
+    tmp_path: Path,
+) -> None:
+    """A vault that got knowledge/ from a session does not vanish from prompts."""
+    write(tmp_path / "knowledge/journal/2026-11-18.md", "- x\n")
+    write(tmp_path / path, "text\n")
+
+    assert Library.open(tmp_path).notes.layout.adopted is adopted
 
 
 async def test_any_folder_of_markdown_can_be_used(tmp_path: Path) -> None:
