@@ -353,14 +353,22 @@ class App:
         """Run what is due for the notes of the settings, until cancelled; nothing without notes."""
         if self.loaded.settings.knowledge is None:
             return
-        self.loaded.require_trusted("knowledge")
+        log = logging.getLogger(__name__)
+        try:
+            self.loaded.require_trusted("knowledge")
+        except CtxmgrError as error:
+            log.warning("the lifecycle of notes does not run: %s", error)
+            return
         while True:
             now = time.time_ns() // 1_000_000
             try:
                 await self.close_abandoned_transcripts(None, now=now)
+            except Exception:
+                log.exception("abandoned transcripts could not be closed")
+            try:
                 await (await self.lifecycle()).run_due(now=now)
-            except CtxmgrError as error:
-                logging.getLogger(__name__).warning("the lifecycle of notes failed: %s", error)
+            except Exception:
+                log.exception("the lifecycle of notes failed")
             await asyncio.sleep(LIFECYCLE_SECONDS)
 
     async def topics(self, folder: Path | None = None) -> "TopicSet":
