@@ -226,8 +226,31 @@ async def test_memory_is_pruned_above_the_cap_only(notes: NotesFolder) -> None:
     archived = draft.get("archive/memory/MEMORY.md") or ""
     left = [entry for entry in entries if entry not in text]
     kept = [entry for entry in left if entry in archived]
-    assert len(kept) == len(left) - 2
+    assert len(kept) == len(left) - 1
     assert kept == sorted(kept)
+
+
+async def test_entries_that_contradict_each_other_are_not_the_same(notes: NotesFolder) -> None:
+    """002-R192, R195: nor are a person's own, which have no date; what is repeated is archived."""
+    same = "deploy the billing service to the production cluster on a Friday"
+    entries = [
+        f"2026-05-01: we never {same}",
+        f"2026-05-02: we always {same}",
+        f"we always {same} evening",
+        f"2026-05-03: we always {same} night",
+    ]
+    notes.write(MEMORY, memory_of(entries), replacing=None)
+    draft = NotesDraft(notes)
+    cap = len(memory_of(entries).splitlines())
+
+    done = MemoryPruner(draft, today=date(2026, 5, 4)).prune_memory(cap=cap - 1)
+
+    text, archived = draft.get(MEMORY) or "", draft.get("archive/memory/MEMORY.md") or ""
+    assert done[0].startswith("a newer entry says the same: we always")
+    assert not any(each.startswith("a newer") for each in done[1:])
+    assert entries[1] in archived
+    assert entries[2] in text
+    assert all(entry in text or entry in archived for entry in entries)
 
 
 async def test_old_journals_move_to_the_archive(notes: NotesFolder) -> None:
