@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 EXTRA: Final = "knowledge"
 
+_UNREADABLE: Final = (-1, -1, -1)
+"""The state of a folder that may not be read."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -190,6 +193,9 @@ class Library:
         if state == self._state:
             return []
         self._state = state
+        for path, seen in state.items():
+            if seen == _UNREADABLE:
+                _log.warning("the notes in %s are not shown: its permissions refuse it", path)
         scan = self.notes.scan()
         for unreadable in scan.unreadable:
             _log.warning("%s is not shown: %s", unreadable.path, unreadable.reason)
@@ -231,8 +237,9 @@ def _folder_state(root: Path) -> dict[str, tuple[int, int, int]]:
     found: dict[str, tuple[int, int, int]] = {}
     folders = [str(root)]
     while folders:
+        folder = folders.pop()
         try:
-            with os.scandir(folders.pop()) as entries:
+            with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.name.startswith("."):
                         continue
@@ -243,6 +250,8 @@ def _folder_state(root: Path) -> dict[str, tuple[int, int, int]]:
                         found[entry.path] = (seen.st_mtime_ns, seen.st_size, seen.st_ino)
         except FileNotFoundError:
             continue  # removed while we looked
+        except PermissionError:
+            found[folder] = _UNREADABLE
     return found
 
 

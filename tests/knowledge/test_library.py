@@ -1,8 +1,10 @@
 """Library: a folder of notes behind ``connect(url, knowledge=DIR)``."""
 
+import os
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -227,6 +229,25 @@ def test_a_folder_that_was_not_set_up_shows_all_its_notes(
     assert Library.open(tmp_path).notes.layout.adopted is adopted
 
 
+async def test_a_folder_that_may_not_be_read_hides_no_others(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is named in the log. The failure is injected, since root may read everything."""
+    listed = os.scandir
+
+    def scandir(path: str) -> Any:
+        if str(path).endswith("journal"):
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+    found = [file.path for file in await Library.open(root).available()]
+
+    assert "knowledge/reference/ports.md" in found
+    assert "knowledge/journal are not shown" in caplog.text
+
+
 async def test_any_folder_of_markdown_can_be_used(tmp_path: Path) -> None:
     """An Obsidian vault or a project with CLAUDE.md works as it is."""
     write(tmp_path / "vault/CLAUDE.md", "Write tests first.\n")
@@ -297,6 +318,17 @@ class TestFlush:
     """What is saved before turns are shown as a summary."""
 
     TEXT = "user: where do we deploy?\nassistant: We decided to deploy to Oslo.\ntool: noise"
+
+    async def test_only_our_projects_get_their_decisions(self, tmp_path: Path) -> None:
+        """002-R153: a `context.md` elsewhere in a vault is a person's own."""
+        write(tmp_path / "vault/docs/context.md", "Mine.\n")
+        write(tmp_path / "vault/Work/projects/web/context.md", "Mine.\n")
+        notes = Library.open(tmp_path / "vault").notes
+        request = FlushRequest(session_id="s", first=1, last=4, text=self.TEXT)
+
+        found = await pre_compaction_flush(request, notes=notes, model=Answers(SORTED), now=NOW)
+
+        assert set(found) == {"knowledge/memory/MEMORY.md"}
 
     async def test_rules_save_decisions_to_the_journal_once(self, root: Path) -> None:
         """002-R150, 002-R239, 002-A32, PG-29: once per cycle, without a model."""

@@ -80,9 +80,11 @@ async def test_an_adopted_folder_keeps_its_files_on_the_branch(tmp_path: Path) -
     layout.root.mkdir()
     (layout.root / "CLAUDE.md").write_text("Be brief.\n")
     (layout.root / "ideas.md").write_text("Mine.\n")
+    (layout.root / ".github").mkdir()
+    (layout.root / ".github" / "pr.md").write_text("A template.\n")
     await init_repository(layout, adopt=True)
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
-    await git(layout.root, "add", "CLAUDE.md", "ideas.md")
+    await git(layout.root, "add", "CLAUDE.md", "ideas.md", ".github/pr.md")
     await git(layout.root, *identity, "commit", "-qnm", "Mine")
     layout = replace(layout, adopted=True)
     notes = NotesFolder(layout)
@@ -97,7 +99,7 @@ async def test_an_adopted_folder_keeps_its_files_on_the_branch(tmp_path: Path) -
         statistics = await Branches(repository).statistics(built.branch)
 
     listed = await git(layout.root, "ls-tree", "-r", "--name-only", built.branch)
-    assert {"CLAUDE.md", "ideas.md", MEMORY} <= set(listed.split())
+    assert {"CLAUDE.md", "ideas.md", ".github/pr.md", MEMORY} <= set(listed.split())
     assert "ideas.md" not in built.statistics
     assert "ideas.md" in statistics
 
