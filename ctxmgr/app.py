@@ -268,15 +268,10 @@ class App:
         The index is brought up to date first.
         """
         from ctxmgr.knowledge.indexed_notes import NoteDocuments
-        from ctxmgr.knowledge.library import Library
-        from ctxmgr.knowledge.repository.setup import raw_folder
         from ctxmgr.search.hybrid import HybridWeights
         from ctxmgr.search.search_index import SearchIndex
-        from ctxmgr.settings import data_dir
 
-        root = self.knowledge_folder(folder)
-        raw = raw_folder(root, data=data_dir())
-        library = await asyncio.to_thread(lambda: Library.open(root, raw=raw))
+        library = await _open_library(self.knowledge_folder(folder))
         source, sides = NoteDocuments(library.notes), library.config.search
         source.require_category(category)
         index = await SearchIndex.open(
@@ -356,14 +351,22 @@ class App:
         """Run what is due for the notes of the settings, until cancelled; nothing without notes."""
         if self.loaded.settings.knowledge is None:
             return
-        self.loaded.require_trusted("knowledge")
+        log = logging.getLogger(__name__)
+        try:
+            self.loaded.require_trusted("knowledge")
+        except CtxmgrError as error:
+            log.warning("the lifecycle of notes does not run: %s", error)
+            return
         while True:
             now = time.time_ns() // 1_000_000
             try:
                 await self.close_abandoned_transcripts(None, now=now)
+            except Exception:
+                log.exception("abandoned transcripts could not be closed")
+            try:
                 await (await self.lifecycle()).run_due(now=now)
-            except CtxmgrError as error:
-                logging.getLogger(__name__).warning("the lifecycle of notes failed: %s", error)
+            except Exception:
+                log.exception("the lifecycle of notes failed")
             await asyncio.sleep(LIFECYCLE_SECONDS)
 
     async def topics(self, folder: Path | None = None) -> "TopicSet":
@@ -423,11 +426,9 @@ class App:
 
         return Introspection(Git(layout.root), adopted=layout.adopted)
 
-    def library(self, folder: Path | None = None, *, main: bool = True) -> "Library":
+    async def library(self, folder: Path | None = None, *, main: bool = True) -> "Library":
         """The notes of a folder, by default that of the settings, without secrets."""
-        from ctxmgr.knowledge.library import Library
-
-        library = Library.open(self.knowledge_folder(folder), main=main)
+        library = await _open_library(self.knowledge_folder(folder), main=main)
         library.mask = self.masker.shown
         return library
 
@@ -692,10 +693,7 @@ async def _noted(
 
     library = knowledge
     if isinstance(library, Path):
-        from ctxmgr.knowledge.library import Library
-
-        layout, _ = await _knowledge_layout(library)
-        library = Library.open(library, raw=layout.raw)
+        library = await _open_library(library)
     library.mask = masker.shown
     library.use_store(store)
     # The agent may see the notes elsewhere, or not at all: they are read as files of the host.
@@ -752,10 +750,22 @@ async def _lifecycle(store: Store, root: Path, *, library: "Library | None" = No
     )
 
 
+async def _open_library(root: Path, *, main: bool = True) -> "Library":
+    """Open the notes of a folder, with the layout that it was set up with."""
+    from ctxmgr.knowledge.library import Library
+
+    layout, _ = await _knowledge_layout(root)
+    return await asyncio.to_thread(
+        lambda: Library.open(root, raw=layout.raw, adopted=layout.adopted, main=main)
+    )
+
+
 async def _knowledge_layout(root: Path) -> "tuple[Layout, bool]":
     """Return the layout of a folder of notes, and whether it was set up as a repository."""
-    from ctxmgr.knowledge.notes.layout import Layout
-    from ctxmgr.knowledge.repository.setup import open_layout, raw_folder
+    with requires_extra("knowledge", "ruamel"):
+        from ctxmgr.knowledge.notes.layout import Layout
+        from ctxmgr.knowledge.notes.notes_folder import has_notes_elsewhere
+        from ctxmgr.knowledge.repository.setup import open_layout, raw_folder
     from ctxmgr.settings import data_dir
 
     raw = raw_folder(root, data=data_dir())
@@ -764,7 +774,7 @@ async def _knowledge_layout(root: Path) -> "tuple[Layout, bool]":
             return await open_layout(root, raw=raw), True
         except Incorrect:
             pass  # a repository of the person's own: its files are notes, nothing is committed
-    adopted = not await asyncio.to_thread((root / "knowledge").is_dir)
+    adopted = await asyncio.to_thread(has_notes_elsewhere, root)
     return Layout(await asyncio.to_thread(root.absolute), raw, adopted=adopted), False
 
 

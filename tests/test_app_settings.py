@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from ctxmgr import Incorrect, connect, open_store
+from ctxmgr import app as app_module
 from ctxmgr.app import App, refuse_windows
+from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
 from ctxmgr.settings import default_store_url, load_settings
 
 
@@ -196,6 +198,36 @@ def test_windows_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(Incorrect, match="does not run on Windows"):
         refuse_windows()
+
+
+async def test_the_lifecycle_goes_on_after_any_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """002-R170: what is due runs although transcripts cannot be closed, and is tried again."""
+    twice = asyncio.Event()
+    calls: list[int] = []
+
+    async def no_transcripts(*_: object, **__: object) -> list[str]:
+        raise OSError("no disk")
+
+    async def no_run(*_: object, now: int, **__: object) -> list[object]:
+        calls.append(now)
+        if len(calls) == 2:
+            twice.set()
+        raise ValueError("not UTF-8")
+
+    monkeypatch.setenv("CTXMGR_KNOWLEDGE", str(tmp_path / "work"))
+    monkeypatch.setattr(app_module, "LIFECYCLE_SECONDS", 0.0)
+    monkeypatch.setattr(App, "close_abandoned_transcripts", no_transcripts)
+    monkeypatch.setattr(Lifecycle, "run_due", no_run)
+    async with App(load_settings(store=f"sqlite:///{tmp_path}/a.db")) as app:
+        running = asyncio.create_task(app.run_lifecycle())
+        await asyncio.wait_for(twice.wait(), 60)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    assert "no disk" in caplog.text
+    assert "not UTF-8" in caplog.text
 
 
 def test_importing_does_nothing(home: Path) -> None:

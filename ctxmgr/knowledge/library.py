@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 EXTRA: Final = "knowledge"
 
+_UNREADABLE: Final = (-1, -1, -1)
+"""The state of a folder that may not be read."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -78,23 +81,29 @@ class Library:
         root: Path,
         *,
         raw: Path | None = None,
+        adopted: bool | None = None,
         config: KnowledgeConfig | None = None,
         main: bool = True,
         model: "Model | None" = None,
     ) -> Self:
         """Open a folder of notes; ``NotFound`` if there is none.
 
-        A folder without ``knowledge/`` is taken as it is: its markdown files are the notes.
+        ``adopted`` says that any markdown file of the folder is a note; by default that is so if it
+        has notes outside of our folders and no ``knowledge/identity/``.
         ``raw`` is where conversations are, outside of the folder.
         """
         with requires_extra(EXTRA, "cronsim", "py3langid", "re2", "ruamel", "vaderSentiment"):
             import ctxmgr.knowledge.compiler.active_topics  # noqa: F401, PLC0415 -- names the extra
             from ctxmgr.knowledge.notes.layout import Layout  # noqa: PLC0415 -- needs the extra
-            from ctxmgr.knowledge.notes.notes_folder import NotesFolder  # noqa: PLC0415
+            from ctxmgr.knowledge.notes.notes_folder import (  # noqa: PLC0415
+                NotesFolder,
+                has_notes_elsewhere,
+            )
         root = root.absolute()
         if not root.is_dir():
             raise NotFound(f"{root} is not a folder; create it, or name the folder of your notes")
-        adopted = not any((root / name).is_dir() for name in ("knowledge", "topics"))
+        if adopted is None:
+            adopted = has_notes_elsewhere(root)
         chosen = config or KnowledgeConfig()
         return cls(
             notes=NotesFolder(
@@ -184,6 +193,9 @@ class Library:
         if state == self._state:
             return []
         self._state = state
+        for path, seen in state.items():
+            if seen == _UNREADABLE:
+                _log.warning("the notes in %s are not shown: its permissions refuse it", path)
         scan = self.notes.scan()
         for unreadable in scan.unreadable:
             _log.warning("%s is not shown: %s", unreadable.path, unreadable.reason)
@@ -225,8 +237,9 @@ def _folder_state(root: Path) -> dict[str, tuple[int, int, int]]:
     found: dict[str, tuple[int, int, int]] = {}
     folders = [str(root)]
     while folders:
+        folder = folders.pop()
         try:
-            with os.scandir(folders.pop()) as entries:
+            with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.name.startswith("."):
                         continue
@@ -237,6 +250,8 @@ def _folder_state(root: Path) -> dict[str, tuple[int, int, int]]:
                         found[entry.path] = (seen.st_mtime_ns, seen.st_size, seen.st_ino)
         except FileNotFoundError:
             continue  # removed while we looked
+        except PermissionError:
+            found[folder] = _UNREADABLE
     return found
 
 

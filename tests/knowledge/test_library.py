@@ -1,18 +1,24 @@
 """Library: a folder of notes behind ``connect(url, knowledge=DIR)``."""
 
+import os
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ctxmgr import connect
+from ctxmgr.app import App
 from ctxmgr.core.context.flushes import FlushRequest
 from ctxmgr.core.model import AnswerDone, AnswerPart, Charge, Request, Stop, TextDelta
 from ctxmgr.core.store.contract import Query
 from ctxmgr.errors import NotFound
 from ctxmgr.knowledge.compiler.flush import FLUSH_OK, pre_compaction_flush
 from ctxmgr.knowledge.library import Library
+from ctxmgr.knowledge.notes.layout import Layout
+from ctxmgr.knowledge.repository.setup import init_repository
+from ctxmgr.settings import load_settings
 
 NOW = int(datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp() * 1000)
 TODAY = datetime.now(UTC).date().isoformat()
@@ -189,6 +195,59 @@ async def test_a_folder_that_is_missing_is_named(tmp_path: Path) -> None:
         Library.open(tmp_path / "nowhere")
 
 
+async def test_an_adopted_vault_stays_visible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """002-R004: also when it has knowledge/, and its transcripts are where the lifecycle looks."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    vault = tmp_path / "vault"
+    write(vault / "Gateway.md", "The gateway listens on port 8443.\n")
+    write(vault / "knowledge/identity/SOUL.md", "You are careful.\n")
+    async with App(load_settings()) as app:
+        raw = app.new_knowledge_layout(vault).raw
+        await init_repository(Layout(vault, raw), adopt=True)
+
+        library = await app.library(vault)
+
+    assert (library.notes.layout.raw, library.notes.layout.adopted) == (raw, True)
+    assert "Gateway.md" in library.notes.paths()
+
+
+@pytest.mark.parametrize(
+    ("path", "adopted"),
+    [("Gateway.md", True), ("topics/x.md", False), ("knowledge/identity/SOUL.md", False)],
+)
+def test_a_folder_that_was_not_set_up_shows_all_its_notes(
+    path: str,
+    adopted: bool,  # noqa: FBT001
+    tmp_path: Path,
+) -> None:
+    """A vault that got knowledge/ from a session does not vanish from prompts."""
+    write(tmp_path / "knowledge/journal/2026-11-18.md", "- x\n")
+    write(tmp_path / path, "text\n")
+
+    assert Library.open(tmp_path).notes.layout.adopted is adopted
+
+
+async def test_a_folder_that_may_not_be_read_hides_no_others(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is named in the log. The failure is injected, since root may read everything."""
+    listed = os.scandir
+
+    def scandir(path: str) -> Any:
+        if str(path).endswith("journal"):
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+
+    found = [file.path for file in await Library.open(root).available()]
+
+    assert "knowledge/reference/ports.md" in found
+    assert "knowledge/journal are not shown" in caplog.text
+
+
 async def test_any_folder_of_markdown_can_be_used(tmp_path: Path) -> None:
     """An Obsidian vault or a project with CLAUDE.md works as it is."""
     write(tmp_path / "vault/CLAUDE.md", "Write tests first.\n")
@@ -259,6 +318,17 @@ class TestFlush:
     """What is saved before turns are shown as a summary."""
 
     TEXT = "user: where do we deploy?\nassistant: We decided to deploy to Oslo.\ntool: noise"
+
+    async def test_only_our_projects_get_their_decisions(self, tmp_path: Path) -> None:
+        """002-R153: a `context.md` elsewhere in a vault is a person's own."""
+        write(tmp_path / "vault/docs/context.md", "Mine.\n")
+        write(tmp_path / "vault/Work/projects/web/context.md", "Mine.\n")
+        notes = Library.open(tmp_path / "vault").notes
+        request = FlushRequest(session_id="s", first=1, last=4, text=self.TEXT)
+
+        found = await pre_compaction_flush(request, notes=notes, model=Answers(SORTED), now=NOW)
+
+        assert set(found) == {"knowledge/memory/MEMORY.md"}
 
     async def test_rules_save_decisions_to_the_journal_once(self, root: Path) -> None:
         """002-R150, 002-R239, 002-A32, PG-29: once per cycle, without a model."""

@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Final
 
 import orjson
@@ -136,7 +137,11 @@ def _place(notes: NotesFolder, kind: str, project: str | None, journal: str) -> 
     if kind == "lesson":
         return MEMORY_FILE, "Lessons Learned"
     if kind == "decision":
-        known = {path.split("/")[2]: path for path in notes.paths() if path.endswith("/context.md")}
+        known = {
+            path.split("/")[2]: path
+            for path in notes.paths()
+            if fnmatchcase(path, "knowledge/projects/*/context.md")
+        }
         if project in known:
             return known[project], "Key Decisions"
         return MEMORY_FILE, "Key Decisions"

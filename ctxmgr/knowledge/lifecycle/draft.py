@@ -5,16 +5,21 @@
 
 Every step of the lifecycle works on a draft and sees what steps before it changed, so a dry run and
 a real run are the same computation. Applying checks that each note is still what the draft saw.
+In a folder that was adopted, a draft changes only what is below ``knowledge/`` and ``archive/``.
 """
 
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
-from ctxmgr.errors import Conflict, NotFound
+from ctxmgr.errors import Conflict, Denied, NotFound
 from ctxmgr.knowledge.notes.layout import Category, Layout, is_archived
 from ctxmgr.knowledge.notes.note import Note, read_note
 from ctxmgr.knowledge.notes.notes_folder import NotesFolder
+
+OURS: Final = ("knowledge/", "archive/")
+"""Where a draft may change notes of a folder that was adopted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +61,16 @@ class NotesDraft:
         self._before: dict[str, str | None] = {}
         self._after: dict[str, str | None] = {}
         self._reasons: dict[str, str] = {}
+        self._needs: dict[str, set[str]] = {}
+        """The notes that hold what leaves a note; it is left alone unless they were written."""
 
     @property
     def layout(self) -> Layout:
         return self._notes.layout
+
+    def is_ours(self, path: str) -> bool:
+        """Whether a draft may change a note; a person's own files of an adopted folder stay."""
+        return not self.layout.adopted or path.startswith(OURS)
 
     def get(self, path: str) -> str | None:
         """Return the text of a note as the draft has it; None if there is none."""
@@ -72,20 +83,26 @@ class NotesDraft:
         self._before[path] = text
         return text
 
-    def put(self, path: str, text: str, *, reason: str = "") -> None:
-        """Change a note, or add one."""
+    def put(self, path: str, text: str, *, reason: str = "", moved_to: str | None = None) -> None:
+        """Change a note, or add one. ``moved_to`` is the note that what it loses was moved to."""
+        self._require_ours(path)
         if self.get(path) != text:
             self._after[path] = text
             self._reasons[path] = reason
+            if moved_to is not None:
+                self._needs.setdefault(path, set()).add(moved_to)
 
     def remove(self, path: str, *, reason: str = "") -> None:
         """Remove a note; for drafts of a branch, since no step deletes a person's notes."""
+        self._require_ours(path)
         if self.get(path) is not None:
             self._after[path] = None
             self._reasons[path] = reason
 
     def move(self, path: str, to: str, *, reason: str = "") -> None:
         """Move a note; a place that is taken gets a number."""
+        self._require_ours(path)
+        self._require_ours(to)
         text = self.get(path)
         if text is None:
             raise NotFound(f"there is no note {path}")
@@ -95,6 +112,10 @@ class NotesDraft:
             to = f"{stem}-{number}.md"
         self._after[path] = None
         self._after[to] = text
+        for needed in self._needs.values():
+            if path in needed:
+                needed.add(to)
+        self._needs.setdefault(path, set()).add(to)
         self._reasons[path] = self._reasons[to] = reason
 
     def paths(self, *categories: Category, archived: bool = False) -> list[str]:
@@ -144,10 +165,20 @@ class NotesDraft:
         return "".join(edit.diff for edit in self.edits)
 
     def apply(self) -> AppliedEdits:
-        """Write the edits. A note that changed meanwhile is left alone and reported."""
-        done, conflicts = [], []
+        """Write the edits. A note that changed meanwhile is left alone and reported.
+
+        So is a note whose text was to move to such a one.
+        """
+        done: list[str] = []
+        conflicts: list[str] = []
+        needs = self._needs
         # What is added comes first: a crash must leave a moved note twice rather than nowhere.
-        for edit in sorted(self.edits, key=lambda edit: edit.after is None):
+        for edit in sorted(
+            self.edits, key=lambda edit: (edit.after is None, edit.path in self._needs)
+        ):
+            if not needs.get(edit.path, set()).isdisjoint(conflicts):
+                conflicts.append(edit.path)
+                continue
             try:
                 if edit.after is not None:
                     self._notes.write(edit.path, edit.after, replacing=edit.before)
@@ -158,3 +189,9 @@ class NotesDraft:
             else:
                 done.append(edit.path)
         return AppliedEdits(paths=tuple(sorted(done)), conflicts=tuple(conflicts))
+
+    def _require_ours(self, path: str) -> None:
+        if not self.is_ours(path):
+            raise Denied(
+                f"{path!r:.200} is a file of yours in an adopted folder: change it yourself"
+            )

@@ -190,7 +190,7 @@ class Lifecycle:
         for path in list(paths)[:PATHS_MAX]:
             if is_archived(path):
                 raise Incorrect(f"{path!r:.200} is archived already")
-            if needs_approval(path):
+            if needs_approval(path, self.layout):
                 raise Incorrect(
                     f"{path!r:.200} is part of identity or topics: move it yourself with git mv"
                 )

@@ -101,7 +101,8 @@ async def gone_references(notes: Iterable[Note], *, project: Path) -> list[GoneR
 def mark_gone(draft: NotesDraft, gone: Iterable[GoneReference]) -> list[str]:
     """List what is gone in the frontmatter of its notes; return the notes that changed.
 
-    Notes of identity and topics are not marked: their changes wait for a person.
+    Notes of identity and topics are not marked: their changes wait for a person. Nor are a person's
+    own files of an adopted folder.
     """
     by_note: dict[str, list[Value]] = {}
     for each in gone:
@@ -110,7 +111,9 @@ def mark_gone(draft: NotesDraft, gone: Iterable[GoneReference]) -> list[str]:
     for note in list(draft.notes()):
         listed = list(dict.fromkeys(map(str, by_note.get(note.path, []))))
         before = note.frontmatter.get(FIELD)
-        if needs_approval(note.path) or (before or []) == listed:
+        if needs_approval(note.path, draft.layout) or not draft.is_ours(note.path):
+            continue
+        if (before or []) == listed:
             continue
         values: list[Value] = [*listed]
         draft.put(note.path, set_fields(note.text, {FIELD: values}), reason=FIELD)

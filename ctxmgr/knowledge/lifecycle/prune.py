@@ -33,7 +33,10 @@ STALE_DAYS: Final = 30
 """After which an entry of Active Context is not active any more."""
 SIMILAR: Final = 0.8
 """Share of common words from which two entries say the same."""
+NEGATIONS: Final = frozenset({"never", "always", "not", "no", "none", "cannot", "without", "t"})
+"""Words by which one entry says the opposite of another; ``t`` is what is left of "don't"."""
 ACTIVE_CONTEXT: Final = "Active Context"
+COVERED: Final = "another note has it"
 HISTORY: Final = "archive/memory/MEMORY.md"
 """Entries that left MEMORY.md."""
 EVICTED: Final = (Category.PROJECT, Category.PERSON, Category.PROCEDURE, Category.REFERENCE)
@@ -70,7 +73,7 @@ class MemoryPruner:
         text = counted(text)  # the field may be a line of its own
         done: list[str] = []
         for reason, candidates in (
-            ("another note has it", self._covered(text)),
+            (COVERED, self._covered(text)),
             ("a newer entry says the same", _redundant(text)),
             ("stale", self._stale(text)),
             ("the oldest", _oldest_first(text)),
@@ -83,9 +86,9 @@ class MemoryPruner:
                     continue
                 text = shorter
                 done.append(f"{reason}: {bullet.text[:80]}")
-                if reason in {"stale", "the oldest"}:
+                if reason != COVERED:
                     self._keep(bullet)
-        self._draft.put(MEMORY_FILE, counted(text), reason="over its cap")
+        self._draft.put(MEMORY_FILE, counted(text), reason="over its cap", moved_to=HISTORY)
         return done
 
     def drop_stale(self) -> list[str]:
@@ -99,7 +102,7 @@ class MemoryPruner:
                 self._keep(bullet)
                 done.append(f"stale: {bullet.text[:80]}")
         if done and text is not None:
-            self._draft.put(MEMORY_FILE, counted(text), reason="stale entries")
+            self._draft.put(MEMORY_FILE, counted(text), reason="stale entries", moved_to=HISTORY)
         return done
 
     def prune_journals(self, *, retention_days: int) -> list[tuple[str, str]]:
@@ -119,6 +122,8 @@ class MemoryPruner:
         references = self._references()
         evicted = []
         for note in list(self._draft.notes(*EVICTED)):
+            if not self._draft.is_ours(note.path):
+                continue
             if note.path.rpartition("/")[2].startswith("_") or note.frontmatter.get("pinned"):
                 continue
             age = max(0, (self._today - self._changed(note)).days)
@@ -207,21 +212,23 @@ def _bullets(text: str) -> list[Bullet]:
 
 
 def _redundant(text: str) -> list[Bullet]:
-    """Return the older ones of entries that say the same."""
+    """Return the older ones of dated entries that say the same; others are a person's own."""
     found: list[Bullet] = []
-    newest_first = sorted(_bullets(text), key=lambda each: each.day or date.min, reverse=True)
     kept: list[set[str]] = []
-    for bullet in newest_first:
+    for bullet in reversed(list(_oldest_first(text))):
         words = set(plain(bullet.text).split())
-        if any(_similarity(words, other) >= SIMILAR for other in kept):
+        if any(_say_the_same(words, other) for other in kept):
             found.append(bullet)
         else:
             kept.append(words)
     return found
 
 
-def _similarity(one: set[str], other: set[str]) -> float:
-    return len(one & other) / len(one | other) if one | other else 0.0
+def _say_the_same(one: set[str], other: set[str]) -> bool:
+    """Whether entries have most words in common, and do not differ by a negation."""
+    if NEGATIONS & (one ^ other):
+        return False
+    return len(one & other) >= SIMILAR * len(one | other)
 
 
 def _oldest_first(text: str) -> Iterable[Bullet]:

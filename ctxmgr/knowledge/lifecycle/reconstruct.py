@@ -3,8 +3,9 @@
     branch extract/NAME ─► memory, journal, projects, people, procedures, reference cleared
                         ─► all transcripts replayed ─► a rollup for every week ─► one commit
 
-Identity, topics and the archive are kept. The person's files are not touched: the branch is filled
-without a checkout, and merged only if they say so.
+Identity, topics and the archive are kept, and in an adopted folder all outside of ``knowledge/``.
+The person's files are not touched: the branch is filled without a checkout, and merged only if they
+say so.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -80,7 +81,7 @@ async def reconstruct_knowledge(
             notes = NotesFolder(Layout(root, layout.raw, adopted=layout.adopted))
             draft = NotesDraft(notes)
             projects = project_names(draft)
-            for path in draft.paths(*CLEARED):
+            for path in filter(draft.is_ours, draft.paths(*CLEARED)):
                 draft.remove(path)
             extractor = KnowledgeExtractor(notes, store=store, model=model, extractors=extractors)
             transcripts = extractor.transcripts()
@@ -103,7 +104,7 @@ async def reconstruct_knowledge(
                 {edit.path: edit.after for edit in draft.edits},
                 summary=f"{len(transcripts)} conversations replayed",
             )
-            count = len(draft.paths(*CLEARED))
+            count = sum(map(draft.is_ours, draft.paths(*CLEARED)))
         statistics = await branches.statistics(name)
     except BaseException:
         await branches.delete(name)

@@ -17,7 +17,7 @@ from ctxmgr.core.store.contract import Instant, Match, Put, Query, Store, Versio
 from ctxmgr.core.store.documents import ID, KIND
 from ctxmgr.errors import Conflict, Incorrect, NotFound
 from ctxmgr.knowledge.lifecycle.draft import NoteEdit
-from ctxmgr.knowledge.notes.layout import Category, category_of
+from ctxmgr.knowledge.notes.layout import Category, Layout
 from ctxmgr.knowledge.notes.notes_folder import NotesFolder
 
 REVIEW: Final = "knowledge_review"
@@ -57,9 +57,9 @@ class ReviewProposal:
         return NoteEdit(path=self.path, before=self.before, after=self.after).diff
 
 
-def needs_approval(path: str) -> bool:
+def needs_approval(path: str, layout: Layout) -> bool:
     """Whether a change of this note by an agent or an extractor waits for a person."""
-    return category_of(path) in APPROVED
+    return layout.category_of(path) in APPROVED
 
 
 class ReviewQueue:
@@ -75,7 +75,7 @@ class ReviewQueue:
         self, path: str, text: str, *, origin: Mapping[str, str | int], reason: str, at: Instant
     ) -> ReviewProposal:
         """Propose a text for a note; a proposal that exists, or was rejected, is returned."""
-        if not needs_approval(path):
+        if not needs_approval(path, self._notes.layout):
             raise Incorrect(f"{path!r:.200} needs no approval: write it")
         before = self._text(path)
         digest = hashlib.sha256(f"{path}\n{before}\n{text}".encode(errors="replace")).hexdigest()

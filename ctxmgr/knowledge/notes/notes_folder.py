@@ -6,12 +6,19 @@ Raw conversations are read here and never written.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from ctxmgr.core.store.contract import Instant
 from ctxmgr.errors import CtxmgrError, Denied, Incorrect, InvalidNote
 from ctxmgr.knowledge.notes.held_folder import HeldFolder, NoteFileState, check_path
-from ctxmgr.knowledge.notes.layout import CONVERSATIONS, Category, Layout, is_archived
+from ctxmgr.knowledge.notes.layout import (
+    CONVERSATIONS,
+    Category,
+    Layout,
+    category_of,
+    is_archived,
+)
 from ctxmgr.knowledge.notes.note import Note, read_note
 
 NOTE_BYTES_MAX: Final = 1024 * 1024
@@ -155,6 +162,21 @@ class NotesFolder:
         _require_markdown(path)
         if path.split("/", 1)[0] == "raw":
             raise Denied(f"{path} is a raw conversation, which is never changed")
+
+
+def has_notes_elsewhere(root: Path) -> bool:
+    """Whether a folder that was not set up has its notes outside of our folders, or none yet.
+
+    A folder with ``knowledge/identity/`` is ours, whatever else is in it.
+    """
+    if (root / "knowledge" / "identity").is_dir():
+        return False
+    if not any((root / name).is_dir() for name in ("knowledge", "topics")):
+        return True
+    found, _ = HeldFolder(root).files("", ending=".md")
+    return any(
+        category_of(path) is None and category_of(path, adopted=True) is not None for path in found
+    )
 
 
 def _require_markdown(path: str) -> None:

@@ -70,14 +70,17 @@ class Branches:
         return found
 
     async def export(self, name: str, folder: Path) -> list[str]:
-        """Write the notes of a branch to an empty folder, to work on them there."""
+        """Write the notes of a branch to an empty folder, to work on them there.
+
+        Hidden files are not notes.
+        """
         if folder.exists() and any(folder.iterdir()):
             raise Incorrect(f"{folder} is not empty")
         commit = await self._git.revision(f"refs/heads/{name}")
         files, written = HeldFolder(folder), []
         folder.mkdir(parents=True, exist_ok=True)
         for path, entry in (await self._memory.commits.tree_entries(commit)).items():
-            if path.endswith(".md"):
+            if path.endswith(".md") and not any(part.startswith(".") for part in path.split("/")):
                 text = (await self._memory.commits.blob(entry.id)).decode(errors="replace")
                 files.create(path, text)
                 written.append(path)
@@ -100,7 +103,7 @@ class Branches:
         head = await self._git.revision("HEAD")
         return await self._git.output(
             "diff-tree", "--stat=200", "-r", "--no-ext-diff", "--no-textconv", "--no-renames",
-            head, tip, "--", "knowledge", "topics", "archive",
+            head, tip,
         )  # fmt: skip
 
     async def merge(self, name: str, *, message: str | None = None) -> GitCommit:

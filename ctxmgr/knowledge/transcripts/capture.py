@@ -6,13 +6,14 @@ A harness calls these four, or a ``TranscriptListener`` derives everything from 
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 from ctxmgr.core.events.events import EventOrigin
 from ctxmgr.core.store.contract import Instant
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import CtxmgrError, Incorrect, Unavailable
 from ctxmgr.knowledge.transcripts.open_transcripts import (
     ClosedTranscript,
     OpenTranscripts,
@@ -36,6 +37,9 @@ IDLE_MS: Final = 24 * 3_600_000
 
 OnClosed: TypeAlias = Callable[[ClosedTranscript], Awaitable[None]]
 """Commits a closed transcript and extracts from it. Called at least once for each."""
+
+
+_log = logging.getLogger(__name__)
 
 
 async def _nothing(_: ClosedTranscript) -> None:
@@ -161,15 +165,33 @@ class ConversationCapture:
         return await asyncio.to_thread(self._transcripts.end, key, at, tags=tags, origin=origin)
 
     async def end_idle(self, *, now: Instant, idle_ms: int = IDLE_MS) -> list[ClosedTranscript]:
-        """Close transcripts of sessions that were not continued, with what is known (002-A06)."""
+        """Close transcripts of sessions that were not continued, with what is known (002-A06).
+
+        What cannot be committed or extracted from is logged, and tried again the next time.
+        """
         idle = await asyncio.to_thread(self._transcripts.idle, before=now - idle_ms)
         ended = [await self.end(key, touched) for key, touched in idle]
-        await self.finish()
+        try:
+            await self.finish()
+        except CtxmgrError as error:
+            _log.warning("closed transcripts wait: %s", error)
         return [closed for closed in ended if closed is not None]
 
     async def finish(self) -> None:
-        """Commit and extract from closed transcripts, also those of a process that crashed."""
+        """Commit and extract from closed transcripts, also those of a process that crashed.
+
+        One that fails does not hold up the others; ``Unavailable`` names it at the end.
+        """
+        failed: dict[str, Exception] = {}
         async with self._finishing:
             for closed in await asyncio.to_thread(self._transcripts.unfinished):
-                await self._on_closed(closed)
-                await asyncio.to_thread(self._transcripts.finish, closed.path)
+                try:
+                    await self._on_closed(closed)
+                except Exception as error:  # noqa: BLE001 (reported below)
+                    failed[closed.path] = error
+                else:
+                    await asyncio.to_thread(self._transcripts.finish, closed.path)
+        if failed:
+            path, first = next(iter(failed.items()))
+            more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+            raise Unavailable(f"{path} could not be finished: {first}{more}") from first

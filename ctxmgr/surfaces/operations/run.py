@@ -117,7 +117,7 @@ async def run(
                     search=search,
                     audit=app.audit_folder(),
                     experience=xdb,
-                    knowledge=_knowledge(app, knowledge),
+                    knowledge=await _knowledge(app, knowledge),
                     take_over=take_over,
                 )
         except CtxmgrError:
@@ -128,11 +128,11 @@ async def run(
     return report(ran, resume=resume, prices=app.prices)
 
 
-def _knowledge(app: "App", folder: Path | None) -> "Library | None":
+async def _knowledge(app: "App", folder: Path | None) -> "Library | None":
     """Open the notes that the run uses, if there is a folder for them."""
     if folder is None and app.loaded.settings.knowledge is None:
         return None
-    return app.library(folder)
+    return await app.library(folder)
 
 
 async def _assignment(app: "App", flags: "RunFlags") -> "Assignment":

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -10,10 +11,16 @@ import pytest
 
 from ctxmgr.app import open_store
 from ctxmgr.core.store.contract import Store
-from ctxmgr.errors import Conflict, CtxmgrError, Incorrect
+from ctxmgr.errors import Conflict, CtxmgrError, Denied, Incorrect
 from ctxmgr.knowledge.config import ExtractionTrigger, LifecycleConfig
 from ctxmgr.knowledge.lifecycle.draft import NotesDraft
 from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle, LifecycleStep
+from ctxmgr.knowledge.lifecycle.liveness import (
+    GoneReference,
+    ProjectReference,
+    ReferenceKind,
+    mark_gone,
+)
 from ctxmgr.knowledge.lifecycle.prune import MemoryPruner, eviction_score
 from ctxmgr.knowledge.lifecycle.schedule import CONDENSE, Schedule, due_times
 from ctxmgr.knowledge.notes.note import read_note
@@ -219,8 +226,31 @@ async def test_memory_is_pruned_above_the_cap_only(notes: NotesFolder) -> None:
     archived = draft.get("archive/memory/MEMORY.md") or ""
     left = [entry for entry in entries if entry not in text]
     kept = [entry for entry in left if entry in archived]
-    assert len(kept) == len(left) - 2
+    assert len(kept) == len(left) - 1
     assert kept == sorted(kept)
+
+
+async def test_entries_that_contradict_each_other_are_not_the_same(notes: NotesFolder) -> None:
+    """002-R192, R195: nor are a person's own, which have no date; what is repeated is archived."""
+    same = "deploy the billing service to the production cluster on a Friday"
+    entries = [
+        f"2026-05-01: we never {same}",
+        f"2026-05-02: we always {same}",
+        f"we always {same} evening",
+        f"2026-05-03: we always {same} night",
+    ]
+    notes.write(MEMORY, memory_of(entries), replacing=None)
+    draft = NotesDraft(notes)
+    cap = len(memory_of(entries).splitlines())
+
+    done = MemoryPruner(draft, today=date(2026, 5, 4)).prune_memory(cap=cap - 1)
+
+    text, archived = draft.get(MEMORY) or "", draft.get("archive/memory/MEMORY.md") or ""
+    assert done[0].startswith("a newer entry says the same: we always")
+    assert not any(each.startswith("a newer") for each in done[1:])
+    assert entries[1] in archived
+    assert entries[2] in text
+    assert all(entry in text or entry in archived for entry in entries)
 
 
 async def test_old_journals_move_to_the_archive(notes: NotesFolder) -> None:
@@ -294,6 +324,25 @@ async def test_somebody_elses_edit_is_left_alone(notes: NotesFolder) -> None:
 
     assert (applied.paths, applied.conflicts) == (("knowledge/reference/a.md",), (MEMORY,))
     assert notes.read(MEMORY).text == "mine\n"
+
+
+async def test_nothing_leaves_a_note_before_it_is_in_the_other(notes: NotesFolder) -> None:
+    """002-R195: if the archive cannot be written, a moved note and MEMORY.md stay as they were."""
+    note, memory = "knowledge/reference/a.md", memory_of(["2026-01-01: one", "2026-01-02: two"])
+    notes.write(note, "text\n", replacing=None)
+    notes.write(MEMORY, memory, replacing=None)
+    draft = NotesDraft(notes)
+    draft.move(note, "archive/reference/a.md")
+    assert MemoryPruner(draft, today=WEDNESDAY).prune_memory(cap=len(memory.splitlines()) - 1)
+    taken = ("archive/reference/a.md", "archive/memory/MEMORY.md")
+    for path in taken:
+        notes.write(path, "mine\n", replacing=None)
+
+    applied = draft.apply()
+
+    assert applied.paths == ()
+    assert set(applied.conflicts) == {note, MEMORY, *taken}
+    assert texts(notes) == {note: "text\n", MEMORY: memory, **dict.fromkeys(taken, "mine\n")}
 
 
 async def test_of_two_processes_one_runs_a_task(
@@ -441,6 +490,31 @@ async def test_identity_is_never_archived_by_a_command(notes: NotesFolder, store
     """002-A35: nor is a topic."""
     with pytest.raises(Incorrect, match="identity or topics"):
         await lifecycle(notes, store).archive([TOPIC])
+
+
+async def test_files_of_an_adopted_folder_stay(notes: NotesFolder, store: Store) -> None:
+    """002-A35, 002-R195: neither a command nor age moves or marks what is not below knowledge/."""
+    adopted = NotesFolder(replace(notes.layout, adopted=True))
+    old = "---\nupdated: 2025-01-01\n---\n\nSee `src/export.py`.\n"
+    own = {"CLAUDE.md": old, "ideas.md": old, "People/ada.md": old}
+    for path, text in {**own, "knowledge/reference/gone.md": old}.items():
+        adopted.write(path, text, replacing=None)
+    door = lifecycle(adopted, store)
+    reference = ProjectReference(ReferenceKind.PATH, "src/export.py", 1)
+    gone = [
+        GoneReference(note=path, reference=reference, commit="c", day="2026-01-01", summary="s")
+        for path in own
+    ]
+
+    with pytest.raises(Incorrect, match="identity or topics"):
+        await door.archive(["CLAUDE.md"])
+    with pytest.raises(Denied, match=r"'ideas\.md' is a file of yours"):
+        await door.archive(["ideas.md"])
+    marked = mark_gone(NotesDraft(adopted), gone)
+    await door.prune(day=WEDNESDAY)
+
+    assert marked == []
+    assert texts(adopted) == {**own, "archive/reference/gone.md": old}
 
 
 async def test_what_is_archived_stays_readable(notes: NotesFolder, store: Store) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ctxmgr.knowledge.config import LifecycleConfig
 from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
 from ctxmgr.knowledge.notes.layout import Layout
 from ctxmgr.knowledge.notes.notes_folder import NotesFolder
+from ctxmgr.knowledge.repository.branches import Branches
 from ctxmgr.knowledge.repository.memory_git import MemoryGit
 from ctxmgr.knowledge.repository.setup import init_repository
 from tests.knowledge.lifecycle.notes_folders import AT, DAY_MS, conversation, keep, texts
@@ -70,6 +72,36 @@ async def test_notes_are_built_again_on_a_branch_and_merged(tmp_path: Path) -> N
         assert "Mine." in await git(
             layout.root, "show", "HEAD~1:knowledge/projects/billing/notes.md"
         )
+
+
+async def test_an_adopted_folder_keeps_its_files_on_the_branch(tmp_path: Path) -> None:
+    """002-R197: only what is below knowledge/ is built again; the statistics show all notes."""
+    layout = Layout(tmp_path / "notes", tmp_path / "raw")
+    layout.root.mkdir()
+    (layout.root / "CLAUDE.md").write_text("Be brief.\n")
+    (layout.root / "ideas.md").write_text("Mine.\n")
+    (layout.root / ".github").mkdir()
+    (layout.root / ".github" / "pr.md").write_text("A template.\n")
+    await init_repository(layout, adopt=True)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    await git(layout.root, "add", "CLAUDE.md", "ideas.md", ".github/pr.md")
+    await git(layout.root, *identity, "commit", "-qnm", "Mine")
+    layout = replace(layout, adopted=True)
+    notes = NotesFolder(layout)
+    keep(notes, conversation(("agent", "Turns out the disk was full.")))
+    async with await open_store(tmp_path / "agent.db") as store:
+        repository = MemoryGit(layout)
+        lifecycle = Lifecycle(notes, store=store, config=LifecycleConfig(), git=repository)
+
+        built = await lifecycle.reconstruct("again")
+        (layout.root / "ideas.md").write_text("Mine, and more.\n")
+        await git(layout.root, *identity, "commit", "-qnam", "More")
+        statistics = await Branches(repository).statistics(built.branch)
+
+    listed = await git(layout.root, "ls-tree", "-r", "--name-only", built.branch)
+    assert {"CLAUDE.md", "ideas.md", ".github/pr.md", MEMORY} <= set(listed.split())
+    assert "ideas.md" not in built.statistics
+    assert "ideas.md" in statistics
 
 
 async def test_a_failed_reconstruction_leaves_no_branch(tmp_path: Path) -> None:

@@ -187,6 +187,26 @@ async def test_what_follows_a_close_is_repeated_until_it_succeeds(tmp_path: Path
     assert len(done) == 1
 
 
+async def test_a_transcript_that_fails_does_not_hold_up_others(tmp_path: Path) -> None:
+    """002-R174: such as one that somebody deleted; it is named, and tried again."""
+    done: list[str] = []
+
+    async def commit(closed: ClosedTranscript) -> None:
+        if "first" in closed.path:
+            raise OSError("deleted")
+        done.append(closed.path)
+
+    async with await ConversationCapture.open(tmp_path, mask=masked, on_closed=commit) as capture:
+        await capture.on_message("s1", "user", "The first", at=AT)
+        await capture.on_message("s2", "user", "The second", at=AT)
+        with pytest.raises(Unavailable, match=r"first.* could not be finished: deleted"):
+            await capture.on_session_end("s1", at=AT)
+        ended = await capture.end_idle(now=AT + 1, idle_ms=0)
+
+    assert done == [closed.path for closed in ended]
+    assert len(done) == 1
+
+
 async def listen(store: Store, raw: Path) -> None:
     async with await opened(raw) as capture:
         listener = TranscriptListener(capture, StoreEvents(store))

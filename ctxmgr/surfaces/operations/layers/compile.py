@@ -75,7 +75,8 @@ async def compile_context(
 
     if budget is not None:
         CompilerConfig(token_budget=budget)  # refuses what cannot be a budget
-    compiled = await app.library(folder, main=not shared).compile(message, budget_tokens=budget)
+    library = await app.library(folder, main=not shared)
+    compiled = await library.compile(message, budget_tokens=budget)
     return CompiledContext(
         text=compiled.text,
         tokens=compiled.tokens,
