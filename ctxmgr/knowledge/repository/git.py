@@ -207,6 +207,7 @@ class Git:
             "GIT_CEILING_DIRECTORIES": str(self.root.resolve().parent),
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",  # what is looked at is what is pushed
             "GIT_ALLOW_PROTOCOL": "",
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_EDITOR": "false",

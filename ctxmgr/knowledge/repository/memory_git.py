@@ -226,6 +226,7 @@ class MemoryGit:
     async def push(self, remote: str = "origin") -> PushResult:
         """Push the current branch and its tags; refused if any commit has a secret in it.
 
+        Files, commit messages and tags are looked at, and exactly what was looked at is pushed.
         ``remote`` is a name, or the absolute path of a repository whose hooks the person trusts.
         The repository's own configuration chooses an https or ssh address and nothing else:
         helpers and ssh are the person's.
@@ -237,13 +238,15 @@ class MemoryGit:
         if branch is None or head is None:
             raise Incorrect("there is no branch with commits to push")
         address = await push_address(self.git, remote)
-        await self._require_no_secrets()
+        tags = await self._memory_tags()
+        await self._require_no_secrets([head, *tags.values()])
         helpers = await self.git.run("config", "--global", "--get-all", "credential.helper")
         ssh = await self.git.run("config", "--global", "--get", "core.sshCommand")
         await self.git.output(
             "push", "--no-verify", "--no-signed", "--recurse-submodules=no", "--porcelain",
             "--receive-pack=git-receive-pack", address.url,
-            f"refs/heads/{branch}:refs/heads/{branch}", "refs/tags/memory/*:refs/tags/memory/*",
+            f"{head}:refs/heads/{branch}",
+            *(f"{object_id}:{reference}" for reference, object_id in tags.items()),
             settings=(
                 "credential.helper=",
                 *(f"credential.helper={each}" for each in helpers.text.splitlines()),
@@ -386,22 +389,40 @@ class MemoryGit:
             )  # fmt: skip
         return name
 
-    async def _require_no_secrets(self) -> None:
+    async def _memory_tags(self) -> dict[str, str]:
+        """Return the objects of our tags, by reference."""
+        listed = await self.git.output(
+            "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags/memory/"
+        )
+        pairs = (line.partition(" ") for line in listed.splitlines())
+        return {reference: object_id for object_id, _, reference in pairs}
+
+    async def _require_no_secrets(self, tips: Iterable[str]) -> None:
+        """Look at the files, commit messages and tags that are reachable from ``tips``."""
         assert self._find_secrets is not None
-        listed = await self.git.output("rev-list", "--objects", "HEAD", "--tags=memory/*")
-        objects = [line.partition(" ") for line in listed.splitlines()]
-        if len(objects) > PUSHED_OBJECTS_MAX:
+        listed = await self.git.output(
+            "rev-list", "--objects", "--stdin", stdin="".join(f"{tip}\n" for tip in tips).encode()
+        )
+        paths = {line.partition(" ")[0]: line.partition(" ")[2] for line in listed.splitlines()}
+        if len(paths) > PUSHED_OBJECTS_MAX:
             raise Incorrect(
                 f"more than {PUSHED_OBJECTS_MAX:,} objects cannot be checked for secrets"
             )
-        for object_id, _, path in objects:
-            if not path or (await self.git.output("cat-file", "-t", object_id)).strip() != "blob":
+        kinds = await self.git.output(
+            "cat-file", "--batch-check=%(objectname) %(objecttype)",
+            stdin="".join(f"{object_id}\n" for object_id in paths).encode(),
+        )  # fmt: skip
+        for object_id, _, kind in (line.partition(" ") for line in kinds.splitlines()):
+            if kind == "tree":
                 continue
-            text = (await self.commits.blob(object_id)).decode(errors="replace")
-            kinds = self._find_secrets(text)
-            if kinds:
+            text = await self.git.output("cat-file", kind, object_id)
+            if kind != "blob":  # what is before the message are ids and names
+                text = text.partition("\n\n")[2]
+            found = self._find_secrets(text)
+            if found:
+                where = paths[object_id] or f"the {kind} {object_id[:10]}"
                 raise Denied(
-                    f"{path} has a secret ({', '.join(kinds)}) in the history: nothing was pushed;"
+                    f"{where} has a secret ({', '.join(found)}) in the history: nothing was pushed;"
                     " remove it from the history first"
                 )
 

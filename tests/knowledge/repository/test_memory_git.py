@@ -370,6 +370,46 @@ async def test_a_push_goes_nowhere_with_a_secret(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("place", ["commit", "tag"])
+async def test_a_message_with_a_secret_is_not_pushed(
+    memory: MemoryGit, git: RunsGit, tmp_path: Path, place: str
+) -> None:
+    """002-A34: a message is published as well."""
+    await Git(tmp_path).output("init", "-q", "--bare", "remote.git")
+    pushing = MemoryGit(
+        memory.layout, find_secrets=lambda text: ["token"] if "hunter2" in text else []
+    )
+    if place == "commit":
+        git("commit", "-q", "--no-verify", "--allow-empty", "-m", "use hunter2")
+    else:
+        await memory.tag_milestone("first", "use hunter2")
+
+    with pytest.raises(Denied, match=r"(the commit \w{10}|first) has a secret \(token\)"):
+        await pushing.push(str(tmp_path / "remote.git"))
+
+    assert await Git(tmp_path / "remote.git").output("for-each-ref") == ""
+
+
+async def test_what_was_checked_is_pushed(memory: MemoryGit, git: RunsGit, tmp_path: Path) -> None:
+    """002-A34: a commit that is made during the check waits for the next push."""
+    await Git(tmp_path).output("init", "-q", "--bare", "remote.git")
+    head = git("rev-parse", "HEAD").strip()
+    made: list[str] = []
+
+    def commits_meanwhile(_: str) -> list[str]:
+        if not made:
+            made.append(git("commit", "-q", "--no-verify", "--allow-empty", "-m", "use hunter2"))
+        return []
+
+    await MemoryGit(memory.layout, find_secrets=commits_meanwhile).push(
+        str(tmp_path / "remote.git")
+    )
+
+    remote = Git(tmp_path / "remote.git")
+    assert (await remote.output("rev-parse", "refs/heads/main")).strip() == head
+    assert git("rev-parse", "HEAD").strip() != head
+
+
 @pytest.mark.parametrize(
     ("address", "key", "value"),
     [
