@@ -9,7 +9,9 @@ credential helpers, transports. So
   read by ``NotesFolder`` and stored with ``hash-object --no-filters``;
 - differences are shown with ``--no-ext-diff --no-textconv``, and merged by ``merge-file``, which
   knows no drivers;
-- only ``push`` may open a connection, with the person's own helpers, never the repository's;
+- only ``push`` may open a connection, with the person's own helpers, never the repository's. Which
+  protocols a command may use is in its environment (``GIT_ALLOW_PROTOCOL``), which wins over
+  every ``protocol.*`` of the configuration;
 - the environment's ``GIT_*`` are dropped, apart from who the author is.
 
 A repository that encloses the folder is not found: the folder has to be one itself.
@@ -50,7 +52,6 @@ NO_PROGRAMS: Final = (
     "gpg.ssh.program=false",
     "gpg.x509.program=false",
     "submodule.recurse=false",
-    "protocol.allow=never",
     "gc.auto=0",
     "maintenance.auto=false",
     "core.quotePath=false",
@@ -206,6 +207,8 @@ class Git:
             "GIT_CEILING_DIRECTORIES": str(self.root.resolve().parent),
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",  # what is looked at is what is pushed
+            "GIT_ALLOW_PROTOCOL": "",
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_EDITOR": "false",
             "GIT_PAGER": "cat",

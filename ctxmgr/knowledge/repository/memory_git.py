@@ -36,6 +36,7 @@ from ctxmgr.knowledge.repository.commits import CommitFolder, GitCommit, TreeEnt
 from ctxmgr.knowledge.repository.conversations import commit_conversation
 from ctxmgr.knowledge.repository.git import Git
 from ctxmgr.knowledge.repository.lfs import LFS_ENDINGS, pointer_for
+from ctxmgr.knowledge.repository.remotes import push_address
 
 if TYPE_CHECKING:
     from ctxmgr.core.model import Ledger, Model
@@ -48,7 +49,6 @@ PUSHED_OBJECTS_MAX: Final = 200_000
 """Objects that are looked at for secrets before a push."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
-_REMOTE: Final = re.compile(r"(?:https://|ssh://|file:///|/|[\w.-]+@[\w.-]+:)[^\s]{1,400}")
 
 FindSecrets = Callable[[str], Sequence[str]]
 """Returns what kinds of secrets a text has."""
@@ -226,8 +226,10 @@ class MemoryGit:
     async def push(self, remote: str = "origin") -> PushResult:
         """Push the current branch and its tags; refused if any commit has a secret in it.
 
-        The repository's own configuration chooses the address and nothing else: helpers and ssh
-        are the person's.
+        Files, commit messages and tags are looked at, and exactly what was looked at is pushed.
+        ``remote`` is a name, or the absolute path of a repository whose hooks the person trusts.
+        The repository's own configuration chooses an https or ssh address and nothing else:
+        helpers and ssh are the person's.
         """
         if self._find_secrets is None:
             raise Incorrect("a push needs a check for secrets")
@@ -235,29 +237,26 @@ class MemoryGit:
         head = await self.git.head()
         if branch is None or head is None:
             raise Incorrect("there is no branch with commits to push")
-        configured = await self.git.run("config", "--get", f"remote.{_checked(remote)}.url")
-        url = configured.text.strip()
-        if not url:
-            raise NotFound(f"there is no remote {remote!r:.80}: git remote add {remote} URL")
-        if not _REMOTE.fullmatch(url):
-            raise Denied(
-                f"{url!r:.80} is not an address that ctxmgr pushes to: https, ssh or a path"
-            )
-        await self._require_no_secrets()
+        address = await push_address(self.git, remote)
+        tags = await self._memory_tags()
+        await self._require_no_secrets([head, *tags.values()])
         helpers = await self.git.run("config", "--global", "--get-all", "credential.helper")
         ssh = await self.git.run("config", "--global", "--get", "core.sshCommand")
         await self.git.output(
             "push", "--no-verify", "--no-signed", "--recurse-submodules=no", "--porcelain",
-            "--receive-pack=git-receive-pack", url,
-            f"refs/heads/{branch}:refs/heads/{branch}", "refs/tags/memory/*:refs/tags/memory/*",
+            "--receive-pack=git-receive-pack", address.url,
+            f"{head}:refs/heads/{branch}",
+            *(f"{object_id}:{reference}" for reference, object_id in tags.items()),
             settings=(
-                "protocol.https.allow=always", "protocol.ssh.allow=always",
-                "protocol.file.allow=always", "credential.helper=",
+                "credential.helper=",
                 *(f"credential.helper={each}" for each in helpers.text.splitlines()),
             ),
-            environment={"GIT_SSH_COMMAND": ssh.text.strip() or "ssh"},
+            environment={
+                "GIT_ALLOW_PROTOCOL": address.protocols,
+                "GIT_SSH_COMMAND": ssh.text.strip() or "ssh",
+            },
         )  # fmt: skip
-        return PushResult(remote=url, branch=branch, commit=head)
+        return PushResult(remote=address.url, branch=branch, commit=head)
 
     def _contents(self, paths: tuple[str, ...]) -> tuple[dict[str, bytes | None], list[str]]:
         """Read what may be committed, and say what may not be, and why."""
@@ -390,22 +389,40 @@ class MemoryGit:
             )  # fmt: skip
         return name
 
-    async def _require_no_secrets(self) -> None:
+    async def _memory_tags(self) -> dict[str, str]:
+        """Return the objects of our tags, by reference."""
+        listed = await self.git.output(
+            "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags/memory/"
+        )
+        pairs = (line.partition(" ") for line in listed.splitlines())
+        return {reference: object_id for object_id, _, reference in pairs}
+
+    async def _require_no_secrets(self, tips: Iterable[str]) -> None:
+        """Look at the files, commit messages and tags that are reachable from ``tips``."""
         assert self._find_secrets is not None
-        listed = await self.git.output("rev-list", "--objects", "HEAD", "--tags=memory/*")
-        objects = [line.partition(" ") for line in listed.splitlines()]
-        if len(objects) > PUSHED_OBJECTS_MAX:
+        listed = await self.git.output(
+            "rev-list", "--objects", "--stdin", stdin="".join(f"{tip}\n" for tip in tips).encode()
+        )
+        paths = {line.partition(" ")[0]: line.partition(" ")[2] for line in listed.splitlines()}
+        if len(paths) > PUSHED_OBJECTS_MAX:
             raise Incorrect(
                 f"more than {PUSHED_OBJECTS_MAX:,} objects cannot be checked for secrets"
             )
-        for object_id, _, path in objects:
-            if not path or (await self.git.output("cat-file", "-t", object_id)).strip() != "blob":
+        kinds = await self.git.output(
+            "cat-file", "--batch-check=%(objectname) %(objecttype)",
+            stdin="".join(f"{object_id}\n" for object_id in paths).encode(),
+        )  # fmt: skip
+        for object_id, _, kind in (line.partition(" ") for line in kinds.splitlines()):
+            if kind == "tree":
                 continue
-            text = (await self.commits.blob(object_id)).decode(errors="replace")
-            kinds = self._find_secrets(text)
-            if kinds:
+            text = await self.git.output("cat-file", kind, object_id)
+            if kind != "blob":  # what is before the message are ids and names
+                text = text.partition("\n\n")[2]
+            found = self._find_secrets(text)
+            if found:
+                where = paths[object_id] or f"the {kind} {object_id[:10]}"
                 raise Denied(
-                    f"{path} has a secret ({', '.join(kinds)}) in the history: nothing was pushed;"
+                    f"{where} has a secret ({', '.join(found)}) in the history: nothing was pushed;"
                     " remove it from the history first"
                 )
 

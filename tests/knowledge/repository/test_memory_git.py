@@ -25,6 +25,7 @@ TEXT = (
     "---\ntype: person\nname: Ada\nupdated: 2026-11-18T10:00:00Z\n---\n"
     "# Ada\n\none\n\ntwo\n\nthree\n"
 )
+HTTPS = "https://example.invalid/notes"
 CONVERSATION = "raw/conversations/2026/11/18/1000-ses_0123abcd-hello.md"
 
 
@@ -235,7 +236,6 @@ async def test_a_repository_starts_no_programs(
         shutil.copy(program, hooks / name)
     write(memory.layout, ADA, TEXT.replace("one", "ONE"))
     await Git(tmp_path).output("init", "-q", "--bare", "remote.git")
-    git("remote", "add", "origin", str(tmp_path / "remote.git"))
     ran.unlink(missing_ok=True)
 
     made = await memory.batch_commit()
@@ -250,7 +250,8 @@ async def test_a_repository_starts_no_programs(
     await branches.commit("explore/a", {ADA: TEXT.replace("three", "THREE")}, summary="x")
     await branches.merge("explore/a")
     await memory.revert(made.id)
-    await MemoryGit(memory.layout, find_secrets=lambda _: ()).push()
+    pushing = MemoryGit(memory.layout, find_secrets=lambda _: ())
+    await pushing.push(str(tmp_path / "remote.git"))
 
     assert not ran.exists(), ran.read_text(encoding="utf-8")
 
@@ -350,10 +351,10 @@ async def test_a_push_goes_nowhere_with_a_secret(
     git("remote", "add", "origin", f"ext::sh -c 'touch {tmp_path}/ran'")
     with pytest.raises(Denied):
         await pushing.push()
-    git("remote", "set-url", "origin", str(tmp_path / "remote.git"))
+    place = str(tmp_path / "remote.git")
     await memory.tag_milestone("first", "x")
 
-    done = await pushing.push()
+    done = await pushing.push(place)
 
     remote = Git(tmp_path / "remote.git")
     assert (await remote.output("rev-parse", "refs/heads/main")).strip() == done.commit
@@ -363,9 +364,96 @@ async def test_a_push_goes_nowhere_with_a_secret(
     write(memory.layout, ADA, TEXT)
     await memory.batch_commit()
     with pytest.raises(Denied, match=rf"{ADA} has a secret \(token\)"):
-        await pushing.push()
+        await pushing.push(place)
     with pytest.raises(Incorrect, match="check for secrets"):
         await memory.push()
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("place", ["commit", "tag"])
+async def test_a_message_with_a_secret_is_not_pushed(
+    memory: MemoryGit, git: RunsGit, tmp_path: Path, place: str
+) -> None:
+    """002-A34: a message is published as well."""
+    await Git(tmp_path).output("init", "-q", "--bare", "remote.git")
+    pushing = MemoryGit(
+        memory.layout, find_secrets=lambda text: ["token"] if "hunter2" in text else []
+    )
+    if place == "commit":
+        git("commit", "-q", "--no-verify", "--allow-empty", "-m", "use hunter2")
+    else:
+        await memory.tag_milestone("first", "use hunter2")
+
+    with pytest.raises(Denied, match=r"(the commit \w{10}|first) has a secret \(token\)"):
+        await pushing.push(str(tmp_path / "remote.git"))
+
+    assert await Git(tmp_path / "remote.git").output("for-each-ref") == ""
+
+
+async def test_what_was_checked_is_pushed(memory: MemoryGit, git: RunsGit, tmp_path: Path) -> None:
+    """002-A34: a commit that is made during the check waits for the next push."""
+    await Git(tmp_path).output("init", "-q", "--bare", "remote.git")
+    head = git("rev-parse", "HEAD").strip()
+    made: list[str] = []
+
+    def commits_meanwhile(_: str) -> list[str]:
+        if not made:
+            made.append(git("commit", "-q", "--no-verify", "--allow-empty", "-m", "use hunter2"))
+        return []
+
+    await MemoryGit(memory.layout, find_secrets=commits_meanwhile).push(
+        str(tmp_path / "remote.git")
+    )
+
+    remote = Git(tmp_path / "remote.git")
+    assert (await remote.output("rev-parse", "refs/heads/main")).strip() == head
+    assert git("rev-parse", "HEAD").strip() != head
+
+
+@pytest.mark.parametrize(
+    ("address", "key", "value"),
+    [
+        ("{0}", "protocol.file.allow", "always"),
+        ("file://{0}", "protocol.file.allow", "always"),
+        ("ext::{1}", "protocol.ext.allow", "always"),
+        (HTTPS, "url.ext::sh -c '{1}' .insteadOf", HTTPS),
+        (HTTPS, "url.{0}.pushInsteadOf", HTTPS),
+        (HTTPS, f"remote.{HTTPS}.vcs", "ext"),
+        (HTTPS, f"remote.{HTTPS}.pushurl", "{0}"),
+        (HTTPS, "http.sslVerify", "false"),
+        (HTTPS, f"credential.{HTTPS}.helper", "!{1}"),
+    ],
+)
+async def test_a_push_runs_nothing_that_the_repository_chose(
+    memory: MemoryGit, git: RunsGit, tmp_path: Path, address: str, *, key: str, value: str
+) -> None:
+    """Neither hooks at a path of its configuration, nor a program by a rewritten address."""
+    ran, place = tmp_path / "ran", tmp_path / "remote.git"
+    await Git(tmp_path).output("init", "-q", "--bare", "remote.git")
+    program = place / "hooks" / "post-receive"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\ntouch {ran}\n", encoding="utf-8")
+    program.chmod(0o755)
+    git("remote", "add", "origin", address.format(place, program))
+    git("config", key.format(place, program), value.format(place, program))
+    pushing = MemoryGit(memory.layout, find_secrets=lambda _: ())
+
+    with pytest.raises(Denied):
+        await pushing.push()
+
+    assert not ran.exists()
+
+
+async def test_no_setting_allows_a_protocol(
+    memory: MemoryGit, git: RunsGit, tmp_path: Path
+) -> None:
+    """The environment of a command decides, not the repository."""
+    git("config", "protocol.ext.allow", "always")
+    git("config", "protocol.allow", "always")
+
+    result = await memory.git.run("ls-remote", f"ext::touch {tmp_path}/ran")
+
+    assert "not allowed" in result.err
     assert not (tmp_path / "ran").exists()
 
 

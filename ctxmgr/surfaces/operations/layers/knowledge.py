@@ -452,7 +452,7 @@ async def knowledge_branches(
 
 async def knowledge_push(
     app: "App",
-    remote: Annotated[str | None, Param("The remote; default: origin.")] = None,
+    remote: Annotated[str | None, Param("A remote or an absolute path; default: origin.")] = None,
     *,
     folder: _Folder = None,
 ) -> KnowledgePush:
