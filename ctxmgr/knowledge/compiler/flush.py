@@ -46,7 +46,7 @@ _TELLING: Final = re.compile(
     r"|learn|deadline|blocked|todo|next step|chose|switch(ed)? to)",
     re.IGNORECASE,
 )
-_MARKUP: Final = re.compile(r"^[\s>#*\-\[\]]*|\s+$")
+_MARKUP: Final = " \t\r\n\f\v>#*-[]"
 
 _INSTRUCTION: Final = """\
 The following turns of a session will be shown as a summary from now on. Save what a later session
@@ -150,7 +150,7 @@ def _place(notes: NotesFolder, kind: str, project: str | None, journal: str) -> 
 
 def _telling_lines(text: str) -> Iterator[str]:
     """Yield the last lines that tell a decision, a reason or a rule; else the last lines."""
-    lines = [_MARKUP.sub("", line)[:LINE_CHARS_MAX] for line in text.splitlines()]
+    lines = [line.lstrip(_MARKUP)[:LINE_CHARS_MAX].rstrip() for line in text.splitlines()]
     lines = list(dict.fromkeys(line for line in lines if line))
     telling = [line for line in lines if _TELLING.search(line)]
     yield from (telling or lines)[-LINES_MAX:]

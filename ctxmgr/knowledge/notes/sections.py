@@ -18,7 +18,7 @@ BULLET_CHARS_MAX: Final = 4_000
 
 TITLE_CHARS_MAX: Final = 200
 
-_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _BULLET: Final = re.compile(r"([ \t]*)[-*+][ \t]+(.*)")
 _DATED: Final = re.compile(r"\[?(\d{4}-\d\d-\d\d)\]?[ \t]*[:—–-]?[ \t]*(.*)", re.DOTALL)
@@ -128,21 +128,25 @@ def outside_code(body: str) -> Iterator[tuple[int, str]]:
 
 def _sections(lines: list[str]) -> Iterator[NoteSection]:
     headings = [
-        (number, heading)
+        (number, len(heading.group(1)), _title(line[heading.end() :]))
         for number, line in outside_code("\n".join(lines))
-        if (heading := _HEADING.fullmatch(line))
+        if (heading := _HEADING.match(line))
     ]
     first = headings[0][0] - 1 if headings else len(lines)
     if any(line.strip() for line in lines[:first]):
         yield NoteSection(title="", level=0, start_line=1, lines=tuple(lines[:first]))
-    ends = [number - 1 for number, _ in headings[1:]] + [len(lines)]
-    for (number, heading), end in zip(headings, ends[: len(headings)], strict=True):
+    ends = [number - 1 for number, _, _ in headings[1:]] + [len(lines)]
+    for (number, level, title), end in zip(headings, ends[: len(headings)], strict=True):
         yield NoteSection(
-            title=(heading.group(2) or "").strip(),
-            level=len(heading.group(1)),
-            start_line=number,
-            lines=tuple(lines[number:end]),
+            title=title, level=level, start_line=number, lines=tuple(lines[number:end])
         )
+
+
+def _title(rest: str) -> str:
+    """Return what a heading says, without the marks that may close it."""
+    title = rest.strip()
+    opened = title.rstrip("#")
+    return opened.rstrip() if not opened or opened[-1] in " \t" else title
 
 
 def _bullets(lines: tuple[str, ...], *, first_line: int) -> Iterator[Bullet]:

@@ -15,7 +15,7 @@ from ctxmgr.knowledge.notes.sections import outside_code
 LINK_CHARS_MAX: Final = 400
 
 _LINK: Final = re.compile(rf"(!?)\[\[([^\[\]\n]{{1,{LINK_CHARS_MAX}}})\]\]")
-_CODE: Final = re.compile(r"(`+)(?:(?!\1).)+\1")
+_TICKS: Final = re.compile("`+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ def wikilinks(body: str) -> tuple[Wikilink, ...]:
     """Return the links of a text in order; those in code are text, not links."""
     found = []
     for number, line in outside_code(body):
-        for mark, inside in _LINK.findall(_CODE.sub("", line)):
+        for mark, inside in _LINK.findall(_without_code(line)):
             place, bar, shown = inside.partition("|")
             target, _, heading = place.partition("#")
             found.append(
@@ -71,3 +71,22 @@ def resolve(link: Wikilink, *, source: str, paths: Iterable[str]) -> str | None:
         elif any(known.endswith(f"/{each}") for each in wanted):
             ranked.append((2, len(path), path))
     return min(ranked)[2] if ranked else None
+
+
+def _without_code(line: str) -> str:
+    """Remove code between backticks: from one run of them to the next that is as long."""
+    runs = [match.span() for match in _TICKS.finditer(line)]
+    closing: dict[int, int] = {}
+    newest: dict[int, int] = {}
+    for number in range(len(runs) - 1, -1, -1):
+        length = runs[number][1] - runs[number][0]
+        if length in newest:
+            closing[number] = newest[length]
+        newest[length] = number
+    kept, position, number = [], 0, 0
+    while number < len(runs):
+        if number in closing:
+            kept.append(line[position : runs[number][0]])
+            position, number = runs[closing[number]][1], closing[number]
+        number += 1
+    return "".join((*kept, line[position:]))

@@ -114,3 +114,16 @@ def test_a_link_means_the_nearest_note() -> None:
     assert resolve(ada, source="knowledge/people/bob.md", paths=paths) == "knowledge/people/ada.md"
     assert resolve(ada, source="x.md", paths=paths) == "a/Ada.md"
     assert resolve(lost, source="x.md", paths=paths) is None
+
+
+@pytest.mark.timeout(20)
+def test_a_long_line_is_read_at_once() -> None:
+    """Notes come from repositories and models: no line may take minutes."""
+    long = 200_000
+
+    assert sections("# a" + " " * long + "b")[0].title == "a" + " " * long + "b"
+    assert sections("# a " + "#" * long)[0].title == "a"
+    assert sections("### ###")[0].title == ""
+    assert wikilinks("see " + "`" * long + "a [[b]]")[0].target == "b"
+    assert wikilinks("`a [[b]]` ``[[`c]]`` [[d]]")[0].target == "d"
+    assert wikilinks("` `` " * (long // 5)) == ()
