@@ -293,6 +293,12 @@ def _fields(yaml: str) -> dict[str, Value]:
     return value
 
 
+def require_yaml() -> None:
+    """Raise ``ExtraMissing`` if frontmatter cannot be read on this machine."""
+    with requires_extra("knowledge", "ruamel"):
+        import ruamel.yaml  # noqa: F401, PLC0415
+
+
 def _composed(yaml: str) -> Any:
     """Parse YAML into nodes; None if there are only comments. Errors name the note's line."""
     with requires_extra("knowledge", "ruamel"):

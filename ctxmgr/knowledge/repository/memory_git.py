@@ -77,6 +77,8 @@ class MemoryGit:
         self.commits = CommitFolder(self.git)
         self.spent: Ledger | None = None
         """What the last summary cost; None if no model wrote it."""
+        self.left_out: tuple[str, ...] = ()
+        """What the last batch left out, and why."""
         self._files = HeldFolder(layout.root)
         self._notes = NotesFolder(layout)
         self._model = model
@@ -99,6 +101,7 @@ class MemoryGit:
         chosen = _kind(kind)
         async with self.commits.exclusive():
             contents, left_out = await asyncio.to_thread(self._contents, tuple(paths))
+            self.left_out = tuple(left_out)
             head = await self.git.head()
             known = await self.commits.tree_entries("HEAD", *OWN_FOLDERS) if head else {}
             for path in known:

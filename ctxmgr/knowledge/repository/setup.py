@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ctxmgr.errors import Conflict, Corrupt, Incorrect, NewerFormat
+from ctxmgr.knowledge.notes.frontmatter import require_yaml
 from ctxmgr.knowledge.notes.layout import IDENTITY_FILES, INDEX, Layout
 from ctxmgr.knowledge.notes.note_types import NoteType, new_note
 from ctxmgr.knowledge.notes.notes_folder import NotesFolder
@@ -99,6 +100,7 @@ async def init_repository(layout: Layout, *, adopt: bool = False) -> SetupReport
 
     ``Incorrect`` if the folder has files and is not adopted, or cannot be a repository.
     """
+    require_yaml()  # before anything is created
     root = layout.root
     if root.exists() and not root.is_dir():
         raise Incorrect(f"{root} is not a folder")

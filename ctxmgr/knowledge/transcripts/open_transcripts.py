@@ -472,7 +472,7 @@ class OpenTranscripts:
 
 
 def verify_hashes(raw: Path) -> Iterator[str]:
-    """Yield what is wrong with closed transcripts: missing, altered, or without a recorded hash."""
+    """Yield which of the closed transcripts whose hash was recorded are missing or altered."""
     hashes = raw / HASHES
     recorded = hashes.read_text(encoding="utf-8").splitlines() if hashes.exists() else []
     listed = {path: digest for digest, _, path in (line.partition("  ") for line in recorded)}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,27 @@ def test_what_cannot_be_done_is_said_with_what_to_do() -> None:
         assert result.exit_code == code, result.output
         assert message in " ".join((result.output + result.stderr).split())
         assert "Traceback" not in result.output
+
+
+def test_a_commit_says_what_it_left_out() -> None:
+    """Notes with errors are named, also when there is nothing else to commit."""
+    ctxmgr("init", "notes")
+    Path("notes", ADA).write_text("---\ntype: [\n---\n# Ada\n", encoding="utf-8")
+
+    made = answer("commit")
+
+    assert made["commit"] is None
+    assert "nothing was committed" in str(made["message"])
+    assert ADA in str(made["remarks"])
+
+
+def test_without_the_extra_nothing_is_created(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with half a set-up would have to be adopted afterwards."""
+    monkeypatch.setitem(sys.modules, "ruamel", None)
+    monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
+
+    failed = ctxmgr("init", "notes")
+
+    assert failed.exit_code != 0
+    assert "ctxmgr-agent[knowledge]" in failed.output
+    assert not Path("notes").exists()

@@ -269,6 +269,9 @@ async def knowledge_commit(
     """
     memory_git = app.memory_git(await app.knowledge_layout(folder))
     made = await memory_git.batch_commit(message, kind=kind, session=session)
+    if made is None and memory_git.left_out:
+        message = "nothing was committed: what has changed was left out"
+        return KnowledgeCommit(commit=None, message=message, paths=(), remarks=memory_git.left_out)
     return _commit(made)
 
 
