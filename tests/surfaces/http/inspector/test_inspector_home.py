@@ -29,7 +29,7 @@ async def test_sessions_are_a_table_with_totals(economy: FoldedServer) -> None:
         await expect(row).to_contain_text("92 %")
         await expect(page.locator("#session-list .row").first).to_contain_text("fork of repair")
         await expect(page.locator(".totals")).to_contain_text("2 sessions")
-        await expect(page.locator(".totals")).to_contain_text("19 turns")
+        await expect(page.locator(".totals")).to_contain_text("20 turns")
         await expect(page.locator(".heads")).to_contain_text(re.compile(r"Last activity \(GMT\+"))
         await photograph(page, "home")
 
