@@ -765,15 +765,13 @@ async def _knowledge_layout(root: Path) -> "tuple[Layout, bool]":
     with requires_extra("knowledge", "ruamel"):
         from ctxmgr.knowledge.notes.layout import Layout
         from ctxmgr.knowledge.notes.notes_folder import has_notes_elsewhere
-        from ctxmgr.knowledge.repository.setup import open_layout, raw_folder
+        from ctxmgr.knowledge.repository.setup import is_set_up, open_layout, raw_folder
     from ctxmgr.settings import data_dir
 
     raw = raw_folder(root, data=data_dir())
-    if await asyncio.to_thread((root / ".git").exists):
-        try:
-            return await open_layout(root, raw=raw), True
-        except Incorrect:
-            pass  # a repository of the person's own: its files are notes, nothing is committed
+    if await is_set_up(root):
+        return await open_layout(root, raw=raw), True
+    # A folder or repository of the person's own: its files are notes, and nothing is committed.
     adopted = await asyncio.to_thread(has_notes_elsewhere, root)
     return Layout(await asyncio.to_thread(root.absolute), raw, adopted=adopted), False
 

@@ -95,6 +95,11 @@ async def open_layout(root: Path, *, raw: Path) -> Layout:
     return replace(layout, adopted=adopted)
 
 
+async def is_set_up(root: Path) -> bool:
+    """Whether a folder is a repository that ``init_repository`` has set up."""
+    return (root / ".git").exists() and (await _marker(Git(root.resolve()))).is_file()
+
+
 async def init_repository(layout: Layout, *, adopt: bool = False) -> SetupReport:
     """Set up a folder; a second time it adds what is missing.
 

@@ -88,3 +88,18 @@ def test_http_has_it_without_a_choice_of_folders(
 
     assert found.json()["topics"] == ["network"]
     assert named.status_code == 400
+
+
+def test_a_folder_of_a_newer_version_is_refused(
+    ctxmgr: Callable[..., Result], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its layout is not known here; taken for a folder of the person's own, it would be misread."""
+    monkeypatch.chdir(home)
+    assert ctxmgr("knowledge", "init", "later").exit_code == 0
+    marker = home / "later" / ".git" / "ctxmgr" / "knowledge.json"
+    marker.write_text(json.dumps({"format": 99, "adopted": False}), encoding="utf-8")
+
+    refused = ctxmgr("compile", "anything", "--folder", "later")
+
+    assert refused.exit_code != 0
+    assert "upgrade ctxmgr" in refused.stderr
