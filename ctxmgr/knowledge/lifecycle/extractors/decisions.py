@@ -5,15 +5,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from ctxmgr.core.model import Flow
-from ctxmgr.errors import Incorrect
 from ctxmgr.knowledge.lifecycle.extractors.extractor import (
     ENTRIES_MAX,
     Extraction,
     ExtractionSource,
+    asked,
     change,
     project_path,
-    question,
-    read_entries,
     turn_of,
 )
 from ctxmgr.knowledge.lifecycle.extractors.knowledge_change import KnowledgeChange
@@ -61,30 +59,24 @@ class DecisionExtractor:
             )
 
     def ask(self, source: ExtractionSource) -> Flow[Extraction]:
-        answer = yield question(
+        def read(entry: dict[str, str]) -> KnowledgeChange:
+            context = f" ({entry['context']})" if entry["context"] else ""
+            named = entry["project"] if entry["project"].casefold() != "general" else ""
+            return change(
+                self,
+                source,
+                # A model may name a project that does not exist: it gets no folder.
+                path=project_path(source.project(named) if named else None),
+                section=KEY_DECISIONS,
+                content=entry["decision"] + context,
+                turn=turn_of(source, entry["decision"]),
+            )
+
+        return asked(
             self,
             source,
             wanted="List the decisions that were made, each as an object with the texts"
             ' "decision", "context" (why) and "project" (its name, or "general").',
+            fields=("decision", "context", "project"),
+            read=read,
         )
-        try:
-            entries = read_entries(answer, fields=("decision", "context", "project"))
-        except Incorrect:
-            return Extraction((), rejected=answer)
-        changes = []
-        for entry in entries:
-            context = f" ({entry['context']})" if entry["context"] else ""
-            named = entry["project"] if entry["project"].casefold() != "general" else ""
-            project = source.project(named) if named else None
-            changes.append(
-                change(
-                    self,
-                    source,
-                    # A model may name a project that does not exist: it gets no folder.
-                    path=project_path(project),
-                    section=KEY_DECISIONS,
-                    content=entry["decision"] + context,
-                    turn=turn_of(source, entry["decision"]),
-                )
-            )
-        return Extraction(tuple(changes))

@@ -8,7 +8,7 @@ Neither chooses a path: names become slugs below the folder of their category.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -129,6 +129,27 @@ def question(extractor: Extractor, source: ExtractionSource, *, wanted: str) -> 
         purpose=f"extract {extractor.name}",
         output_tokens_max=ANSWER_TOKENS_MAX,
     )
+
+
+def asked(
+    extractor: Extractor,
+    source: ExtractionSource,
+    *,
+    wanted: str,
+    fields: tuple[str, ...],
+    read: Callable[[dict[str, str]], KnowledgeChange | None],
+) -> Flow[Extraction]:
+    """Ask a model for entries with some text fields; ``read`` makes a change of an entry, or none.
+
+    An answer of another form changes nothing, and is kept.
+    """
+    answer = yield question(extractor, source, wanted=wanted)
+    try:
+        entries = read_entries(answer, fields=fields)
+    except Incorrect:
+        return Extraction((), rejected=answer)
+    changes = (read(entry) for entry in entries)
+    return Extraction(tuple(each for each in changes if each is not None))
 
 
 def shown(transcript: SessionTranscript, *, chars_max: int) -> str:

@@ -5,14 +5,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from ctxmgr.core.model import Flow
-from ctxmgr.errors import Incorrect
 from ctxmgr.knowledge.lifecycle.extractors.extractor import (
     ENTRIES_MAX,
     Extraction,
     ExtractionSource,
+    asked,
     change,
-    question,
-    read_entries,
     turn_of,
 )
 from ctxmgr.knowledge.lifecycle.extractors.knowledge_change import KnowledgeChange, slug
@@ -57,28 +55,23 @@ class FactExtractor:
                 )
 
     def ask(self, source: ExtractionSource) -> Flow[Extraction]:
-        answer = yield question(
+        def read(entry: dict[str, str]) -> KnowledgeChange:
+            return change(
+                self,
+                source,
+                path=_path(source.project(entry["subject"])),
+                section="Facts",
+                content=entry["fact"],
+                turn=turn_of(source, entry["fact"]),
+            )
+
+        return asked(
             self,
             source,
             wanted="List lasting facts worth looking up later (addresses, versions, limits,"
             ' names), each as an object with the texts "fact" and "subject".',
-        )
-        try:
-            entries = read_entries(answer, fields=("fact", "subject"))
-        except Incorrect:
-            return Extraction((), rejected=answer)
-        return Extraction(
-            tuple(
-                change(
-                    self,
-                    source,
-                    path=_path(source.project(entry["subject"])),
-                    section="Facts",
-                    content=entry["fact"],
-                    turn=turn_of(source, entry["fact"]),
-                )
-                for entry in entries
-            )
+            fields=("fact", "subject"),
+            read=read,
         )
 
 

@@ -5,14 +5,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from ctxmgr.core.model import Flow
-from ctxmgr.errors import Incorrect
 from ctxmgr.knowledge.lifecycle.extractors.extractor import (
     ENTRIES_MAX,
     Extraction,
     ExtractionSource,
+    asked,
     change,
-    question,
-    read_entries,
     turn_of,
 )
 from ctxmgr.knowledge.lifecycle.extractors.knowledge_change import KnowledgeChange
@@ -51,26 +49,21 @@ class LessonExtractor:
             )
 
     def ask(self, source: ExtractionSource) -> Flow[Extraction]:
-        answer = yield question(
+        def read(entry: dict[str, str]) -> KnowledgeChange:
+            return change(
+                self,
+                source,
+                path=MEMORY_FILE,
+                section=LESSONS_LEARNED,
+                content=entry["lesson"],
+                turn=turn_of(source, entry["lesson"]),
+            )
+
+        return asked(
             self,
             source,
             wanted="List what was learned that will help next time, each as an object with the"
             ' text "lesson".',
-        )
-        try:
-            entries = read_entries(answer, fields=("lesson",))
-        except Incorrect:
-            return Extraction((), rejected=answer)
-        return Extraction(
-            tuple(
-                change(
-                    self,
-                    source,
-                    path=MEMORY_FILE,
-                    section=LESSONS_LEARNED,
-                    content=entry["lesson"],
-                    turn=turn_of(source, entry["lesson"]),
-                )
-                for entry in entries
-            )
+            fields=("lesson",),
+            read=read,
         )

@@ -5,14 +5,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from ctxmgr.core.model import Flow
-from ctxmgr.errors import Incorrect
 from ctxmgr.knowledge.lifecycle.extractors.extractor import (
     ENTRIES_MAX,
     Extraction,
     ExtractionSource,
+    asked,
     change,
-    question,
-    read_entries,
     turn_of,
 )
 from ctxmgr.knowledge.lifecycle.extractors.knowledge_change import KnowledgeChange, slug
@@ -64,28 +62,25 @@ class PeopleExtractor:
             )
 
     def ask(self, source: ExtractionSource) -> Flow[Extraction]:
-        answer = yield question(
+        def read(entry: dict[str, str]) -> KnowledgeChange | None:
+            name = slug(entry["name"])
+            if not name or not entry["note"]:
+                return None
+            return change(
+                self,
+                source,
+                path=f"knowledge/people/{name}.md",
+                section="Communication" if entry["kind"] == "communication" else "Context",
+                content=entry["note"],
+                turn=turn_of(source, entry["note"]),
+            )
+
+        return asked(
             self,
             source,
             wanted="List what was said about people by name, each as an object with the texts"
             ' "name", "note" and "kind" ("communication" for how they want to be talked to, else'
             ' "context").',
-        )
-        try:
-            entries = read_entries(answer, fields=("name", "note", "kind"))
-        except Incorrect:
-            return Extraction((), rejected=answer)
-        return Extraction(
-            tuple(
-                change(
-                    self,
-                    source,
-                    path=f"knowledge/people/{slug(entry['name'])}.md",
-                    section="Communication" if entry["kind"] == "communication" else "Context",
-                    content=entry["note"],
-                    turn=turn_of(source, entry["note"]),
-                )
-                for entry in entries
-                if slug(entry["name"]) and entry["note"]
-            )
+            fields=("name", "note", "kind"),
+            read=read,
         )

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ctxmgr.core.model import Flow
-from ctxmgr.errors import Incorrect
 from ctxmgr.knowledge.lifecycle.extractors.extractor import (
     ENTRIES_MAX,
     Extraction,
     ExtractionSource,
+    asked,
     change,
-    question,
-    read_entries,
     turn_of,
 )
 from ctxmgr.knowledge.lifecycle.extractors.knowledge_change import (
@@ -83,30 +81,27 @@ class ProcedureExtractor:
                 )
 
     def ask(self, source: ExtractionSource) -> Flow[Extraction]:
-        answer = yield question(
+        def read(entry: dict[str, str]) -> KnowledgeChange | None:
+            name = slug(entry["title"])
+            if not name or not entry["steps"]:
+                return None
+            return change(
+                self,
+                source,
+                path=f"knowledge/procedures/{name}.md",
+                section="Steps",
+                content="\n".join(entry["steps"].split(" ; ")),
+                turn=turn_of(source, entry["steps"]),
+                action=ChangeAction.CREATED,
+            )
+
+        return asked(
             self,
             source,
             wanted="List procedures that were worked out and will be needed again, each as an"
             ' object with the texts "title" and "steps" (the steps, separated by " ; ").',
-        )
-        try:
-            entries = read_entries(answer, fields=("title", "steps"))
-        except Incorrect:
-            return Extraction((), rejected=answer)
-        return Extraction(
-            tuple(
-                change(
-                    self,
-                    source,
-                    path=f"knowledge/procedures/{slug(entry['title'])}.md",
-                    section="Steps",
-                    content="\n".join(entry["steps"].split(" ; ")),
-                    turn=turn_of(source, entry["steps"]),
-                    action=ChangeAction.CREATED,
-                )
-                for entry in entries
-                if slug(entry["title"]) and entry["steps"]
-            )
+            fields=("title", "steps"),
+            read=read,
         )
 
 
