@@ -91,6 +91,7 @@ _COMPONENTS: Final[dict[str, tuple[Callable[[], bool], str]]] = {
     "maven": (_program("mvn"), "install Maven"),
     "node": (_program("node"), "install Node.js"),
     "chromium": (_program("chromium"), "install Chromium"),
+    "ripgrep": (_program("rg"), "install ripgrep"),
     "bubblewrap": (_bubblewrap_makes_walls, "install it, and allow user namespaces"),
     "mounting": (_may_mount, "run as root"),
     "docker": (_docker_answers, "install and start a Docker engine"),

@@ -7,6 +7,7 @@ import pytest
 
 from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.search.ripgrep import ripgrep_search
+from tests.components import need
 
 
 @pytest.fixture(params=["rg", "python"])
@@ -14,8 +15,8 @@ def notes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_p
     """A folder of notes, searched with the program and without."""
     if request.param == "python":
         monkeypatch.setattr(shutil, "which", lambda _: None)
-    elif shutil.which("rg") is None:
-        pytest.skip("rg is not installed")
+    else:
+        need("ripgrep")
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "knowledge"
     (folder / "people").mkdir(parents=True)
