@@ -185,6 +185,7 @@ class CommitsContract:
                 document,
                 {**document, "content": "second"},
             ]
+            await put(store, document)  # other tests of this server read all its sessions
 
     async def test_later_changes_by_the_caller_are_not_stored(
         self, store: Store, namespace: Namespace

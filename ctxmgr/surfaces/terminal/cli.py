@@ -210,13 +210,16 @@ def _click_parameter(parameter: Parameter) -> click.Parameter:
     else:
         kind = click.Path(path_type=Path) if parameter.type is Path else parameter.type
     if parameter.positional:
+        # click takes an argument with any default, None included, for optional.
+        is_defaulted = not (parameter.required or parameter.many)
+        default = {"default": parameter.default} if is_defaulted else {}
         return click.Argument(
             [parameter.name],
             type=kind,
             nargs=-1 if parameter.many else 1,
             required=parameter.required,
-            default=None if parameter.required or parameter.many else parameter.default,
             metavar=parameter.param.metavar,
+            **default,
         )
     return click.Option(
         ["--" + parameter.public_name.replace("_", "-"), parameter.name],
