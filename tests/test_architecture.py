@@ -217,8 +217,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.files core.objects core.secrets core.sessions"
         " core.store errors"
     ),
+    "surfaces.layer_catalogue": _rooms("surfaces.operations.layers surfaces.operation"),
     "surfaces.catalogue": _rooms(
-        "surfaces.operations surfaces.operations.layers surfaces.http surfaces.mcp"
+        "surfaces.layer_catalogue surfaces.operations surfaces.http surfaces.mcp"
         " surfaces.operation app errors"
     ),
     "surfaces.terminal": _rooms(
@@ -239,7 +240,7 @@ SMALL_ROOMS: Final = frozenset(
     {"core.append_only", "core.bounded_cache", "core.collector"}
     | {"surfaces.access_tokens", "surfaces.arguments"}
     | {"surfaces.encoding", "surfaces.error_answers", "surfaces.operation", "surfaces.scopes"}
-    | {"surfaces.uvicorn_server"}
+    | {"surfaces.layer_catalogue", "surfaces.uvicorn_server"}
 )
 """Single modules that the map leaves out."""
 
