@@ -143,6 +143,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.files"
         " core.model core.sandbox core.store errors"
     ),
+    "proxy": _rooms("core.model errors"),
     "bench": _rooms(""),
     "bench.stores": _rooms(
         "bench settings stores.edn stores.sqlite stores.xtdb core.objects core.store errors"
