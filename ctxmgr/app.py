@@ -210,6 +210,9 @@ class App:
     """Create a missing store; False for reading, where a mistyped path would create one."""
     reviewer_credential: str | None = None
     """Whoever asks brought this credential for the audit log; None: that of the settings."""
+    here: Path | None = None
+    """Where the person is who typed a command, which may be in a folder of notes. None for servers
+    and agents: they use the notes of the settings alone."""
     masker: Masker = field(default_factory=Masker)
     """Masks what is shown to agents and sent to providers; caches what it has masked."""
     _store: Store | None = field(default=None, init=False)
@@ -225,6 +228,15 @@ class App:
             kinds = {**KINDS, **MEMORY_KINDS}
             self._store = await _open_loaded(self.loaded, kinds, create=self.create)
         return self._store
+
+    async def store_or_empty(self) -> Store:
+        """The store of the settings; an empty one where nothing was stored on this machine yet."""
+        from ctxmgr.settings import DATABASE_FILE, data_dir
+
+        is_new = not self.create and self.loaded.origins["store"] == "default"
+        if self._store is None and is_new and not (data_dir() / DATABASE_FILE).exists():
+            self._store = await open_store("sqlite://:memory:")
+        return await self.store()
 
     async def memory(self, project: Path | None = None) -> "LivingMemory":
         """What this user's agents learnt, in a project; by default, that of the current folder."""
@@ -327,19 +339,51 @@ class App:
         return configured or (default if default.is_dir() else None)
 
     def knowledge_folder(self, folder: Path | None = None) -> Path:
-        """The folder with the notes, by default that of the settings; ``NotFound`` if none is."""
-        if folder is None:
-            self.loaded.require_trusted("knowledge")
-        root = folder or self.loaded.settings.knowledge
+        """The folder with the notes: by default that of the settings, or the one ``here`` is in.
+
+        ``NotFound`` if there is none.
+        """
+        root = folder or self._default_notes()
         if root is None:
-            raise NotFound("there is no folder with notes; name one with the setting `knowledge`")
+            setting = "with the setting `knowledge` (CTXMGR_KNOWLEDGE)"
+            if self.here is None:
+                raise NotFound(f"there is no folder with notes: name one {setting}")
+            raise NotFound(
+                "there is no folder with notes here: go to it, or name it as in `ctxmgr knowledge"
+                f" status --folder notes` or {setting}; `ctxmgr knowledge init notes` creates one"
+            )
         if not root.is_dir():
-            raise NotFound(f"{root} is not a folder")
+            raise NotFound(f"{root} is not a folder; `ctxmgr knowledge init {root}` creates one")
         return root
+
+    def has_notes(self) -> bool:
+        """Whether there is a folder of notes without naming one."""
+        return self.loaded.settings.knowledge is not None or self._default_notes() is not None
+
+    def _default_notes(self) -> Path | None:
+        self.loaded.require_trusted("knowledge")
+        configured = self.loaded.settings.knowledge
+        if self.here is None:
+            return configured
+        from ctxmgr.knowledge.repository.setup import find_root
+
+        found = find_root(self.here)
+        if configured is not None and found is not None and configured.resolve() != found:
+            logging.getLogger(__name__).warning(
+                "the notes are those of the setting `knowledge`, %s; pass --folder %s for those of"
+                " the folder that you are in",
+                configured,
+                found,
+            )
+        return configured or found
 
     async def lifecycle(self, folder: Path | None = None) -> "Lifecycle":
         """The lifecycle of a folder of notes, by default that of the settings."""
-        return await _lifecycle(await self.store(), self.knowledge_folder(folder))
+        from ctxmgr.knowledge.notes.frontmatter import require_yaml
+
+        require_yaml()
+        root = self.knowledge_folder(folder)
+        return await _lifecycle(await self.store_or_empty(), root)
 
     async def close_abandoned_transcripts(self, folder: Path | None, *, now: int) -> list[str]:
         """Close the transcripts of sessions that crashed; return their paths."""
@@ -371,10 +415,12 @@ class App:
 
     async def topics(self, folder: Path | None = None) -> "TopicSet":
         """Read the topics of a folder of notes, by default that of the settings."""
+        from ctxmgr.knowledge.notes.frontmatter import require_yaml
         from ctxmgr.knowledge.notes.layout import Layout
         from ctxmgr.knowledge.notes.notes_folder import NotesFolder
         from ctxmgr.knowledge.topics.topic_folder import load_topics
 
+        require_yaml()
         root = self.knowledge_folder(folder)
         return await asyncio.to_thread(load_topics, NotesFolder(Layout(root, root)))
 
@@ -393,9 +439,11 @@ class App:
 
     async def knowledge_layout(self, folder: Path | None = None) -> "Layout":
         """The layout of a repository of notes; ``Incorrect`` if it was not set up."""
+        from ctxmgr.knowledge.notes.frontmatter import require_yaml
         from ctxmgr.knowledge.repository.setup import open_layout, raw_folder
         from ctxmgr.settings import data_dir
 
+        require_yaml()
         root = self.knowledge_folder(folder)
         return await open_layout(root, raw=raw_folder(root, data=data_dir()))
 
@@ -659,7 +707,7 @@ def _notes_index(own: Path) -> Path:
     """Return the repository's own index if it has one; else nothing is written to the folder."""
     from ctxmgr.settings import cache_dir
 
-    if own.exists():
+    if own.exists() and not own.is_symlink():
         return own
     folder = cache_dir() / "search"
     folder.mkdir(parents=True, exist_ok=True)
@@ -734,11 +782,11 @@ async def _capture(lifecycle: "Lifecycle", masker: Masker) -> "ConversationCaptu
 
 
 async def _lifecycle(store: Store, root: Path, *, library: "Library | None" = None) -> "Lifecycle":
-    with requires_extra("knowledge", "ruamel", "cronsim"):
-        from ctxmgr.knowledge.config import KnowledgeConfig
-        from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
-        from ctxmgr.knowledge.notes.notes_folder import NotesFolder
-        from ctxmgr.knowledge.repository.memory_git import MemoryGit
+    from ctxmgr.knowledge.config import KnowledgeConfig
+    from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
+    from ctxmgr.knowledge.notes.notes_folder import NotesFolder
+    from ctxmgr.knowledge.repository.memory_git import MemoryGit
+
     layout, is_set_up = await _knowledge_layout(root)
     if library is not None:
         layout = library.notes.layout
@@ -762,12 +810,13 @@ async def _open_library(root: Path, *, main: bool = True) -> "Library":
 
 async def _knowledge_layout(root: Path) -> "tuple[Layout, bool]":
     """Return the layout of a folder of notes, and whether it was set up as a repository."""
-    with requires_extra("knowledge", "ruamel"):
-        from ctxmgr.knowledge.notes.layout import Layout
-        from ctxmgr.knowledge.notes.notes_folder import has_notes_elsewhere
-        from ctxmgr.knowledge.repository.setup import is_set_up, open_layout, raw_folder
+    from ctxmgr.knowledge.notes.frontmatter import require_yaml
+    from ctxmgr.knowledge.notes.layout import Layout
+    from ctxmgr.knowledge.notes.notes_folder import has_notes_elsewhere
+    from ctxmgr.knowledge.repository.setup import is_set_up, open_layout, raw_folder
     from ctxmgr.settings import data_dir
 
+    require_yaml()
     raw = raw_folder(root, data=data_dir())
     if await is_set_up(root):
         return await open_layout(root, raw=raw), True

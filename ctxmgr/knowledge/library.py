@@ -22,6 +22,7 @@ from ctxmgr.knowledge.compiler.compiled import Compiled, HistoryMessage, Knowled
 from ctxmgr.knowledge.compiler.context_compiler import ContextCompiler
 from ctxmgr.knowledge.compiler.contributors import NotesContributor, PromptNotes
 from ctxmgr.knowledge.config import KnowledgeConfig
+from ctxmgr.knowledge.notes.frontmatter import require_yaml
 
 if TYPE_CHECKING:
     from ctxmgr.core.context.flushes import Flusher
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from ctxmgr.knowledge.notes.note import Note
     from ctxmgr.knowledge.notes.notes_folder import NotesFolder
     from ctxmgr.knowledge.topics.watcher_pipeline import TopicActivation
-
-EXTRA: Final = "knowledge"
 
 _UNREADABLE: Final = (-1, -1, -1)
 """The state of a folder that may not be read."""
@@ -92,13 +91,13 @@ class Library:
         has notes outside of our folders and no ``knowledge/identity/``.
         ``raw`` is where conversations are, outside of the folder.
         """
-        with requires_extra(EXTRA, "cronsim", "py3langid", "re2", "ruamel", "vaderSentiment"):
-            import ctxmgr.knowledge.compiler.active_topics  # noqa: F401, PLC0415 -- names the extra
-            from ctxmgr.knowledge.notes.layout import Layout  # noqa: PLC0415 -- needs the extra
-            from ctxmgr.knowledge.notes.notes_folder import (  # noqa: PLC0415
-                NotesFolder,
-                has_notes_elsewhere,
-            )
+        from ctxmgr.knowledge.notes.layout import Layout  # noqa: PLC0415 -- with notes
+        from ctxmgr.knowledge.notes.notes_folder import (  # noqa: PLC0415
+            NotesFolder,
+            has_notes_elsewhere,
+        )
+
+        require_yaml()
         root = root.absolute()
         if not root.is_dir():
             raise NotFound(f"{root} is not a folder; create it, or name the folder of your notes")

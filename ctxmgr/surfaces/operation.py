@@ -72,6 +72,11 @@ class Operation:
         return _parameters(self.run)
 
     @property
+    def looks_here(self) -> bool:
+        """Whether a command looks for notes in the person's current folder."""
+        return any(parameter.param.here for parameter in self.parameters)
+
+    @property
     def remote_parameters(self) -> tuple["Parameter", ...]:
         """The parameters that HTTP and MCP take: all but those of the command line alone."""
         return tuple(parameter for parameter in self.parameters if not parameter.param.local)
@@ -91,6 +96,8 @@ class Param:
     """Names an object or a whole session; on a server of one session it may be left out."""
     local: bool = False
     """Only on the command line: it grants access to this machine, which no caller elsewhere may."""
+    here: bool = False
+    """On the command line, the folder of notes that the person is in is a default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

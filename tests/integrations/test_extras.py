@@ -3,10 +3,13 @@
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from ctxmgr.errors import DISTRIBUTION
+from ctxmgr.surfaces.terminal.cli import COMMANDS
 from tests.components import ROOT
 
 INTEGRATIONS = {
@@ -76,3 +79,30 @@ def test_importing_ctxmgr_imports_no_framework() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
 
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topics", "list"),
+        ("compile", "deploy"),
+        ("knowledge", "check"),
+        ("knowledge", "commit"),
+        ("lifecycle", "status"),
+        ("search", "deploy"),
+    ],
+)
+def test_notes_without_their_extra_are_not_taken_for_no_notes(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the package that reads frontmatter, every note would be left out silently."""
+    (tmp_path / "knowledge/identity").mkdir(parents=True)
+    (tmp_path / "knowledge/identity/SOUL.md").write_text("---\ntype: identity\n---\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setitem(sys.modules, "ruamel.yaml", None)
+
+    result = CliRunner().invoke(COMMANDS, list(command))
+
+    assert result.exit_code == 2, result.output
+    assert "pip install 'ctxmgr-agent[knowledge]'" in result.stderr

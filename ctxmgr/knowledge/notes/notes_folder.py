@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ctxmgr.core.store.contract import Instant
-from ctxmgr.errors import CtxmgrError, Denied, Incorrect, InvalidNote
+from ctxmgr.errors import CtxmgrError, Denied, ExtraMissing, Incorrect, InvalidNote
 from ctxmgr.knowledge.notes.held_folder import HeldFolder, NoteFileState, check_path
 from ctxmgr.knowledge.notes.layout import (
     CONVERSATIONS,
@@ -120,6 +120,8 @@ class NotesFolder:
         for path in paths:
             try:
                 notes.append(self.read(path))
+            except ExtraMissing:
+                raise  # without its packages no note can be read, which is not the notes' fault
             except CtxmgrError as error:
                 unreadable.append(UnreadableNote(path, str(error)))
         return NotesScan(tuple(notes), tuple(unreadable))

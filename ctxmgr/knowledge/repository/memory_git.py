@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Final
 
 from ctxmgr.core.model import follow
 from ctxmgr.core.store.contract import Instant
-from ctxmgr.errors import Conflict, CtxmgrError, Denied, Incorrect, InvalidNote, NotFound
+from ctxmgr.errors import (
+    Conflict,
+    CtxmgrError,
+    Denied,
+    ExtraMissing,
+    Incorrect,
+    InvalidNote,
+    NotFound,
+)
 from ctxmgr.knowledge.notes.held_folder import HeldFolder
 from ctxmgr.knowledge.notes.layout import Layout
 from ctxmgr.knowledge.notes.note import read_note
@@ -271,6 +279,8 @@ class MemoryGit:
                 data = self._content(path)
             except NotFound:
                 contents[path] = None
+            except ExtraMissing:
+                raise
             except CtxmgrError as error:
                 left_out.append(f"{path}: {error}")
             else:

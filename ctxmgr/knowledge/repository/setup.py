@@ -11,13 +11,14 @@ not become a knowledge repository by being downloaded.
 import asyncio
 import hashlib
 import json
+import os
 import shutil
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from ctxmgr.errors import Conflict, Corrupt, Incorrect, NewerFormat
+from ctxmgr.errors import Conflict, Corrupt, Denied, Incorrect, NewerFormat
 from ctxmgr.knowledge.notes.frontmatter import require_yaml
 from ctxmgr.knowledge.notes.layout import IDENTITY_FILES, INDEX, Layout
 from ctxmgr.knowledge.notes.note_types import NoteType, new_note
@@ -30,6 +31,9 @@ from ctxmgr.knowledge.repository.memory_git import MemoryGit
 
 FORMAT: Final = 1
 """Of the marker."""
+
+MARKER: Final = Path("ctxmgr/knowledge.json")
+"""Below ``.git``."""
 
 IGNORED: Final = (
     *(f"{INDEX}{ending}" for ending in ("", "-wal", "-shm")),
@@ -93,6 +97,41 @@ async def open_layout(root: Path, *, raw: Path) -> Layout:
     if version > FORMAT:
         raise NewerFormat(str(marker), version, FORMAT)
     return replace(layout, adopted=adopted)
+
+
+def find_root(start: Path) -> Path | None:
+    """Return the folder of notes that a folder is or lies in; None if there is none.
+
+    As git does, the search ends at the nearest repository, and a folder of another user is
+    ``Denied``. It has been set up or has our folders; nothing in it is opened or run, and links
+    are not followed.
+    """
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        git_dir = folder / ".git"
+        if _is_notes_root(folder, git_dir):
+            if folder.stat().st_uid != os.geteuid():
+                raise Denied(
+                    f"{folder} belongs to another user: if you trust it, name it with --folder"
+                )
+            return folder
+        if git_dir.exists():
+            return None
+    return None
+
+
+def _is_notes_root(folder: Path, git_dir: Path) -> bool:
+    # A file or link in place of .git, or a file commondir in it, would lead out of the folder.
+    leads_out = git_dir.is_symlink() or git_dir.is_file() or (git_dir / "commondir").exists()
+    if leads_out:
+        return False
+    return all(map(_is_real_folder, (folder / "knowledge", folder / "knowledge/identity"))) or (
+        _is_real_folder(git_dir / MARKER.parent) and (git_dir / MARKER).is_file()
+    )
+
+
+def _is_real_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 async def is_set_up(root: Path) -> bool:
@@ -220,4 +259,4 @@ def _require_apart(layout: Layout) -> None:
 
 
 async def _marker(git: Git) -> Path:
-    return await git.git_dir() / "ctxmgr" / "knowledge.json"
+    return await git.git_dir() / MARKER

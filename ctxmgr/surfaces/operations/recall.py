@@ -84,7 +84,12 @@ async def search(
     ] = False,
     notes: Annotated[
         Path | None,
-        Param("The Markdown notes of a folder; default: the setting.", metavar="DIR", local=True),
+        Param(
+            "The Markdown notes of a folder; default: the setting, or the one that you are in.",
+            metavar="DIR",
+            local=True,
+            here=True,
+        ),
     ] = None,
     category: Annotated[
         str | None,
@@ -106,8 +111,8 @@ async def search(
     if sum((session is not None, project, all_, notes is not None)) > 1:
         raise Incorrect("pass one of --session, --project, --all and --notes")
     shown = app.masker.shown(query)
-    has_notes = app.loaded.settings.knowledge is not None
-    if notes is not None or (has_notes and session is None and not project and not all_):
+    unscoped = session is None and not project and not all_
+    if notes is not None or (unscoped and app.has_notes()):
         return search_view(shown, NOTES, await _in_notes(app, query, notes, category, limit))
     store = await app.store()
     sessions = await _sessions(app, store, session, project=project)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -132,6 +133,7 @@ async def _run(
             write=lambda text: click.echo(text, nl=False, err=as_json),
             show=_show_part(operation, as_json=as_json),
             create=operation.writes,
+            here=Path.cwd() if operation.looks_here else None,
         )
         async with app:
             return await operation.run(app, **arguments), terminated.is_set()

@@ -98,7 +98,7 @@ def test_what_cannot_be_done_is_said_with_what_to_do() -> None:
     assert ctxmgr("init", "notes").exit_code == 0
 
     for arguments, code, message in (
-        (("status",), 3, "setting `knowledge`"),
+        (("status",), 3, "--folder notes"),
         (("status", "--folder", "."), 2, "knowledge init"),
         (("init", "full"), 2, "--adopt"),
         (("tag", "milestone", "--folder", "notes"), 2, "need a name"),

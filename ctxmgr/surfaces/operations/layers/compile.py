@@ -1,10 +1,10 @@
 """``ctxmgr compile``: what a prompt would get of the notes, and why. Through ``App`` only."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -61,10 +61,7 @@ async def compile_context(
     shared: Annotated[
         bool, Param("For a session that others read, which does not see MEMORY.md.")
     ] = False,
-    folder: Annotated[
-        Path | None,
-        Param("The folder of the notes; default: the setting.", metavar="DIR", local=True),
-    ] = None,
+    folder: NotesOption = None,
 ) -> CompiledContext:
     """Show what a prompt would get of the notes.
 

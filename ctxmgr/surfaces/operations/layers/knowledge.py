@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from ctxmgr.knowledge.notes.note import Note
     from ctxmgr.knowledge.repository.commits import GitCommit
     from ctxmgr.knowledge.repository.introspection import CommitEntry, KnowledgeDiff
-
-_FOLDER = Param("The folder with the notes; default: the setting.", metavar="DIR", local=True)
-_Folder = Annotated[Path | None, _FOLDER]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +187,7 @@ async def knowledge_init(
     )
 
 
-async def knowledge_status(app: "App", *, folder: _Folder = None) -> KnowledgeStatus:
+async def knowledge_status(app: "App", *, folder: NotesOption = None) -> KnowledgeStatus:
     """Show what the repository holds, and its state."""
     import asyncio
     from collections import Counter
@@ -226,7 +224,7 @@ async def knowledge_check(
     staged: Annotated[
         bool, Param("Check what is staged in this folder, as a hook does.", local=True)
     ] = False,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> NoteProblems:
     """Check the notes: frontmatter, fields, sections, lengths, links.
 
@@ -260,7 +258,7 @@ async def knowledge_commit(
     session: Annotated[
         str | None, Param("The conversation that it came from.", metavar="PATH")
     ] = None,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> KnowledgeCommit:
     """Commit what has changed in the notes.
 
@@ -280,7 +278,7 @@ async def knowledge_log(
     path: Annotated[str | None, Param("Only commits that changed this note.")] = None,
     *,
     limit: Annotated[int, Param("Commits to show.")] = 20,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> KnowledgeHistory:
     """Show the commits of the notes, the newest first."""
     history = app.introspection(await app.knowledge_layout(folder))
@@ -292,7 +290,7 @@ async def knowledge_learnt(
     text: Annotated[str, Param("The text to look for.", metavar="TEXT")],
     *,
     limit: Annotated[int, Param("Commits to show.")] = 20,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> KnowledgeHistory:
     """Show the commits that added or removed a text."""
     history = app.introspection(await app.knowledge_layout(folder))
@@ -303,7 +301,7 @@ async def knowledge_blame(
     app: "App",
     path: Annotated[str, Param("The note, such as knowledge/people/ada.md.")],
     *,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> NoteOrigins:
     """Show where each line of a note came from.
 
@@ -332,7 +330,7 @@ async def knowledge_diff(
     ] = None,
     after: Annotated[str | None, Param("A later one; default: the last commit.")] = None,
     *,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> KnowledgeChanges:
     """Show what changed in the notes, by default today.
 
@@ -353,7 +351,7 @@ async def knowledge_show(
     path: Annotated[str, Param("The note, such as knowledge/people/ada.md.")],
     at: Annotated[str | None, Param("A commit, tag or branch; default: the last commit.")] = None,
     *,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> NoteText:
     """Show a note as it was at a commit, tag or branch."""
     from ctxmgr.knowledge.notes.note import Note
@@ -367,7 +365,7 @@ async def knowledge_note(
     app: "App",
     path: Annotated[str, Param("The note, such as knowledge/people/ada.md.")],
     *,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> NoteText:
     """Show a note as it is on disk, with its links."""
     import asyncio
@@ -384,7 +382,7 @@ async def knowledge_revert(
     app: "App",
     commit: Annotated[str, Param("The commit to undo.")],
     *,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> KnowledgeCommit:
     """Undo a commit by a new one.
 
@@ -403,7 +401,7 @@ async def knowledge_tag(
     name: Annotated[str | None, Param("For milestone, before and extract.")] = None,
     *,
     message: Annotated[str | None, Param("For milestone: what was reached.")] = None,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> KnowledgeTag:
     """Tag the current state as memory/KIND/NAME."""
     memory_git = app.memory_git(await app.knowledge_layout(folder))
@@ -425,7 +423,7 @@ async def knowledge_branches(
     app: "App",
     *,
     prune: Annotated[bool, Param("Delete those that are older than a week.")] = False,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> KnowledgeBranches:
     """List the branches explore/* and extract/*.
 
@@ -457,7 +455,7 @@ async def knowledge_push(
     app: "App",
     remote: Annotated[str | None, Param("A remote or an absolute path; default: origin.")] = None,
     *,
-    folder: _Folder = None,
+    folder: NotesOption = None,
 ) -> KnowledgePush:
     """Push the notes and their tags.
 
@@ -467,7 +465,7 @@ async def knowledge_push(
     return KnowledgePush(remote=pushed.remote, branch=pushed.branch, commit=pushed.commit)
 
 
-async def knowledge_indexed(app: "App", *, folder: _Folder = None) -> IndexedNotes:
+async def knowledge_indexed(app: "App", *, folder: NotesOption = None) -> IndexedNotes:
     """Update the search index after a commit.
 
     The notes that the last commit changed are indexed again, as the hook does.

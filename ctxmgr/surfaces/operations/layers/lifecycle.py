@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.knowledge.lifecycle.lifecycle import LifecycleStep
     from ctxmgr.knowledge.lifecycle.review import ReviewProposal
 
-_FOLDER = Param("The folder with the notes; default: the setting.", metavar="DIR", local=True)
 _DRY = Param("Show the changes as a diff, and change nothing.")
 _DAY = Param("The day, as YYYY-MM-DD; default: today (UTC).")
 _EXTRACTORS = Param("An extractor, such as decisions; may be given several times.")
@@ -124,9 +124,7 @@ class ProposedChanges:
     proposals: tuple[ProposedChange, ...]
 
 
-async def lifecycle_status(
-    app: "App", *, folder: Annotated[Path | None, _FOLDER] = None
-) -> LifecycleOverview:
+async def lifecycle_status(app: "App", *, folder: NotesOption = None) -> LifecycleOverview:
     """Show what is due, new transcripts, and what waits for you."""
     lifecycle = await app.lifecycle(folder)
     layout = lifecycle.layout
@@ -150,9 +148,7 @@ async def lifecycle_status(
     )
 
 
-async def lifecycle_run(
-    app: "App", *, folder: Annotated[Path | None, _FOLDER] = None
-) -> StepResults:
+async def lifecycle_run(app: "App", *, folder: NotesOption = None) -> StepResults:
     """Run what is due.
 
     Call it from cron, or leave it to `ctxmgr serve`. Of several processes that try, one runs each
@@ -173,7 +169,7 @@ async def lifecycle_extract(
     *,
     extractor: Annotated[tuple[str, ...], _EXTRACTORS] = (),
     dry_run: Annotated[bool, _DRY] = False,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> StepResult:
     """Extract notes from transcripts.
 
@@ -192,7 +188,7 @@ async def lifecycle_replay(
     *,
     extractor: Annotated[tuple[str, ...], _EXTRACTORS] = (),
     dry_run: Annotated[bool, _DRY] = False,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> StepResult:
     """Extract notes from all transcripts again.
 
@@ -208,7 +204,7 @@ async def lifecycle_condense(
     *,
     day: Annotated[str | None, _DAY] = None,
     dry_run: Annotated[bool, _DRY] = False,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> StepResult:
     """Complete the journal of a day, or roll up its week or month."""
     lifecycle = await app.lifecycle(folder)
@@ -220,7 +216,7 @@ async def lifecycle_prune(
     *,
     day: Annotated[str | None, _DAY] = None,
     dry_run: Annotated[bool, _DRY] = False,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> StepResult:
     """Shorten MEMORY.md, and archive what nobody needs.
 
@@ -235,7 +231,7 @@ async def lifecycle_archive(
     notes: Annotated[tuple[str, ...], Param("Paths, such as knowledge/reference/old.md.")] = (),
     *,
     dry_run: Annotated[bool, _DRY] = False,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> StepResult:
     """Move notes to the archive.
 
@@ -253,7 +249,7 @@ async def lifecycle_reconstruct(
     *,
     extractor: Annotated[tuple[str, ...], _EXTRACTORS] = (),
     merge: Annotated[bool, Param("Merge a branch that was reconstructed, and delete it.")] = False,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> ReconstructedNotes:
     """Build all notes again from the transcripts, on a branch.
 
@@ -290,7 +286,7 @@ async def lifecycle_check(
         Path | None, Param("A project whose git history is compared.", metavar="DIR", local=True)
     ] = None,
     dry_run: Annotated[bool, _DRY] = False,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> LifecycleProblems:
     """Verify transcripts, and find outdated notes.
 
@@ -327,7 +323,7 @@ async def knowledge_review(
     *,
     accept: Annotated[bool, Param("Write the proposed text.")] = False,
     reject: Annotated[bool, Param("Keep the note as it is.")] = False,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> ProposedChanges:
     """Show changes that wait for you, and decide about one.
 

@@ -1,10 +1,10 @@
 """``ctxmgr topics``: what topics there are, what a message activates, and why. Through ``App``."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -134,10 +134,7 @@ class TopicTuning:
     proposals: tuple[ProposalRow, ...]
 
 
-_FOLDER = Param("The folder with the notes; default: the setting.", metavar="DIR", local=True)
-
-
-async def topics_list(app: "App", *, folder: Annotated[Path | None, _FOLDER] = None) -> TopicRows:
+async def topics_list(app: "App", *, folder: NotesOption = None) -> TopicRows:
     """List the topics of a folder of notes."""
     from ctxmgr.knowledge.topics.topic import Severity
 
@@ -162,7 +159,7 @@ async def topics_show(
     app: "App",
     name: Annotated[str, Param("The name of a topic.")],
     *,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> TopicView:
     """Show a topic: its triggers, and what a prompt shows of it."""
     from ctxmgr.knowledge.topics.topic_folder import require_topic
@@ -189,7 +186,7 @@ async def topics_show(
     )
 
 
-async def topics_check(app: "App", *, folder: Annotated[Path | None, _FOLDER] = None) -> TopicCheck:
+async def topics_check(app: "App", *, folder: NotesOption = None) -> TopicCheck:
     """Check all topic files; the exit code is 1 if one cannot be used."""
     from ctxmgr.knowledge.topics.topic import Severity
 
@@ -215,7 +212,7 @@ async def topics_try(
     path: Annotated[
         tuple[str, ...], Param("A path of a tool call; may be repeated.", metavar="PATH")
     ] = (),
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> TopicTrial:
     """Show which topics a message would activate, and why.
 
@@ -244,7 +241,7 @@ async def topics_log(
     from ctxmgr.knowledge.topics.decision_log import DecisionLog
     from ctxmgr.surfaces.encoding import iso
 
-    log = DecisionLog(await app.store())
+    log = DecisionLog(await app.store_or_empty())
     found = await log.newest(limit=limit, topic=topic, session_id=session)
     return DecisionRows(
         decisions=tuple(
@@ -269,7 +266,7 @@ async def topics_tune(
     app: "App",
     *,
     limit: Annotated[int, Param("Decisions to read, from the newest.")] = 10_000,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> TopicTuning:
     """Propose changes to topics from the log, with evidence.
 
@@ -279,7 +276,7 @@ async def topics_tune(
     from ctxmgr.knowledge.topics.tuning import is_evidence, propose
 
     topics = {topic.name: topic for topic in (await app.topics(folder)).topics}
-    decisions = await DecisionLog(await app.store()).newest(limit=limit)
+    decisions = await DecisionLog(await app.store_or_empty()).newest(limit=limit)
     return TopicTuning(
         decisions=len(decisions),
         judged=sum(is_evidence(each) for each in decisions),
