@@ -1,4 +1,4 @@
-"""The option ``--folder`` of the commands that work on notes. Pure."""
+"""The option ``--folder`` of the commands that work on notes. No I/O."""
 
 from pathlib import Path
 from typing import Annotated, Final
