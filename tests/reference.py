@@ -5,7 +5,8 @@ Commands are derived from the catalogue, the Python page from the public names. 
 that changes it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import click
@@ -20,13 +21,15 @@ HELP = ROOT / "tests" / "surfaces" / "terminal" / "help"
 WIDTH = 90
 
 
-def help_texts() -> dict[str, str]:
+@cache
+def help_texts() -> Mapping[str, str]:
     """Return the help text of every command and group by its full name."""
     settings = {**COMMANDS.context_settings, "terminal_width": WIDTH}
     return dict(_walk(click.Context(COMMANDS, info_name="ctxmgr", **settings)))
 
 
-def pages() -> dict[str, str]:
+@cache
+def pages() -> Mapping[str, str]:
     """Return the pages of docs/reference by file name."""
     texts = help_texts()
     commands = {name: text for name, text in texts.items() if name != "ctxmgr"}

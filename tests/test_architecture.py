@@ -419,7 +419,7 @@ def pure_modules_stay_pure(tree: Tree) -> Iterator[str]:
                 continue
             if not {target, target.split(".")[0]} & PURE_IMPORTS:
                 yield f"{module} is pure and imports {target}"
-        calls = (node.func for node in ast.walk(syntax) if isinstance(node, ast.Call))
+        calls = (node.func for node in _nodes(syntax) if isinstance(node, ast.Call))
         called = {function.id for function in calls if isinstance(function, ast.Name)}
         yield from (f"{module} is pure and calls {name}" for name in called & IMPURE_CALLS)
 
@@ -465,7 +465,7 @@ def audit_stays_apart(tree: Tree) -> Iterator[str]:
 def one_class_name_means_one_thing(tree: Tree) -> Iterator[str]:
     homes = defaultdict(set)
     for module, syntax in tree.items():
-        for node in ast.walk(syntax):
+        for node in _nodes(syntax):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].add(module)
     for name, modules in homes.items():
@@ -592,7 +592,7 @@ def test_no_exception_outlives_its_reason() -> None:
     classes = Counter(
         node.name
         for syntax in tree.values()
-        for node in ast.walk(syntax)
+        for node in _nodes(syntax)
         if isinstance(node, ast.ClassDef)
     )
     defined = {name for syntax in tree.values() for name in _names_defined(syntax)}
@@ -612,6 +612,12 @@ def _tree(package: Path) -> Tree:
     return tree
 
 
+@cache
+def _nodes(syntax: ast.AST) -> tuple[ast.AST, ...]:
+    """Return every node; a module is asked for them a dozen times."""
+    return tuple(ast.walk(syntax))
+
+
 def _own_imports(tree: Tree) -> Iterator[tuple[str, str]]:
     for module, syntax in tree.items():
         for target in _imports(module, syntax, tree):
@@ -622,7 +628,7 @@ def _own_imports(tree: Tree) -> Iterator[tuple[str, str]]:
 
 
 def _imports(module: str, syntax: ast.Module, tree: Tree) -> Iterator[str]:
-    for node in ast.walk(syntax):
+    for node in _nodes(syntax):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -655,7 +661,7 @@ def _methods(node: ast.ClassDef) -> Iterator[str]:
 
 def _names_used(syntax: ast.Module) -> set[str]:
     used = set()
-    for node in ast.walk(syntax):
+    for node in _nodes(syntax):
         match node:
             case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name):
                 used.add(name)

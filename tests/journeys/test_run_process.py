@@ -20,6 +20,10 @@ READ = Call("read", {"path": "answer"})
 DONE = says(Text("It says 123."))
 
 
+on_sqlite = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+"""For what does not depend on the store: a server would only be slower."""
+
+
 @pytest.fixture
 async def shell(store_url: str, project: Path, tmp_path: Path) -> AsyncIterator[Shell]:
     (tmp_path / "home").mkdir()
@@ -27,6 +31,7 @@ async def shell(store_url: str, project: Path, tmp_path: Path) -> AsyncIterator[
         yield Shell(server, store_url, project, tmp_path / "home")
 
 
+@on_sqlite
 @pytest.mark.parametrize("api", APIS)
 async def test_a_run_ends_with_one_object_on_standard_output(shell: Shell, api: str) -> None:
     """Programs read the result; people read the progress on standard error."""
@@ -42,6 +47,7 @@ async def test_a_run_ends_with_one_object_on_standard_output(shell: Shell, api: 
     assert "→ bash  seq -s: 3 > answer; ls" in ended.err
 
 
+@on_sqlite
 async def test_people_see_the_streamed_answer_and_then_a_table(shell: Shell) -> None:
     """The answer is streamed and not repeated; the table has one row per turn."""
     shell.server.script(says(Text("Let me look."), WRITE), DONE)
@@ -93,6 +99,7 @@ async def test_a_run_interrupted_during_a_tool_call_stores_its_turn(shell: Shell
     assert "this tool call was not run" in shell.server.requests[1].text
 
 
+@on_sqlite
 async def test_sigterm_ends_a_run_cleanly(shell: Shell) -> None:
     """Service managers send SIGTERM."""
     shell.server.script(breaks(DONE, after=4, then="hang"))
@@ -145,6 +152,7 @@ async def test_a_kill_during_an_answer_does_not_lose_the_task(shell: Shell) -> N
     assert "Find the answer." in shell.server.requests[1].text
 
 
+@on_sqlite
 async def test_a_session_that_runs_elsewhere_is_taken_over_only_on_purpose(shell: Shell) -> None:
     """Two runs of one session both pay for answers, and only one of them can store its own."""
     shell.server.script(breaks(DONE, after=4, then="hang"), DONE)
@@ -164,6 +172,7 @@ async def test_a_session_that_runs_elsewhere_is_taken_over_only_on_purpose(shell
     assert (taken.exit_code, taken.result["answer"]) == (0, "It says 123.")
 
 
+@on_sqlite
 async def test_a_session_continues_with_a_new_task_and_another_api(shell: Shell) -> None:
     """Another model can continue the session; without a task there is nothing to do."""
     shell.server.script(says(WRITE), DONE, says(Text("Gone.")))
@@ -179,6 +188,7 @@ async def test_a_session_continues_with_a_new_task_and_another_api(shell: Shell)
     assert "It says 123." in shell.server.requests[2].text
 
 
+@on_sqlite
 async def test_a_run_that_reaches_its_limit_says_how_to_continue(shell: Shell) -> None:
     """It exits with 1: neither done nor an error."""
     shell.server.script(says(WRITE), DONE)
@@ -191,6 +201,7 @@ async def test_a_run_that_reaches_its_limit_says_how_to_continue(shell: Shell) -
     assert (later.exit_code, later.result["turns"][0]["turn"]) == (0, 2)
 
 
+@on_sqlite
 async def test_a_budget_in_dollars_needs_a_price(shell: Shell) -> None:
     """A budget that cannot be kept is refused before anything runs or is paid."""
     ended = await shell.run(*shell.new("Find the answer."), "--max-usd", "1")
@@ -200,6 +211,7 @@ async def test_a_budget_in_dollars_needs_a_price(shell: Shell) -> None:
     assert shell.server.requests == []
 
 
+@on_sqlite
 async def test_a_refused_key_is_reported_and_never_printed(shell: Shell) -> None:
     """Scripts get an exit code, and people one line."""
     shell.server.script(refuse(401, body=f'{{"error": {{"message": "bad key {KEY}"}}}}'))
@@ -212,6 +224,7 @@ async def test_a_refused_key_is_reported_and_never_printed(shell: Shell) -> None
     assert KEY not in ended.err
 
 
+@on_sqlite
 async def test_retries_are_reported(shell: Shell) -> None:
     """Users see why they wait; programs learn that the usage is incomplete."""
     cut = breaks(DONE, after=4, then="cut")
@@ -224,6 +237,7 @@ async def test_retries_are_reported(shell: Shell) -> None:
     assert shell.server.requests[0].body["max_tokens"] == 77
 
 
+@on_sqlite
 async def test_a_connection_that_always_breaks_ends_the_run(shell: Shell) -> None:
     """The user sees the attempts, and that nothing was stored."""
     shell.server.script(*[breaks(DONE, after=4, then="cut")] * ANSWERS_MAX)
