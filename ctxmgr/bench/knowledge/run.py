@@ -32,16 +32,16 @@ async def run(
     """
     if histories is not None:
         raise Incorrect("--histories compares the stores; use it with `ctxmgr bench stores`")
+    sets = None if folder is None else await to_thread(read_locomo, folder)
     embedder = StaticEmbedder.load()
     sizes = QUICK if quick else FULL
     watchers = await watcher_figures(quick=quick, say=say)
-    if folder is None:
+    if folder is None or sets is None:
         speed = await speed_figures(sizes, embedder, say=say)
         compiling = await to_thread(compile_speed, embedder, quick=quick, say=say)
         crashes = [] if quick else await crash_figures(ROUNDS, say=say)
         more = (*watchers, *crashes, reported(**_NEEDS_FOLDER))
         return Report(figures=(*speed, compiling, *more))
-    sets = await to_thread(read_locomo, folder)
     asked = sets[:1] if quick else sets
     figures = await to_thread(locomo_figures, asked, embedder, say=say)
     figures += await to_thread(evidence_figures, asked, embedder, say=say)
