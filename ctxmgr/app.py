@@ -413,6 +413,16 @@ class App:
                 log.exception("the lifecycle of notes failed")
             await asyncio.sleep(LIFECYCLE_SECONDS)
 
+    async def run_consolidation(self) -> None:
+        """Consolidate the memories of the current folder's project once a day, until cancelled."""
+        log = logging.getLogger(__name__)
+        while True:
+            try:
+                await (await self.memory()).consolidate_if_due()
+            except Exception:
+                log.exception("memories could not be consolidated")
+            await asyncio.sleep(LIFECYCLE_SECONDS)
+
     async def topics(self, folder: Path | None = None) -> "TopicSet":
         """Read the topics of a folder of notes, by default that of the settings."""
         from ctxmgr.knowledge.notes.frontmatter import require_yaml

@@ -115,7 +115,11 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "memory.records": _rooms("core.store search errors"),
     "memory.contradictions": _rooms("memory.records search"),
     "memory.tiers": _rooms("memory.records core.store errors"),
-    "memory": _CORE_FOR_LAYERS | _rooms("memory.contradictions memory.records memory.tiers search"),
+    "memory.consolidation": _rooms(
+        "memory.contradictions memory.records memory.tiers core.store search errors"
+    ),
+    "memory": _CORE_FOR_LAYERS
+    | _rooms("memory.consolidation memory.contradictions memory.records memory.tiers search"),
     # composition
     "trust": _rooms("errors"),
     "settings": _rooms("trust core.store errors"),

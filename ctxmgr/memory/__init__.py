@@ -2,10 +2,12 @@
 
     records/          facts, episodes, patterns, workflows; levels; who may see them    pure
     contradictions/   which facts disagree                                              pure
+    consolidation/    what the six steps of the nightly upkeep would change             pure
     tiers/            ranking, and the text of a prompt under a budget                  pure
     relevance         which memories match a question                                   pure
     project           the identity of a project, on any machine                         reads git
     repository        memories as documents of the core store                           commits
+    consolidation_engine    runs the six steps                                          commits
     living            the door: add, serve, forget, resolve                             commits
 
 No model is needed anywhere.

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Store
 from ctxmgr.errors import Incorrect, requires_extra
-from ctxmgr.memory.contradictions.slots import disagreement
-from ctxmgr.memory.records.bodies import Body, Fact
+from ctxmgr.memory.consolidation_engine import ConsolidationEngine, ConsolidationReport
+from ctxmgr.memory.contradictions.slot_index import SlotIndex
+from ctxmgr.memory.records.bodies import Body
 from ctxmgr.memory.records.contradiction import (
     Contradiction,
     Resolution,
@@ -53,6 +54,7 @@ class LivingMemory:
         *,
         now: Callable[[], Instant] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        self._store = store
         self._now = now
         self._counter = TokenCounter()
         self.repository = MemoryRepository(store, principal, now=now)
@@ -218,6 +220,18 @@ class LivingMemory:
         )
         return [(memory, scores[memory.id]) for memory in found[:limit]]
 
+    async def consolidate(
+        self, *, dry_run: bool = False, progress: Callable[[str], None] = lambda _: None
+    ) -> ConsolidationReport:
+        """Merge, condense, rank, compare, forget and link; a dry run only counts."""
+        engine = self._consolidation(progress)
+        return await engine.consolidate(now=self._now(), dry_run=dry_run)
+
+    async def consolidate_if_due(self) -> ConsolidationReport | None:
+        """Consolidate once a day; None if that was done, or there is nothing."""
+        engine, now = self._consolidation(lambda _: None), self._now()
+        return await engine.consolidate(now=now) if await engine.is_due(now=now) else None
+
     async def expand(self, memory_id: str) -> Memory:
         """Return a memory to be shown in full, and count that."""
         memory = await self.repository.get(await self.repository.find_id(memory_id))
@@ -244,10 +258,13 @@ class LivingMemory:
             {memory_id: lambda usage: usage.ignored() for memory_id in memory_ids}
         )
 
+    def _consolidation(self, progress: Callable[[str], None]) -> ConsolidationEngine:
+        return ConsolidationEngine(
+            self._store, self.repository, count=self._counter.count, progress=progress
+        )
+
     async def _scanned(self, memory: Memory, others: Sequence[Memory]) -> tuple[Contradiction, ...]:
         """Report the contradictions of a memory with others that hold."""
-        if not isinstance(memory.body, Fact):
-            return ()
         pairs = [
             Contradiction(
                 id=contradiction_id(other, memory),
@@ -256,9 +273,7 @@ class LivingMemory:
                 reason=reason,
                 detected_at=self._now(),
             )
-            for other in others
-            if isinstance(other.body, Fact)
-            and (reason := disagreement(other.body, memory.body)) is not None
+            for other, reason in SlotIndex(others).disagreeing(memory)
         ]
         return tuple(await self.repository.report(pairs))
 

@@ -23,6 +23,7 @@ from ctxmgr.core.store.contract import (
     Version,
 )
 from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.memory.records.consolidation_run import RUN_KIND
 from ctxmgr.memory.records.contradiction import (
     CONTRADICTION,
     CONTRADICTION_KIND,
@@ -31,6 +32,7 @@ from ctxmgr.memory.records.contradiction import (
     read_contradiction,
     stored_contradiction,
 )
+from ctxmgr.memory.records.link import LINK, LINK_KIND, MemoryLink, read_link
 from ctxmgr.memory.records.memory import (
     MEMORY,
     MEMORY_KIND,
@@ -44,7 +46,7 @@ from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.records.usage import USAGE, USAGE_KIND, MemoryUsage, read_usage, stored_usage
 
 MEMORY_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
-    {kind.name: kind for kind in (MEMORY_KIND, CONTRADICTION_KIND, USAGE_KIND)}
+    {kind.name: kind for kind in (MEMORY_KIND, CONTRADICTION_KIND, USAGE_KIND, LINK_KIND, RUN_KIND)}
 )
 """What a store must know to keep memories."""
 
@@ -105,15 +107,16 @@ class MemoryRepository:
 
     async def all(self, *, as_of: AsOf = LATEST) -> AsyncIterator[Memory]:
         """Yield every memory that the principal may see, forgotten ones included."""
+        async for memory, _ in self.versions(as_of=as_of):
+            yield memory
+
+    async def versions(self, *, as_of: AsOf = LATEST) -> AsyncIterator[tuple[Memory, str | None]]:
+        """Yield every memory that the principal may see, with the token of its version."""
         for query in self._queries():
-            cursor, more = None, True
-            while more:
-                page = await self._store.find(query, as_of=as_of, limit=PAGE, cursor=cursor)
-                for version in page.versions:
-                    memory = read_memory(version.document)
-                    if memory.visible_to(self.principal):
-                        yield memory
-                cursor, more = page.cursor, page.cursor is not None
+            async for version in self._found(query, as_of=as_of):
+                memory = read_memory(version.document)
+                if memory.visible_to(self.principal):
+                    yield memory, version.token
 
     async def valid(self, *, as_of: AsOf = LATEST) -> list[Memory]:
         """Return the memories that hold as of a point, oldest first."""
@@ -219,13 +222,8 @@ class MemoryRepository:
 
         Resolved ones are returned whatever became of their memories.
         """
-        where = {"resolved_at": None} if only_open else {}
-        pairs = []
-        cursor, more = None, True
-        while more:
-            page = await self._store.find(Query(CONTRADICTION, where), limit=PAGE, cursor=cursor)
-            pairs += [read_contradiction(version.document) for version in page.versions]
-            cursor, more = page.cursor, page.cursor is not None
+        query = Query(CONTRADICTION, {"resolved_at": None} if only_open else {})
+        pairs = [read_contradiction(version.document) async for version in self._found(query)]
         memories = await self._seen(
             {each for pair in pairs for each in (pair.memory_a, pair.memory_b)}
         )
@@ -272,6 +270,20 @@ class MemoryRepository:
             )
         return new
 
+    async def links(self, memory_id: str | None = None) -> list[MemoryLink]:
+        """Return the links of a memory, or all; only between memories that can be seen."""
+        queries = [Query(LINK)]
+        if memory_id is not None:
+            queries = [Query(LINK, {side: memory_id}) for side in ("memory_a", "memory_b")]
+        found = [
+            read_link(version.document) for query in queries async for version in self._found(query)
+        ]
+        seen = await self._seen({each for link in found for each in (link.memory_a, link.memory_b)})
+        return sorted(
+            (link for link in found if link.memory_a in seen and link.memory_b in seen),
+            key=lambda link: (-link.strength, link.id),
+        )
+
     async def close(self, resolved: Contradiction) -> None:
         """Store how a contradiction was resolved."""
         await self._store.commit(await self._resolved(resolved))
@@ -282,6 +294,14 @@ class MemoryRepository:
         if version is None or not read_contradiction(version.document).is_open:
             raise Incorrect(f"the contradiction {resolved.id} is not open")
         return [Match(object_id, version.token), Put(stored_contradiction(resolved))]
+
+    async def _found(self, query: Query, *, as_of: AsOf = LATEST) -> AsyncIterator[Version]:
+        cursor, more = None, True
+        while more:
+            page = await self._store.find(query, as_of=as_of, limit=PAGE, cursor=cursor)
+            for version in page.versions:
+                yield version
+            cursor, more = page.cursor, page.cursor is not None
 
     async def _seen(self, memory_ids: Iterable[str]) -> dict[str, Memory]:
         found = await self._store.get_many([stored_id(memory_id) for memory_id in memory_ids])

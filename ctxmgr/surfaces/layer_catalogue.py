@@ -79,6 +79,7 @@ from ctxmgr.surfaces.operations.layers.memory import (
     memory_search,
     memory_show,
 )
+from ctxmgr.surfaces.operations.layers.memory_upkeep import memory_consolidate
 from ctxmgr.surfaces.operations.layers.topics import (
     topics_check,
     topics_list,
@@ -244,6 +245,13 @@ LAYER_OPERATIONS: Final = (
         path="/v1/memory/assemble",
         writes=False,
         example="ctxmgr memory assemble --current-file src/shop.py --budget 2000",
+    ),
+    Operation(
+        run=memory_consolidate,
+        name="memory consolidate",
+        path="/v1/memory/consolidate",
+        writes=True,
+        example="ctxmgr memory consolidate --dry-run",
     ),
     Operation(
         run=experience_sql,

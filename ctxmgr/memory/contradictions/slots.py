@@ -132,12 +132,12 @@ def _words(text: str) -> frozenset[str]:
 
 def _agree(one: str, other: str) -> bool:
     """Whether two values can both hold: the same, or one says more than the other."""
-    first, second = _value_parts(one), _value_parts(other)
+    first, second = value_parts(one), value_parts(other)
     if first == second:
         return True
     if _verdict(first) is not None and _verdict(second) is not None:
         return _verdict(first) == _verdict(second)
-    if bool(_NEGATION.search(one)) != bool(_NEGATION.search(other)):
+    if is_negated(one) != is_negated(other):
         return False
     shorter, longer = sorted((first, second), key=len)
     return bool(shorter) and all(
@@ -145,7 +145,12 @@ def _agree(one: str, other: str) -> bool:
     )
 
 
-def _value_parts(value: str) -> frozenset[str]:
+def is_negated(value: str) -> bool:
+    return _NEGATION.search(value) is not None
+
+
+def value_parts(value: str) -> frozenset[str]:
+    """Return the words, numbers and signs that a value consists of."""
     parts = _VALUE_PART.findall(value.lower())
     kept = [_NUMBERS.get(part, part.replace(",", ".")) for part in parts]
     return frozenset(part for part in kept if part not in {"a", "an", "the"})

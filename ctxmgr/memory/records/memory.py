@@ -35,6 +35,7 @@ TAGS_MAX: Final = 50
 TAG_CHARS_MAX: Final = 200
 OWNER_CHARS_MAX: Final = 100
 NOTE_CHARS_MAX: Final = 500
+CONDENSED_MAX: Final = 2
 
 _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -102,7 +103,11 @@ class Memory:
     """Why it was forgotten; None while it is valid."""
     origin: Origin = Origin()
     tags: tuple[str, ...] = ()
-    """Files, modules or people that it is about."""
+    """Files, modules or people that it is about; a person is ``@name``."""
+    condensed: int = 0
+    """The longest level that prompts show of it: 0 or 1 the summary, 2 the compressed form."""
+    cold: bool = False
+    """Whether prompts get it only when it matches: it was shown before and did not help."""
 
     def __post_init__(self) -> None:
         if _UUID.fullmatch(self.id) is None:
@@ -117,6 +122,8 @@ class Memory:
             raise Incorrect(f"memory {self.id} would end before it begins")
         if len(self.tags) > TAGS_MAX or not all(0 < len(tag) <= TAG_CHARS_MAX for tag in self.tags):
             raise Incorrect(f"at most {TAGS_MAX} tags of 1 to {TAG_CHARS_MAX} characters")
+        if self.condensed not in range(CONDENSED_MAX + 1):
+            raise Incorrect(f"condensed is 0 to {CONDENSED_MAX}, not {self.condensed!r:.80}")
 
     @property
     def type(self) -> MemoryType:
@@ -174,6 +181,8 @@ def stored_memory(memory: Memory) -> dict[str, Any]:
             "object_hash": memory.origin.object_hash,
         },
         "tags": list(memory.tags),
+        "condensed": memory.condensed,
+        "cold": memory.cold,
     }
 
 
@@ -210,6 +219,9 @@ def read_memory(stored: Mapping[str, Any]) -> Memory:
                 object_hash=_optional(stored["origin"]["object_hash"]),
             ),
             tags=tuple(_text(tag) for tag in stored["tags"]),
+            # Memories that were stored before consolidation existed do not have these fields.
+            condensed=_integer(stored.get("condensed", 0)),
+            cold=stored.get("cold", False) is True,
         )
     except (KeyError, TypeError, ValueError, Incorrect) as error:
         raise Corrupt(f"the stored memory {where!r:.80} is not readable: {error}") from error

@@ -7,7 +7,7 @@
     4 index        whatever else there is, by name, to be expanded
 
 Tier 2 takes only what clears a relevance cut, never a fixed number. Episodes are never shown in
-full.
+full. What is cold is shown only if it matches.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -92,10 +92,11 @@ def assemble_context(
     ranked = sorted(memories, key=lambda memory: (-rank(memory), memory.created_at, memory.id))
     builder = ContextBuilder(budget, count=count, activity=signals.activity)
     builder.add_tier1([_pair_item(pair, by_id) for pair in contradictions if _known(pair, by_id)])
-    builder.add_tier1(list(_critical(ranked, signals, matching, now)))
+    warm = [memory for memory in ranked if not memory.cold or memory.id in matching]
+    builder.add_tier1(list(_critical(warm, signals, matching, now)))
     builder.add_tier2(list(_relevant(ranked, matching)))
-    builder.add_tier3(list(_background(ranked)))
-    builder.add_tier4([_index_item(memory) for memory in ranked])
+    builder.add_tier3(list(_background(warm)))
+    builder.add_tier4([_index_item(memory) for memory in warm])
     return AssembledContext(
         context=builder.render(),
         token_count=builder.token_count,
@@ -141,10 +142,11 @@ def _background(ranked: Iterable[Memory]) -> Iterable[TierItem]:
 
 
 def _summary(memory: Memory, why: str) -> TierItem:
-    """Show the summary, or less; of a pattern or workflow, the hint."""
+    """Show the summary, or less; of a pattern or workflow, the hint. Old episodes are short."""
     hinted = memory.type in (MemoryType.PATTERN, MemoryType.WORKFLOW)
+    is_short = hinted or memory.condensed > 1
     forms = (memory.levels.summary, memory.levels.compressed)
-    return TierItem(id=memory.id, forms=forms[1:] if hinted else forms, why=why)
+    return TierItem(id=memory.id, forms=forms[1:] if is_short else forms, why=why)
 
 
 def _compressed(memory: Memory, why: str) -> TierItem:

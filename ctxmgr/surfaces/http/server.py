@@ -106,13 +106,14 @@ async def serve_until_cancelled(
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=ENDING_SECONDS,
         )
-        lifecycle = None if read_only else asyncio.create_task(app.run_lifecycle())
+        upkeep = () if read_only else (app.run_lifecycle(), app.run_consolidation())
+        tasks = [asyncio.create_task(each) for each in upkeep]
         try:
             await serve_application(config, listener, on_exit=hub.close)
         finally:
-            if lifecycle is not None:
-                lifecycle.cancel()
-                await asyncio.gather(lifecycle, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
     raise Unavailable("the server ended by itself; see the log")
 
 

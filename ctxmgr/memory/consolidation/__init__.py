@@ -1,0 +1,1 @@
+"""Nightly upkeep: merge, condense, rank, compare, forget and link memories in six steps."""
