@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.client.runtime import CommitObserver
     from ctxmgr.core.context.contributors import Contributor
     from ctxmgr.core.context.flushes import Flusher
+    from ctxmgr.core.context.layer_tools import LayerTool
     from ctxmgr.core.economy.policy import Economy
     from ctxmgr.core.events.events import Listener
     from ctxmgr.core.events.listeners import ListenerFeed
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ctxmgr.core.sandbox import Sandbox
     from ctxmgr.experience.lenses.lens import Lenses
     from ctxmgr.experience.xdb import XDB
+    from ctxmgr.knowledge.agent_notes import AgentNotes
     from ctxmgr.knowledge.library import Library
     from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
     from ctxmgr.knowledge.notes.layout import Layout
@@ -154,7 +156,8 @@ async def connect(
     - ``audit_lenses`` score what is recorded there; the log gets all scores, also hidden ones.
     - ``experience`` is the folder of an ``XDB``, or an open one; it records what happens, too.
     - ``knowledge`` is a folder of notes, or an open ``Library``: prompts show what fits of them,
-      and notes are written before old turns are summarised (docs/knowledge-context.md).
+      agents get tools to search and write them, and notes are written before old turns are
+      summarised (docs/knowledge-context.md).
     - ``secrets`` says how secrets are treated (docs/secrets.md).
     - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"compact"``,
       ``"economy"``, or an ``Economy``. A session that is resumed keeps its own.
@@ -279,26 +282,14 @@ class App:
 
         The index is brought up to date first.
         """
-        from ctxmgr.knowledge.indexed_notes import NoteDocuments
-        from ctxmgr.search.hybrid import HybridWeights
-        from ctxmgr.search.search_index import SearchIndex
-
         library = await _open_library(self.knowledge_folder(folder))
-        source, sides = NoteDocuments(library.notes), library.config.search
-        source.require_category(category)
-        index = await SearchIndex.open(
-            await asyncio.to_thread(_notes_index, library.notes.layout.index),
-            embedder=_static_embedder(),
-            source=source,
-            weights=HybridWeights(bm25=sides.bm25_weight, vector=sides.vector_weight),
-        )
-        try:
-            self.say("comparing the index with the notes")
-            await index.refresh()
-            await index.embedded()
-            return await index.search(query, limit, category)
-        finally:
-            await index.close()
+        self.say("comparing the index with the notes")
+        return await _search_notes(library, query, limit, category)
+
+    async def agent_notes(self, folder: Path | None = None) -> "AgentNotes":
+        """What agents may do with a folder of notes, by default that of the settings."""
+        library = await _open_library(self.knowledge_folder(folder))
+        return await _agent_notes(await self.store(), library, self.masker)
 
     def audit_folder(self) -> Path | None:
         """The folder of the audit log; None if there is no log there."""
@@ -654,10 +645,14 @@ async def _client(
     known.load()
     indexing = Indexing(store, files, fingerprints=known, kept=masker.stored)
     library = None
+    layer_tools: tuple[LayerTool, ...] = ()
     if knowledge is not None:
+        from ctxmgr.knowledge.agent_notes import notes_tools
+
         library = await _noted(store, closing, knowledge, own=own, masker=masker)
         contributors += library.contributors
         flushers += library.flushers
+        layer_tools = notes_tools(await _agent_notes(store, library, masker))
     feed = _listener_feed(store, listeners)
     observers: list[CommitObserver] = [] if feed is None else [feed.committed]
     if audit is not None:
@@ -697,6 +692,7 @@ async def _client(
         summariser=summariser,
         masker=masker,
         recall=recall.search if recall is not None else None,
+        layer_tools=layer_tools,
         observers=(*observers, *([trackers.follow] if trackers is not None else [])),
     )
     return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers, policy=policy)
@@ -722,6 +718,52 @@ def _notes_index(own: Path) -> Path:
     folder = cache_dir() / "search"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{hashlib.sha256(str(own).encode()).hexdigest()}.notes"
+
+
+async def _search_notes(
+    library: "Library", query: str, limit: int, category: str | None
+) -> "list[SearchResult]":
+    """Search a folder of notes, after its index is brought up to date."""
+    from ctxmgr.knowledge.indexed_notes import NoteDocuments
+    from ctxmgr.search.hybrid import HybridWeights
+    from ctxmgr.search.search_index import SearchIndex
+
+    source, sides = NoteDocuments(library.notes), library.config.search
+    source.require_category(category)
+    index = await SearchIndex.open(
+        await asyncio.to_thread(_notes_index, library.notes.layout.index),
+        embedder=_static_embedder(),
+        source=source,
+        weights=HybridWeights(bm25=sides.bm25_weight, vector=sides.vector_weight),
+    )
+    try:
+        await index.refresh()
+        await index.embedded()
+        return await index.search(query, limit, category)
+    finally:
+        await index.close()
+
+
+async def _agent_notes(store: Store, library: "Library", masker: Masker) -> "AgentNotes":
+    """What agents may do with the notes of a library."""
+    from ctxmgr.knowledge.agent_notes import AgentNotes
+    from ctxmgr.knowledge.lifecycle.review import ReviewQueue
+    from ctxmgr.knowledge.repository.git import Git
+    from ctxmgr.knowledge.repository.introspection import Introspection
+    from ctxmgr.knowledge.repository.setup import is_set_up
+
+    layout = library.notes.layout
+    history = None
+    if await is_set_up(layout.root):
+        history = Introspection(Git(layout.root), adopted=layout.adopted)
+    return AgentNotes(
+        library.notes,
+        review=ReviewQueue(store, library.notes),
+        history=history,
+        search=partial(_search_notes, library),
+        mask=lambda text: masker.mask(text).text,  # notes are committed to git
+        now=library.now,
+    )
 
 
 def _static_embedder() -> "StaticEmbedder | None":

@@ -111,6 +111,10 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     | _rooms("knowledge.config knowledge.notes knowledge.repository knowledge.transcripts")
     | _rooms("knowledge.indexed_notes")
     | _rooms("knowledge.topics knowledge.compiler knowledge.lifecycle experience search"),
+    "knowledge.agent_notes": _rooms(
+        "core.context core.store knowledge.notes knowledge.lifecycle knowledge.repository search"
+        " errors"
+    ),
     "knowledge": _rooms(""),
     "memory.records": _rooms("core.store search errors"),
     "memory.contradictions": _rooms("memory.records search"),
@@ -130,7 +134,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " experience experience.lenses search stores stores.sqlite stores.xtdb"
         " messages core.client core.context core.economy core.events core.files core.history"
         " core.model core.objects core.prices core.sandbox core.secrets core.sessions core.store"
-        " core.tracking errors knowledge.indexed_notes"
+        " core.tracking errors knowledge.indexed_notes knowledge.agent_notes"
     ),
     "__init__": _rooms(
         "app sandboxes messages core.client core.context core.economy core.events core.files"

@@ -7,6 +7,7 @@ An operation imports what it needs when it runs, so that listing all of them sta
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -111,7 +112,11 @@ async def mcp(
     ] = None,
     all_: Annotated[bool, Param("Let the agent read every session of the store.")] = False,
     tools: Annotated[
-        str | None, Param("The tools to offer, separated by commas; at most 8.", metavar="NAMES")
+        str | None, Param("The tools to offer, separated by commas; at most 12.", metavar="NAMES")
+    ] = None,
+    knowledge: Annotated[
+        Path | None,
+        Param("The folder of notes that the agent may use; default: the setting.", metavar="DIR"),
     ] = None,
     http: Annotated[bool, Param("Serve streamable HTTP on loopback, not stdio.")] = False,
     port: Annotated[int, Param("The port for HTTP; 0 takes a free one.")] = 0,
@@ -120,8 +125,9 @@ async def mcp(
 
     With --session the tools are activate, deactivate, pin, unpin, recall, show and as_of. Without
     it, tools that read the sessions that `ctxmgr run` or `ctxmgr hook` ran in this directory, or
-    with --all every session. Uses standard input and output, until the input ends. Requires the
-    "mcp" extra.
+    with --all every session. Either, but not --all, also has remember and expand, for memories of
+    this directory's project, and with notes search and note. Uses standard input and output, until
+    the input ends. Requires the "mcp" extra.
     """
     from ctxmgr.surfaces.mcp.serve import serve_mcp
 
@@ -132,6 +138,7 @@ async def mcp(
         everything=all_,
         tools=tools,
         port=port if http else None,
+        knowledge=knowledge,
     )
 
 

@@ -6,6 +6,12 @@ Part of the list in ``catalogue``, from which the command line, HTTP API and MCP
 from typing import Final
 
 from ctxmgr.surfaces.operation import Operation
+from ctxmgr.surfaces.operations.layers.agent_tools import (
+    knowledge_add,
+    knowledge_ask,
+    knowledge_search,
+    memory_remember,
+)
 from ctxmgr.surfaces.operations.layers.audit import (
     audit_checkpoint,
     audit_export,
@@ -194,8 +200,17 @@ LAYER_OPERATIONS: Final = (
         run=memory_expand,
         name="memory expand",
         path="/v1/memory/expand",
+        tool="expand",
         writes=True,
         example="ctxmgr memory expand 3f2a91c4",
+    ),
+    Operation(
+        run=memory_remember,
+        name="memory remember",
+        path="/v1/memory/remember",
+        tool="remember",
+        writes=True,
+        example='ctxmgr memory remember "test runner" pytest --session review',
     ),
     Operation(
         run=memory_feedback,
@@ -630,6 +645,31 @@ LAYER_OPERATIONS: Final = (
         uses_store=False,
         path="/v1/knowledge/note",
         text=lambda note: note.text,
+    ),
+    Operation(
+        run=knowledge_search,
+        name="knowledge search",
+        path="/v1/knowledge/search",
+        tool="search",
+        writes=False,
+        example="ctxmgr knowledge search 'which port?'",
+    ),
+    Operation(
+        run=knowledge_add,
+        name="knowledge add",
+        path="/v1/knowledge/add",
+        tool="note",
+        writes=True,
+        example="ctxmgr knowledge add 'Port 8080 is taken' --path knowledge/reference/ports.md",
+    ),
+    Operation(
+        run=knowledge_ask,
+        name="knowledge ask",
+        path="/v1/knowledge/ask",
+        tool="note_history",
+        writes=False,
+        example="ctxmgr knowledge ask learnt 'port 8080'",
+        text=lambda answer: answer.text,
     ),
     Operation(
         run=knowledge_revert,

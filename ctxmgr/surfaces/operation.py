@@ -3,6 +3,7 @@
     name        -> `ctxmgr NAME`, `POST /NAME`, MCP tool NAME; two words are a group and its command
     group       -> `ctxmgr GROUP NAME`, for a name that HTTP and MCP have without the group
     path        -> `POST PATH`, for a path that a requirement names
+    tool        -> MCP tool TOOL, for a name that agents know better
     parameters  -> arguments (positional) and flags (keyword-only), from run's signature
     docstring   -> help: the first line says what it does
     writes      -> for surfaces that must refuse to write
@@ -42,6 +43,8 @@ class Operation:
     """The command's group, if HTTP and MCP have the name alone; else it is part of the name."""
     path: str | None = None
     """The path in the HTTP API, if it is not the name."""
+    tool: str | None = None
+    """The name of the MCP tool, if it is not the name."""
     uses_store: bool = True
     """Takes ``--store``."""
     streams: bool = False

@@ -59,6 +59,7 @@ from ctxmgr.errors import Conflict, Incorrect, NotFound
 
 if TYPE_CHECKING:
     from ctxmgr.core.client.live_economy import LiveEconomy
+    from ctxmgr.core.context.layer_tools import LayerTool
     from ctxmgr.core.discovery.known_tools import Trace
     from ctxmgr.core.economy.policy import Economy
     from ctxmgr.core.economy.records import EconomyRecord, Masks
@@ -167,6 +168,11 @@ class LiveSession:
     def recall(self) -> RecallSearch | None:
         """Searches what the session has seen; None: the client has no search index."""
         return self._state.runtime.recall
+
+    @property
+    def layer_tools(self) -> "tuple[LayerTool, ...]":
+        """The tools that the client's layers offer to its agents."""
+        return self._state.runtime.layer_tools
 
     @property
     def state(self) -> SessionState:

@@ -30,6 +30,7 @@ from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable
 if TYPE_CHECKING:
     from ctxmgr.core.context.contributors import Contributor
     from ctxmgr.core.context.flushes import Flusher
+    from ctxmgr.core.context.layer_tools import LayerTool
     from ctxmgr.core.context.tokens import TokenCounter
     from ctxmgr.core.model import Model
     from ctxmgr.core.sandbox import Sandbox
@@ -88,6 +89,8 @@ class Runtime:
     """Decides what is shown of secrets under a policy, and what is stored of them."""
     recall: RecallSearch | None = None
     """None: there is no search index, and the agent is not offered the tool."""
+    layer_tools: "tuple[LayerTool, ...]" = ()
+    """Tools of layers, which agents are offered after those of the core."""
     observers: tuple[CommitObserver, ...] = ()
     count: Callable[[str], int] = count_tokens
     """Counts the tokens of a text."""

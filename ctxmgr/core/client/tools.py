@@ -8,6 +8,7 @@
                                          client has a search index
     list_objects                         lists what a limited pool leaves out; offered only under
                                          the compact policy
+    search, note, …                      tools of the client's layers
 
 A mistake of the agent is a result with ``ok=False`` and a message for the agent. Only failures that
 the agent cannot fix, such as an unreachable store, are raised.
@@ -32,6 +33,7 @@ from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.client.tool_calls import IndexedToolCall
 from ctxmgr.core.context.compact import LIST_TOOL
 from ctxmgr.core.context.guide import NamedPolicy, tool_help
+from ctxmgr.core.context.layer_tools import LayerTool
 from ctxmgr.core.discovery.known_tools import OutputKind, absolute, output_kind
 from ctxmgr.core.discovery.search_commands import (
     NO_FILES,
@@ -51,7 +53,7 @@ from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sandbox import Command, CommandResult, Sandbox
 from ctxmgr.core.store.commits import finish_despite_cancel
 from ctxmgr.core.store.documents import check_value
-from ctxmgr.errors import Denied, Incorrect, NotFound, Unavailable
+from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable
 
 BASH_SECONDS: Final = 120.0
 """For one command, unless the model asks for more."""
@@ -153,7 +155,7 @@ class BashArguments(Arguments):
     timeout_s: float = Field(default=BASH_SECONDS, gt=0, le=BASH_SECONDS_MAX)
 
 
-def read_arguments(tool: str, model: type[Arguments], args: Mapping[str, Any]) -> Arguments:
+def read_arguments(tool: str, model: type[BaseModel], args: Mapping[str, Any]) -> BaseModel:
     """Check the arguments of a call; ``Incorrect`` names the first that is wrong."""
     takes = f"{tool} takes {', '.join(model.model_fields)}"
     unknown = next((name for name in args if name not in model.model_fields), None)
@@ -227,7 +229,7 @@ class Definition:
 
     name: str
     description: str
-    arguments: type[Arguments]
+    arguments: type[BaseModel]
     """A pydantic model of the arguments."""
     id_help: str | None = None
     """What the argument ``id`` may be; None: there is none, or it needs no explanation."""
@@ -328,6 +330,10 @@ class _Output:
     """The text is byte for byte the file that was read."""
 
 
+def _layer_definition(tool: LayerTool) -> Definition:
+    return Definition(name=tool.name, description=tool.description, arguments=tool.arguments)
+
+
 def _failed(text: str) -> _Output:
     return _Output(ok=False, text=text)
 
@@ -347,8 +353,12 @@ class Tools:
             "bash": self._bash,
             RECALL.name: self._recall,
             LIST_OBJECTS.name: self._list_objects,
+            **{tool.name: self._layer_run(tool) for tool in session.layer_tools},
         }
         self._offered = {tool.name: tool for tool in self.definitions}
+        own = (tool.name for tool in session.layer_tools)
+        self._undiscovered = frozenset((RECALL.name, LIST_OBJECTS.name, *own))
+        """Tools whose output names no files of the agent."""
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
@@ -357,7 +367,9 @@ class Tools:
         tools = tuple(context.get(tool.name, tool) for tool in DEFINITIONS)
         if self._session.policy_name == "compact":
             tools = (*tools, LIST_OBJECTS)
-        return (*tools, RECALL) if self._session.recall is not None else tools
+        if self._session.recall is not None:
+            tools = (*tools, RECALL)
+        return (*tools, *map(_layer_definition, self._session.layer_tools))
 
     async def dispatch(
         self, tool_call_id: str, *, name: str, args: Mapping[str, Any]
@@ -403,7 +415,7 @@ class Tools:
             output=output.text,
             status="ok" if output.ok else "fail",
             faithful=output.faithful,
-            discover=name not in {RECALL.name, LIST_OBJECTS.name} and not _reads_output(args),
+            discover=name not in self._undiscovered and not _reads_output(args),
         )
 
     async def _change(self, tool_call_id: str, name: str, args: Mapping[str, Any]) -> ToolResult:
@@ -524,6 +536,15 @@ class Tools:
     async def _bash(self, args: BashArguments) -> _Output:
         ran = await self._command(args.command, timeout_s=args.timeout_s)
         return _output(ran, timeout_s=args.timeout_s, hint="; pass timeout_s")
+
+    def _layer_run(self, tool: LayerTool) -> Callable[[Any], Awaitable[_Output]]:
+        async def run(args: Any) -> _Output:
+            try:
+                return _Output(ok=True, text=await tool.run(self._session.session_id, args))
+            except CtxmgrError as error:  # a layer never fails a turn
+                return _failed(str(error))
+
+        return run
 
     async def _list_objects(self, args: ListArguments) -> _Output:
         lines = self._session.known_objects()

@@ -19,10 +19,13 @@ async def serve_mcp(
     everything: bool,
     tools: str | None,
     port: int | None,
+    knowledge: Path | None = None,
 ) -> None:
     """Serve until the input ends (stdio, if ``port`` is None) or the caller cancels it.
 
     The server reaches one session, the sessions of the working directory, or everything to read.
+    Memories are those of the user in the working directory, and notes those of ``knowledge`` or of
+    the setting.
     """
     with requires_extra("mcp", "mcp", "mcp_types"):
         from ctxmgr.surfaces.mcp.resources import Resources
@@ -34,13 +37,18 @@ async def serve_mcp(
 
     if session is not None and everything:
         raise Incorrect("--session and --all exclude each other: leave one out")
+    has_notes = knowledge is not None or app.loaded.settings.knowledge is not None
+    notes = app.knowledge_folder(knowledge) if has_notes else None
+    folder = Path.cwd()
     if session is not None:
-        scope = McpScope(session_id=parse_session_id(session))
+        session_id = parse_session_id(session)
+        scope = McpScope(session_id=session_id, folder=folder, knowledge=notes)
     elif everything:
         scope = McpScope()
     else:
-        folder = Path.cwd()
-        scope = McpScope(project=lambda: project_sessions(app, folder))
+        scope = McpScope(
+            project=lambda: project_sessions(app, folder), folder=folder, knowledge=notes
+        )
     chosen = choose_tools(operations, tools, scope=scope)
     resources = Resources(store=await app.store(), scope=scope, masker=app.masker)
     server = build_server(app, chosen, resources)

@@ -35,7 +35,8 @@ from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound
 from ctxmgr.surfaces.local_state import hide_store
 from ctxmgr.surfaces.mcp.resources import PAGE_SIZE, TEMPLATES, Resources
 from ctxmgr.surfaces.mcp.results import as_agent_sees, error_body, json_line, masked, result_texts
-from ctxmgr.surfaces.mcp.tools import SESSIONS, Tool
+from ctxmgr.surfaces.mcp.tools import OF_PROJECT, SESSIONS, Tool
+from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.scopes import confine
 
 logger = logging.getLogger(__name__)
@@ -44,6 +45,14 @@ INSTRUCTIONS: Final = (
     "ctxmgr keeps every file and tool output of a session. recall finds what is no longer shown, "
     "show reads it, activate brings it back into the next prompts, deactivate folds it."
 )
+
+REMEMBERING_INSTRUCTIONS: Final = (
+    " remember keeps a fact for later sessions of this project, expand shows one in full."
+)
+NOTING_INSTRUCTIONS: Final = " search finds notes that are kept beyond sessions, note adds to them."
+
+NOTES_FOLDER: Final = "the folder of notes"
+"""Stands for its path where an agent reads."""
 
 Context = ServerRequestContext[Any]
 
@@ -59,13 +68,20 @@ def build_server(app: App, tools: Sequence[Tool], resources: Resources) -> Serve
     return Server(
         "ctxmgr",
         version=__version__,
-        instructions=INSTRUCTIONS,
+        instructions=instructions_for(tools),
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,
     )
+
+
+def instructions_for(tools: Sequence[Tool]) -> str:
+    """Return what a client shows to its model about the server."""
+    names = {tool.name for tool in tools}
+    parts = {"remember": REMEMBERING_INSTRUCTIONS, "note": NOTING_INSTRUCTIONS}
+    return INSTRUCTIONS + "".join(text for name, text in parts.items() if name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,14 +137,19 @@ class _Handlers:
                 limit=arguments.get("limit", PAGE_SIZE), cursor=arguments.get("cursor")
             )
             return masked(page, self.masker)
+        if name in OF_PROJECT:
+            arguments |= scope.of_project(tool.operation)
+            return masked(await self._called(tool.operation, arguments), self.masker)
         store = await self.app.store()
         session_id = scope.session_of(arguments)
         if session_id is not None:
             arguments = await confine(store, name, arguments, session_id=session_id)
-        returned = await tool.operation.run(self.app, **arguments)
-        text = tool.operation.text
-        result = masked(returned if text is None else text(returned), self.masker)
+        result = masked(await self._called(tool.operation, arguments), self.masker)
         return await as_agent_sees(store, result, session_id)
+
+    async def _called(self, operation: Operation, arguments: dict[str, Any]) -> Any:
+        returned = await operation.run(self.app, **arguments)
+        return returned if operation.text is None else operation.text(returned)
 
     def _body(self, error: Exception) -> dict[str, str]:
         """Describe an error, without saying where the store is."""
@@ -136,6 +157,8 @@ class _Handlers:
             logger.error("a request failed", exc_info=error)
         body = error_body(error)
         message = hide_store(body["message"], self.app.loaded.settings.store)
+        for folder in {tool.scope.knowledge for tool in self.tools.values()} - {None}:
+            message = message.replace(str(folder), NOTES_FOLDER)
         return {**body, "message": self.masker.shown(message)}
 
     def _protocol_error(self, error: Exception) -> MCPError:

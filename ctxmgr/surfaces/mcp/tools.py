@@ -10,10 +10,14 @@ A server has one of three scopes:
     one session    all tools; the agent cannot name another session, and the parameter is removed
     a project      tools that read; each call names one of the project's sessions
     everything     tools that read, in the whole store; only if the person asked for it
+
+The first two also have the tools of ``OF_PROJECT``: notes and memories of the person who started
+the server, in the project where it was started.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,7 +26,7 @@ from ctxmgr.surfaces.arguments import body_schema, from_json
 from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.scopes import CONFINED, parse_session_id
 
-TOOLS_MAX: Final = 8
+TOOLS_MAX: Final = 12
 """Tools of one server: each costs the agent tokens and attention in every call."""
 
 USUAL: Final = ("activate", "deactivate", "pin", "unpin", "recall", "show", "as_of")
@@ -30,6 +34,17 @@ USUAL: Final = ("activate", "deactivate", "pin", "unpin", "recall", "show", "as_
 
 READING: Final = ("sessions", "recall", "show", "as_of", "objects", "log")
 """The default tools of a server for several sessions."""
+
+REMEMBERING: Final = ("remember", "expand")
+"""Default tools of every server that is bound to a session or a project."""
+
+NOTING: Final = ("search", "note")
+"""Default tools of such a server if there is a folder of notes."""
+
+OF_PROJECT: Final = frozenset(
+    {"knowledge search", "knowledge add", "knowledge ask", "memory remember", "memory expand"}
+)
+"""Operations on the notes and memories of the server's project, none of which an agent names."""
 
 NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -66,7 +81,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "experience compress": "changes what is kept of every session",
         **dict.fromkeys(
             (
-                *("memory add", "memory list", "memory show", "memory expand", "memory history"),
+                *("memory add", "memory list", "memory show", "memory history"),
                 *("memory search", "memory edit", "memory forget", "memory restore"),
                 *("memory contradictions", "memory resolve", "memory assemble", "memory feedback"),
             ),
@@ -106,6 +121,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "topics tune": "is for people who write topics",
         "compile": "shows what prompts contain already",
+        "search": "is recall for a session; agents search notes with a tool of that name",
         "export": "writes a file on the host",
         "import": "reads a file on the host",
         "import-recorded": "reads a file on the host",
@@ -154,6 +170,16 @@ class McpScope:
     """The session that the server is bound to."""
     project: Callable[[], Sequence[str]] | None = None
     """Returns the ids of the project's sessions, which may become more while the server runs."""
+    folder: Path | None = None
+    """The project's folder, to which memories belong."""
+    knowledge: Path | None = None
+    """The folder of notes; None: there is none."""
+
+    def of_project(self, operation: Operation) -> dict[str, Path | str | None]:
+        """Return the arguments that the server gives to an operation of the project."""
+        given = {"project": self.folder, "folder": self.knowledge, "session": self.session_id}
+        names = {parameter.name for parameter in operation.parameters if parameter.param.local}
+        return {name: value for name, value in given.items() if name in names}
 
     def session_of(self, arguments: Mapping[str, Any]) -> str | None:
         """Return the session that a call is limited to; None: it is not limited.
@@ -175,6 +201,9 @@ class McpScope:
         """Return whether an agent may use an operation."""
         if operation.name in NOT_OFFERED:
             return False
+        if operation.name in OF_PROJECT:
+            bound = self.session_id is not None or self.project is not None
+            return bound and (self.knowledge is not None or operation.name.startswith("memory "))
         if self.session_id is not None:
             return operation.name in CONFINED
         if operation.writes:
@@ -275,16 +304,17 @@ _LIMIT_KEYWORDS: Final = frozenset({"minimum", "maximum", "maxItems"})
 
 def tool_name(operation: Operation) -> str:
     """Return the tool name of an operation."""
-    return operation.name.replace("-", "_").replace(" ", "_")
+    return operation.tool or operation.name.replace("-", "_").replace(" ", "_")
 
 
 def choose_tools(
     operations: Iterable[Operation], names: str | None, *, scope: McpScope
 ) -> tuple[Tool, ...]:
     """Return the tools of a server; ``names`` are separated by commas, None: the defaults."""
-    by_name = {tool_name(operation): operation for operation in operations}
-    offered = [name for name, operation in by_name.items() if scope.offers(operation)]
+    by_name = {tool_name(each): each for each in operations if scope.offers(each)}
+    offered = list(by_name)
     usual = READING if scope.session_id is None else USUAL
+    usual += tuple(name for name in (*REMEMBERING, *NOTING) if name in by_name)
     chosen = usual if names is None else tuple(dict.fromkeys(_split(names)))
     refused = [name for name in chosen if name not in offered]
     if refused and scope.session_id is None and refused[0] in USUAL:

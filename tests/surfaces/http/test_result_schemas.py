@@ -103,6 +103,9 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         *((f"/v1/knowledge/{name}", {}) for name in ("status", "check", "log", "diff")),
         *((f"/v1/knowledge/{name}", {"path": MEMORY_FILE}) for name in ("blame", "show", "note")),
         ("/v1/knowledge/learnt", {"text": "Lessons"}),
+        ("/v1/knowledge/search", {"query": "lessons"}),
+        ("/v1/knowledge/add", {"text": "Tea at four."}),
+        ("/v1/knowledge/ask", {"question": "learnt", "about": "Lessons"}),
         *((path, {}) for path in ("/v1/lifecycle/status", "/v1/lifecycle/run")),
         ("/v1/knowledge/review", {}),
         ("/v1/topics/show", {"name": "soup"}),
@@ -111,6 +114,7 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         ("/v1/memory/add", {"key": "port", "value": "8080"}),
         *((f"/v1/memory/{name}", {}) for name in ("list", "contradictions", "assemble")),
         ("/v1/memory/search", {"question": "which port?"}),
+        ("/v1/memory/remember", {"key": "shell", "value": "fish"}),
     ]
     server.post("/v1/memory/add", key="port", value="8080")
     memory = server.post("/v1/memory/add", key="editor", value="vim").json()["memory"]["id"]

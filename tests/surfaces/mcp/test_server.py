@@ -78,7 +78,8 @@ async def test_a_server_without_a_session_reaches_those_of_its_folder(
         with pytest.raises(MCPError, match="unknown tool"):
             await agent.call_tool("deactivate", {"session": "there", "object_id": "call-there"})
 
-    assert tools == ["sessions", "recall", "show", "as_of", "objects", "log"]
+    reading = ["sessions", "recall", "show", "as_of", "objects", "log"]
+    assert tools == [*reading, "remember", "expand"]
     assert [line["session_id"] for line in listed["sessions"]] == ["here"]
     assert resources == ["here"]
     assert shown.endswith("of here\n")

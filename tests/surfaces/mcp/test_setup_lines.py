@@ -67,5 +67,5 @@ async def test_the_line_for_each_client_starts_a_bound_server(worked: Worked, re
         tools = (await client.list_tools()).tools
 
     assert shown["session_id"] == worked.sid
-    assert len(tools) == 7
+    assert len(tools) == 9
     assert all("session" not in tool.input_schema["properties"] for tool in tools)

@@ -8,7 +8,10 @@ from ctxmgr.surfaces.mcp.results import TEXT_CHARS_MAX, error_body, result_texts
 from ctxmgr.surfaces.mcp.server import tool_definition
 from ctxmgr.surfaces.mcp.tools import (
     NOT_OFFERED,
+    NOTING,
+    OF_PROJECT,
     READING,
+    REMEMBERING,
     TOOLS_MAX,
     USUAL,
     McpScope,
@@ -20,7 +23,7 @@ BOUND = McpScope(session_id="s1")
 SCOPES = {"bound": BOUND, "project": McpScope(project=lambda: ("mine",)), "all": McpScope()}
 
 SHORT = 300
-"""Characters of a description: all eight are part of every model call."""
+"""Characters of a description: all of them are part of every model call."""
 
 
 def test_every_operation_is_a_tool_or_left_out_for_a_reason() -> None:
@@ -33,7 +36,10 @@ def test_every_operation_is_a_tool_or_left_out_for_a_reason() -> None:
     assert not [
         operation.name
         for operation in OPERATIONS
-        if operation.writes and operation.name not in NOT_OFFERED and operation.name not in USUAL
+        if operation.writes
+        and operation.name not in NOT_OFFERED
+        and operation.name not in OF_PROJECT
+        and operation.name not in USUAL
     ]
 
 
@@ -41,18 +47,23 @@ def test_the_usual_tools_are_few_and_short() -> None:
     """Each costs the agent tokens in every call."""
     tools = choose_tools(OPERATIONS, None, scope=BOUND)
 
-    assert [each.name for each in tools] == list(USUAL)
-    assert max(len(USUAL), len(READING)) <= TOOLS_MAX
+    assert [each.name for each in tools] == [*USUAL, *REMEMBERING]
+    assert max(len(USUAL), len(READING)) + len(REMEMBERING) + len(NOTING) <= TOOLS_MAX
     assert all(len(each.operation.help) <= SHORT for each in tools)
 
 
 @pytest.mark.parametrize(
     ("scope", "writing"),
-    [("bound", {"activate", "deactivate", "pin", "unpin"}), ("project", set()), ("all", set())],
+    [
+        ("bound", {"activate", "deactivate", "pin", "unpin", "remember", "expand"}),
+        ("project", {"remember", "expand"}),
+        ("all", set()),
+    ],
 )
 def test_only_a_server_of_one_session_changes_it(scope: str, writing: set[str]) -> None:
     """003-R111, 003-R125: no agent changes a session that the server was not bound to.
 
+    What it remembers belongs to the project and changes no session.
     A client asks its user before a tool that writes, and not before one that reads.
     """
     offered = [entry for entry in OPERATIONS if SCOPES[scope].offers(entry)]
@@ -65,7 +76,7 @@ def test_only_a_server_of_one_session_changes_it(scope: str, writing: set[str]) 
     hints = {item.name: item.annotations for item in tools}
     assert {name for name, hint in hints.items() if hint and not hint.read_only_hint} == writing
     assert not [name for name, hint in hints.items() if hint is None or hint.destructive_hint]
-    assert {entry.name for entry in offered if entry.writes} == writing
+    assert {tool_name(entry) for entry in offered if entry.writes} == writing
 
 
 def test_no_tool_describes_the_database() -> None:
@@ -119,7 +130,11 @@ def test_a_bound_tool_takes_no_session() -> None:
         ("get", "project", "unknown tool 'get'"),
         ("sessions", "bound", "for a server of session s1"),
         (" , ", "all", "no tool is named"),
-        ("activate,deactivate,pin,unpin,recall,show,as-of,log,diff", "bound", "at most 8"),
+        (
+            "activate,deactivate,pin,unpin,recall,show,as-of,log,diff,objects,timeline,turn,cache",
+            "bound",
+            "at most 12",
+        ),
     ],
 )
 def test_a_wrong_choice_of_tools_is_refused(names: str, scope: str, message: str) -> None:
@@ -129,7 +144,7 @@ def test_a_wrong_choice_of_tools_is_refused(names: str, scope: str, message: str
 
 
 def test_tools_can_be_chosen() -> None:
-    """Layers will add theirs, and eight stay the most."""
+    """An agent gets what its task needs."""
     tools = choose_tools(OPERATIONS, "recall, as-of,diff,recall", scope=BOUND)
 
     assert [tool.name for tool in tools] == ["recall", "as_of", "diff"]

@@ -10,7 +10,7 @@ from ctxmgr.surfaces.operation import Param
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
-    from ctxmgr.memory.living import LivingMemory
+    from ctxmgr.memory.living import AddedMemory, LivingMemory
     from ctxmgr.memory.records.bodies import Body
     from ctxmgr.memory.records.contradiction import Contradiction
     from ctxmgr.memory.records.memory import Memory
@@ -184,11 +184,7 @@ async def memory_add(
         valid_from=since,
         tags=tag,
     )
-    return StoredMemory(
-        memory=_row(added.memory),
-        known=added.known,
-        contradictions=tuple(_pair(pair) for pair in added.contradictions),
-    )
+    return stored(added)
 
 
 async def memory_list(
@@ -334,11 +330,7 @@ async def memory_edit(
     if not isinstance(found.body, Fact):
         raise Incorrect(f"{found.id} is a {found.type}; only facts can be corrected so")
     edited = await memory.edit(found.id, replace(found.body, value=value))
-    return StoredMemory(
-        memory=_row(edited.memory),
-        known=False,
-        contradictions=tuple(_pair(pair) for pair in edited.contradictions),
-    )
+    return stored(edited)
 
 
 async def memory_forget(
@@ -452,6 +444,15 @@ async def memory_assemble(
                 if item.id not in visible
             ),
         ),
+    )
+
+
+def stored(added: "AddedMemory") -> StoredMemory:
+    """Describe a memory that was stored."""
+    return StoredMemory(
+        memory=_row(added.memory),
+        known=added.known,
+        contradictions=tuple(_pair(pair) for pair in added.contradictions),
     )
 
 
