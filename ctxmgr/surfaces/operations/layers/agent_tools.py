@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.surfaces.operation import Param
 from ctxmgr.surfaces.operations.layers.memory import StoredMemory, stored
+from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 LearntKind = Literal["decision", "convention", "preference", "error_fix", "question", "note"]
 """Kinds that an agent may store: what every prompt has to follow is laid down by people."""
 
-_FOLDER = Param("The folder of the notes; default: the setting.", metavar="DIR", local=True)
 _PROJECT = Param("The project's folder; default: the current one.", metavar="DIR", local=True)
 _SESSION = Param("The session that it comes from.", metavar="SESSION", local=True)
 
@@ -63,7 +63,7 @@ async def knowledge_search(
     *,
     limit: Annotated[int, Param("At most this many notes, up to 20.")] = 5,
     category: Annotated[str | None, Param("Only this category, such as journal.")] = None,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> NoteHits:
     """Search the notes that are kept beyond sessions."""
     notes = await app.agent_notes(folder)
@@ -95,7 +95,7 @@ async def knowledge_add(
     ] = None,
     reason: Annotated[str, Param("Why, for a person who has to approve it.")] = "",
     session: Annotated[str | None, _SESSION] = None,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> NoteChange:
     """Keep a note for later sessions, or correct one.
 
@@ -122,7 +122,7 @@ async def knowledge_ask(
     about: Annotated[str, Param("A text, a path, or a commit or tag.")],
     *,
     at: Annotated[str | None, Param("A commit or tag; default: the last commit.")] = None,
-    folder: Annotated[Path | None, _FOLDER] = None,
+    folder: NotesOption = None,
 ) -> NoteAnswer:
     """Ask when something was noted, where it came from, what changed."""
     notes = await app.agent_notes(folder)
