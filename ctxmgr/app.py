@@ -416,14 +416,11 @@ class App:
 
     async def topics(self, folder: Path | None = None) -> "TopicSet":
         """Read the topics of a folder of notes, by default that of the settings."""
-        from ctxmgr.knowledge.notes.frontmatter import require_yaml
-        from ctxmgr.knowledge.notes.layout import Layout
         from ctxmgr.knowledge.notes.notes_folder import NotesFolder
         from ctxmgr.knowledge.topics.topic_folder import load_topics
 
-        require_yaml()
-        root = self.knowledge_folder(folder)
-        return await asyncio.to_thread(load_topics, NotesFolder(Layout(root, root)))
+        layout, _ = await _knowledge_layout(self.knowledge_folder(folder))
+        return await asyncio.to_thread(load_topics, NotesFolder(layout))
 
     async def fire_webhook(self, source: str, event: str, payload: object) -> "list[Firing]":
         """Fire the topics that wait for an event of a source; return what was fired."""

@@ -121,7 +121,7 @@ class KnowledgeExtractor:
 
         ``projects`` are the names of known projects, by default those that have notes.
         """
-        chosen = self._chosen(extractors)
+        chosen = self.require(extractors)
         text = self._notes.read(path).text
         source = ExtractionSource(
             path=path,
@@ -192,7 +192,8 @@ class KnowledgeExtractor:
             return {}
         return {str(name): int(number) for name, number in versions.items()}
 
-    def _chosen(self, names: Iterable[str] | None) -> list[Extractor]:
+    def require(self, names: Iterable[str] | None) -> list[Extractor]:
+        """Return the extractors of these names, by default all; ``Incorrect`` if one is unknown."""
         if names is None:
             return list(self._extractors.values())
         unknown = [name for name in names if name not in self._extractors]

@@ -149,6 +149,7 @@ class Lifecycle:
         """Extract from transcripts, by default from those that were not extracted from."""
         chosen = list(await self._extractor.pending() if paths is None else paths)
         names = None if extractors is None else tuple(extractors)
+        self._extractor.require(names)
         draft = NotesDraft(self._notes)
         found = []
         for path in chosen:

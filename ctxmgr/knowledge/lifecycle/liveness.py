@@ -3,6 +3,8 @@
     `src/export.py`   a path     removed by the last commit that deleted it
     `retry_export()`  a symbol   removed by the last commit that changed how often it occurs
     `make deploy`     a command  removed by the last commit that changed its target
+    `npm run build`   a script   removed by the commit that took it out of package.json
+    `shopctl sync`    a program  removed by the commit that took it out of pyproject.toml
 
 A name that the project never had says nothing, and is not reported. Only git objects are read: no
 file of the project is opened, and nothing in it is run.
@@ -13,8 +15,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
+from ctxmgr.errors import Incorrect
+from ctxmgr.knowledge.lifecycle.declared_commands import READERS, removed_names
 from ctxmgr.knowledge.lifecycle.draft import NotesDraft
 from ctxmgr.knowledge.lifecycle.review import needs_approval
 from ctxmgr.knowledge.notes.frontmatter import Value, set_fields
@@ -30,13 +35,17 @@ GONE_MAX: Final = 50
 """Of these, the missing ones whose history is searched, which may take seconds each."""
 COMMITS_MAX: Final = 20_000
 """Commits whose deleted files are read."""
+DECLARATIONS_MAX: Final = 500
+"""Versions of a file that declares commands which are compared, from the newest."""
 
 _CODE: Final = re.compile(r"(?<!`)`([^`\n]{2,200})`(?!`)")
 _PATH: Final = re.compile(r"(?:\./)?((?:[\w@+.-]+/)*[\w@+-][\w@+.-]*\.[A-Za-z]\w{0,5})(?::\d+)?")
 _FOLDER: Final = re.compile(r"(?:\./)?((?:[\w@+-][\w@+.-]*/)+)")
 _CALL: Final = re.compile(r"(?:\w+\.)*([A-Za-z_]\w{2,})\(\)")
 _SYMBOL: Final = re.compile(r"(?:\w+\.)*((?:[a-z]\w*_\w+)|(?:[A-Z]+[a-z0-9]+[A-Z]\w*))")
-_MAKE: Final = re.compile(r"make ([A-Za-z][\w-]*)")
+_MAKE: Final = re.compile(r"make ([A-Za-z][\w-]*)(?: .*)?")
+_NPM: Final = re.compile(r"(?:npm|pnpm|yarn) (?:run )?([A-Za-z][\w:.-]*)(?: .*)?")
+_PROGRAM: Final = re.compile(r"([A-Za-z][\w.-]+)(?: .*)?")
 _LOG: Final = ("--no-ext-diff", "--no-textconv", "--no-renames", "--format=%x00%h%x00%cs%x00%s")
 
 
@@ -44,6 +53,16 @@ class ReferenceKind(StrEnum):
     PATH = "path"
     SYMBOL = "symbol"
     COMMAND = "command"
+    """A target of make."""
+    SCRIPT = "npm script"
+    PROGRAM = "program"
+    """A console script of Python."""
+
+
+_DECLARED: Final = MappingProxyType(
+    {ReferenceKind.SCRIPT: "package.json", ReferenceKind.PROGRAM: "pyproject.toml"}
+)
+"""Where the project declares them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +103,16 @@ def references(note: Note) -> Iterator[ProjectReference]:
                 yield ProjectReference(ReferenceKind.SYMBOL, found[1], number)
             elif found := _MAKE.fullmatch(text):
                 yield ProjectReference(ReferenceKind.COMMAND, found[1], number)
+            elif found := _NPM.fullmatch(text):
+                yield ProjectReference(ReferenceKind.SCRIPT, found[1], number)
+            elif found := _PROGRAM.fullmatch(text):
+                yield ProjectReference(ReferenceKind.PROGRAM, found[1], number)
 
 
 async def gone_references(notes: Iterable[Note], *, project: Path) -> list[GoneReference]:
     """Return what the notes name and the project's current commit no longer has."""
     history = _ProjectHistory(Git(project))
+    await history.require()
     named = [(note, reference) for note in notes for reference in references(note)]
     return [
         GoneReference(note=note.path, reference=reference, commit=commit, day=day, summary=summary)
@@ -134,7 +158,18 @@ class _ProjectHistory:
         self._endings: set[str] = set()
         self._deleted: dict[str, _Removal] = {}
         self._known: dict[tuple[ReferenceKind, str], _Removal | None] = {}
+        self._undeclared: dict[str, dict[str, _Removal]] = {}
         self._searched = 0
+
+    async def require(self) -> None:
+        """Raise ``Incorrect`` if the project is not the root of a repository."""
+        try:
+            await self._git.git_dir()
+        except Incorrect as error:
+            raise Incorrect(
+                f"{self._git.root} is not the root of a git repository: pass that of the project"
+                " whose history is to be read"
+            ) from error
 
     async def removed(self, reference: ProjectReference) -> _Removal | None:
         """Return the commit that removed it; None if it is there, or never was."""
@@ -142,6 +177,8 @@ class _ProjectHistory:
             await self._load()
         if reference.kind is ReferenceKind.PATH:
             return None if reference.name in self._endings else self._deleted.get(reference.name)
+        if reference.kind in _DECLARED:
+            return (await self._no_longer_declared(_DECLARED[reference.kind])).get(reference.name)
         key = (reference.kind, reference.name)
         if key not in self._known:
             if len(self._known) >= SYMBOLS_MAX:
@@ -149,8 +186,21 @@ class _ProjectHistory:
             self._known[key] = await self._searched_history(reference)
         return self._known[key]
 
+    async def _no_longer_declared(self, file: str) -> dict[str, _Removal]:
+        if file not in self._undeclared:
+            log = await self._git.output(
+                "log", f"-n{DECLARATIONS_MAX}", "-m", "--first-parent", *_LOG, "HEAD", "--", file
+            )
+            removals = [_removal(line) for line in log.splitlines() if line.startswith("\0")]
+            versions = []
+            for removal in removals:
+                shown = await self._git.run("cat-file", "blob", f"{removal[0]}:{file}")
+                # A commit that deleted the file declares nothing.
+                versions.append((removal, READERS[file](shown.text if shown.code == 0 else "")))
+            self._undeclared[file] = removed_names(versions)
+        return self._undeclared[file]
+
     async def _load(self) -> None:
-        await self._git.git_dir()
         listed = await self._git.output("ls-tree", "-r", "-z", "--name-only", "HEAD")
         self._files = set(filter(None, listed.split("\0")))
         self._endings = {ending for path in self._files for ending in _places(path)}
@@ -160,8 +210,7 @@ class _ProjectHistory:
         removal: _Removal | None = None
         for line in log.splitlines():
             if line.startswith("\0"):
-                commit, day, summary = line[1:].split("\0", 2)
-                removal = (commit, day, summary)
+                removal = _removal(line)
             elif line and removal is not None:
                 for ending in _places(line):
                     self._deleted.setdefault(ending, removal)
@@ -183,8 +232,12 @@ class _ProjectHistory:
         line = log.text.strip("\n")
         if log.code != 0 or not line.startswith("\0"):
             return None
-        commit, day, summary = line[1:].split("\0", 2)
-        return commit, day, summary
+        return _removal(line)
+
+
+def _removal(line: str) -> _Removal:
+    commit, day, summary = line[1:].split("\0", 2)
+    return commit, day, summary
 
 
 def _places(path: str) -> Iterator[str]:

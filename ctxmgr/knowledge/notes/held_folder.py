@@ -33,6 +33,8 @@ FILES_MAX: Final = 50_000
 LOCK_WAIT_SECONDS: Final = 30.0
 LOCK_PAUSE_SECONDS: Final = 0.01
 
+NOT_UTF8: Final = "not UTF-8 text: convert it, such as with `iconv -f latin1 -t utf-8`"
+
 TEMPORARY: Final = ".ctxmgr.tmp"
 """The end of the name of a file that is being written. Git ignores ``*.tmp``."""
 
@@ -293,7 +295,7 @@ def _read(folder: int, name: str, *, path: str, bytes_max: int) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InvalidNote("not UTF-8 text", line=line, path=path) from error
+        raise InvalidNote(NOT_UTF8, line=line, path=path) from error
 
 
 def _read_bytes(folder: int, name: str, *, path: str, bytes_max: int) -> bytes:

@@ -27,6 +27,8 @@ NOTE_BYTES_MAX: Final = 1024 * 1024
 CONVERSATION_BYTES_MAX: Final = 64 * 1024 * 1024
 """A week of an agent that never stops."""
 
+ODD_NAME: Final = "the name has characters that no path of a note may have: rename the file"
+
 CACHED_MAX: Final = 8_192
 """Notes that are kept in memory between two looks at their files."""
 
@@ -35,6 +37,7 @@ CACHED_MAX: Final = 8_192
 class UnreadableNote:
     path: str
     reason: str
+    line: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +119,14 @@ class NotesFolder:
         """Read the notes, and say which files cannot be read: one of them hides no others."""
         paths, odd = self._found(categories, archived=archived)
         notes: list[Note] = []
-        unreadable = [UnreadableNote(ascii(path), "the name cannot be a path") for path in odd]
+        unreadable = [UnreadableNote(ascii(path), ODD_NAME) for path in odd]
         for path in paths:
             try:
                 notes.append(self.read(path))
             except ExtraMissing:
                 raise  # without its packages no note can be read, which is not the notes' fault
+            except InvalidNote as error:
+                unreadable.append(UnreadableNote(path, error.problem, error.line or 1))
             except CtxmgrError as error:
                 unreadable.append(UnreadableNote(path, str(error)))
         return NotesScan(tuple(notes), tuple(unreadable))
@@ -152,7 +157,7 @@ class NotesFolder:
             for path in found
             if self.layout.category_of(path) in wanted and (archived or not is_archived(path))
         )
-        return sorted(chosen), odd
+        return sorted(chosen), [path for path in odd if self.layout.category_of(path) in wanted]
 
     def _place(self, path: str) -> tuple[HeldFolder, int]:
         _require_markdown(path)

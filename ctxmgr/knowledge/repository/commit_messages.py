@@ -28,7 +28,9 @@ BODY_LINES_MAX: Final = 50
 SESSION: Final = "Session:"
 PURPOSE: Final = "commit_message"
 
-_FILE: Final = re.compile(r"^diff --git a/.* b/(.*)$")
+_FILE: Final = re.compile(r'^diff --git (?:a/.* b/(.*)|"a/.*" "b/(.*)")$')
+_QUOTED: Final = re.compile(r'\\(["\\])')
+"""What git escapes in a name that can be shown; control characters stay escaped."""
 
 
 class CommitKind(StrEnum):
@@ -86,7 +88,8 @@ def file_changes(diff: str) -> tuple[FileChange, ...]:
     changes: list[FileChange] = []
     for line in diff.splitlines():
         if found := _FILE.match(line):
-            changes.append(FileChange(path=found.group(1).strip('"')))
+            plain, quoted = found.groups()
+            changes.append(FileChange(path=plain or _QUOTED.sub(r"\1", quoted)))
         elif not changes:
             continue
         elif line.startswith("new file mode"):

@@ -80,7 +80,10 @@ class Introspection:
 
     async def log(self, path: str | None = None, *, limit: int = 20) -> list[CommitEntry]:
         """Return the commits of the notes, or of one, the newest first."""
-        return await self._log(limit=limit, path=path)
+        found = await self._log(limit=limit, path=path)
+        if path is not None and not found:
+            raise NotFound(f"no commit has changed {path}")
+        return found
 
     async def origins(self, path: str) -> list[LineOrigin]:
         """Return where each line of a note came from, as last committed."""

@@ -28,11 +28,11 @@ from ctxmgr.errors import (
     InvalidNote,
     NotFound,
 )
-from ctxmgr.knowledge.notes.held_folder import HeldFolder
+from ctxmgr.knowledge.notes.held_folder import NOT_UTF8, HeldFolder
 from ctxmgr.knowledge.notes.layout import Layout
 from ctxmgr.knowledge.notes.note import read_note
 from ctxmgr.knowledge.notes.note_types import check_note
-from ctxmgr.knowledge.notes.notes_folder import NOTE_BYTES_MAX, NotesFolder
+from ctxmgr.knowledge.notes.notes_folder import NOTE_BYTES_MAX, ODD_NAME, NotesFolder
 from ctxmgr.knowledge.repository.commit_messages import (
     CommitKind,
     ask_for_summary,
@@ -273,7 +273,9 @@ class MemoryGit:
         """Read what may be committed, and say what may not be, and why."""
         contents: dict[str, bytes | None] = {}
         left_out: list[str] = []
-        found = [path for folder in OWN_FOLDERS for path in self._files.files(folder, ending="")[0]]
+        listed = [self._files.files(folder, ending="") for folder in OWN_FOLDERS]
+        left_out += [f"{path!a}: {ODD_NAME}" for _, odd in listed for path in odd]
+        found = [path for possible, _ in listed for path in possible]
         for path in dict.fromkeys((*found, *paths)):
             try:
                 data = self._content(path)
@@ -281,6 +283,8 @@ class MemoryGit:
                 contents[path] = None
             except ExtraMissing:
                 raise
+            except InvalidNote as error:
+                left_out.append(str(error))
             except CtxmgrError as error:
                 left_out.append(f"{path}: {error}")
             else:
@@ -303,7 +307,7 @@ class MemoryGit:
         try:
             note = read_note(path, data.decode())
         except UnicodeDecodeError as error:
-            raise InvalidNote("not UTF-8 text", path=path) from error
+            raise InvalidNote(NOT_UTF8, path=path) from error
         errors = [each for each in check_note(note) if each.severity == "error"]
         if errors:
             raise InvalidNote(errors[0].message, line=errors[0].line, path=path)

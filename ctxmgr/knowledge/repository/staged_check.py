@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ctxmgr.errors import InvalidNote
+from ctxmgr.knowledge.notes.held_folder import NOT_UTF8
 from ctxmgr.knowledge.notes.layout import Layout
 from ctxmgr.knowledge.notes.note import Note
 from ctxmgr.knowledge.notes.note_types import NoteFinding, check_note
@@ -49,13 +50,13 @@ async def _check_blob(git: Git, path: str, environment: dict[str, str]) -> tuple
     try:
         text = result.out.decode("utf-8")
     except UnicodeDecodeError:
-        return (_error(path, 1, "not UTF-8 text"),)
+        return (_error(path, 1, NOT_UTF8),)
     return check_note(Note(path, text))
 
 
 def _check_disk(notes: NotesFolder) -> tuple[NoteFinding, ...]:
     scan = notes.scan()
-    findings = [_error(each.path, 1, each.reason) for each in scan.unreadable]
+    findings = [_error(each.path, each.line, each.reason) for each in scan.unreadable]
     paths = notes.paths(archived=True)
     for note in scan.notes:
         try:

@@ -1,6 +1,6 @@
 """The topics of a folder of notes, with everything that is wrong with them. Reads files."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from ctxmgr.errors import NotFound
 from ctxmgr.knowledge.notes.layout import Category
@@ -21,9 +21,23 @@ def load_topics(notes: NotesFolder) -> TopicSet:
     topics, of_triggers = check_triggers(found.topics)
     topics, of_schedules = check_schedules(topics)
     problems = (*unreadable, *found.problems, *of_triggers, *of_schedules)
+    problems += tuple(_missing_subscriptions(topics, set(notes.paths())))
     return TopicSet(
         topics=tuple(topics), problems=tuple(sorted(problems, key=lambda each: each.path))
     )
+
+
+def _missing_subscriptions(
+    topics: Iterable[Topic], paths: Collection[str]
+) -> Iterator[TopicProblem]:
+    for topic in topics:
+        for wanted in topic.subscriptions:
+            if wanted not in paths and f"knowledge/{wanted}" not in paths:
+                yield TopicProblem(
+                    path=topic.path,
+                    severity=Severity.WARNING,
+                    message=f"there is no note {wanted}, to which it subscribes",
+                )
 
 
 def require_topic(topics: Iterable[Topic], name: str) -> Topic:

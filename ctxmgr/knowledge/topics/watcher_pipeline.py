@@ -17,7 +17,7 @@ from typing import Final
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.knowledge.topics.bypass import Route, route
 from ctxmgr.knowledge.topics.decision_log import DecisionLog
-from ctxmgr.knowledge.topics.gate import GatedActivator, message_hash
+from ctxmgr.knowledge.topics.gate import Decider, GatedActivator, message_hash
 from ctxmgr.knowledge.topics.gate_decision import GateDecision, GateResult
 from ctxmgr.knowledge.topics.output_watcher import OutputWatcher
 from ctxmgr.knowledge.topics.pattern_matcher import PatternMatcher
@@ -224,6 +224,8 @@ class WatcherPipeline:
                 _, answer = next(answered)
                 result = GateResult.YES if answer.approved else GateResult.NO
                 reason = f"{verdict.reason}; the {answer.decider} says {result.value.upper()}"
+                if answer.decider is Decider.RULE and not answer.approved:
+                    reason += ", too few words of its name, description and keywords"
                 verdicts.append(
                     replace(verdict, result=result, decider=str(answer.decider), reason=reason)
                 )

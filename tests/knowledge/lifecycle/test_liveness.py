@@ -8,8 +8,9 @@ import pytest
 from ctxmgr.app import open_store
 from ctxmgr.errors import Incorrect
 from ctxmgr.knowledge.config import LifecycleConfig
+from ctxmgr.knowledge.lifecycle.declared_commands import npm_scripts
 from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
-from ctxmgr.knowledge.lifecycle.liveness import references
+from ctxmgr.knowledge.lifecycle.liveness import gone_references, references
 from ctxmgr.knowledge.notes.note import read_note
 from tests.knowledge.lifecycle.notes_folders import folder
 
@@ -57,6 +58,38 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
+async def test_commands_that_a_project_no_longer_declares_are_named(
+    tmp_path: Path, project: Path
+) -> None:
+    """npm scripts and console scripts, with the commit that took them out."""
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+
+    def commit(message: str, scripts: str, programs: str) -> None:
+        (project / "package.json").write_text(f'{{"scripts": {{{scripts}}}}}')
+        (project / "pyproject.toml").write_text(
+            f"[project.scripts]\n{programs}\n[tool.x]\nother = 1\n"
+        )
+        for words in (("add", "-A"), ("commit", "-qm", message)):
+            subprocess.run(["git", *identity, *words], cwd=project, check=True, capture_output=True)
+
+    commit("Begin", '"build": "x", "lint:js": "x"', 'shopctl = "a:b"\nshop-old = "a:c"')
+    commit("Drop the linter", '"build": "x"', 'shopctl = "a:b"\nshop-old = "a:c"')
+    commit("Drop the old shop", '"build": "x"', 'shopctl = "a:b"')
+    note = read_note(
+        NOTE,
+        "`npm run build`, `npm run lint:js`, `yarn never`, `shopctl sync --all`, `shop-old sync`,"
+        " `other`, `unheard of`\n",
+    )
+
+    gone = await gone_references([note], project=project)
+
+    assert [(each.reference.kind, each.reference.name, each.summary) for each in gone] == [
+        ("npm script", "lint:js", "Drop the linter"),
+        ("program", "shop-old", "Drop the old shop"),
+    ]
+    assert npm_scripts("[" * 100_000) == npm_scripts("[]") == npm_scripts("{") == frozenset()
+
+
 async def test_a_note_about_removed_code_is_marked(tmp_path: Path, project: Path) -> None:
     """The commit that removed it is named; what never was there is not reported."""
     notes = folder(tmp_path)
@@ -101,5 +134,5 @@ async def test_a_folder_without_history_is_refused(tmp_path: Path) -> None:
     async with await open_store(tmp_path / "agent.db") as store:
         lifecycle = Lifecycle(notes, store=store, config=LifecycleConfig())
 
-        with pytest.raises(Incorrect, match="not a git repository"):
+        with pytest.raises(Incorrect, match="not the root of a git repository"):
             await lifecycle.check_project(notes.layout.root)

@@ -88,7 +88,9 @@ def test_a_check_fails_on_errors_and_names_the_line() -> None:
 
     problems = answer("check", code=1)["problems"]
 
-    assert f"{ADA}:4: the frontmatter" in problems[0]["message"]  # type: ignore[index]
+    (problem,) = problems[:1]  # type: ignore[index]
+    assert (problem["path"], problem["line"]) == (ADA, 4)
+    assert problem["message"].startswith("the frontmatter is not YAML")
 
 
 def test_what_cannot_be_done_is_said_with_what_to_do() -> None:
@@ -112,6 +114,26 @@ def test_what_cannot_be_done_is_said_with_what_to_do() -> None:
         assert result.exit_code == code, result.output
         assert message in " ".join((result.output + result.stderr).split())
         assert "Traceback" not in result.output
+
+
+def test_odd_files_are_named_once_with_what_to_do() -> None:
+    """A first user's folder: Latin-1, quotes and a line break in names; nothing is hidden."""
+    ctxmgr("init", "notes")
+    folder = Path("notes/knowledge/reference")
+    (folder / "latin.md").write_bytes(b"caf\xe9\n")
+    (folder / 'a "b".md').write_text("# Quoted\n", encoding="utf-8")
+    (folder / "c\nd.md").write_text("# Broken\n", encoding="utf-8")
+
+    problems = {each["path"]: each["message"] for each in answer("check", code=1)["problems"]}  # type: ignore[attr-defined]
+    made = answer("commit")
+
+    assert "iconv" in problems["knowledge/reference/latin.md"]
+    assert "rename" in problems["'knowledge/reference/c\\nd.md'"]
+    assert 'memory: add a "b"' in str(made["message"])
+    assert 'knowledge/reference/a "b".md | new, 1 lines' in str(made["message"])
+    assert [each.count("knowledge/reference/latin.md") for each in made["remarks"]][-1] == 1  # type: ignore[attr-defined]
+    assert any("c\\nd.md" in each for each in made["remarks"])  # type: ignore[attr-defined]
+    assert ctxmgr("log", "nope.md", "--folder", "notes").exit_code == 3
 
 
 def test_a_commit_says_what_it_left_out() -> None:

@@ -108,7 +108,7 @@ async def compile_context(
 def compiled_text(compiled: CompiledContext) -> str:
     """Return the context, or the reasons for it."""
     if not compiled.why:
-        return compiled.text
+        return compiled.text + "\n"
     lines = [f"{compiled.tokens:,} of {compiled.budget_tokens:,} tokens", "", "included"]
     for shown in compiled.included:
         score = "" if shown.score is None else f"  score {shown.score:.3f}"
@@ -117,4 +117,4 @@ def compiled_text(compiled: CompiledContext) -> str:
         lines.append(f"  {shown.tokens:>6,}  {name}{score}{cut}")
     lines += ["", "left out"]
     lines += [f"  {hidden.slot}:{hidden.name}  {hidden.reason}" for hidden in compiled.left_out]
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
