@@ -23,17 +23,25 @@ SECRET = "gh" + "p_" + "A1b2" * 9
 on_sqlite = pytest.mark.parametrize("any_store_url", ["sqlite"], indirect=True)
 
 
-async def test_an_agent_finds_shows_and_reactivates_a_folded_output(worked: Worked) -> None:
-    """The main use of the server, on both stores: recall, show, activate."""
+async def test_an_agent_shows_and_reactivates_a_folded_output(worked: Worked) -> None:
+    """The main use of the server, on both stores: show, activate."""
     async with stdio(worked.url, "--session", worked.sid) as client:
         folded = await value(client, "deactivate", object_id="/workspace/notes.md")
-        matches = await call_text(client, "recall", query="port 9090")
         text = await call_text(client, "show", name=worked.notes[:12])
         back = await value(client, "activate", object_id=worked.notes)
 
     assert (folded["level"], back["level"], back["changed"]) == ("metadata", "active", True)
-    assert f"id={worked.notes} type=file path=/workspace/notes.md" in matches
     assert text.endswith("content:\nport = 9090\n")
+
+
+@on_sqlite  # elsewhere, all that other tests have stored would be indexed first
+async def test_an_agent_finds_a_folded_output(worked: Worked) -> None:
+    """What left the prompt is found by its words, with the id to ask for it."""
+    async with stdio(worked.url, "--session", worked.sid) as client:
+        await value(client, "deactivate", object_id="/workspace/notes.md")
+        matches = await call_text(client, "recall", query="port 9090")
+
+    assert f"id={worked.notes} type=file path=/workspace/notes.md" in matches
 
 
 @on_sqlite
