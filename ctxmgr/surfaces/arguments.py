@@ -1,6 +1,7 @@
 """Arguments of an operation in JSON or a URL query: JSON Schema, validation, decoding. No I/O.
 
-    JSON     an object that matches ``body_schema``; null means not given
+    JSON     an object that matches ``body_schema``; null means not given; some parameters are
+             members of an object in it, such as ``signals``
     query    the same as text; a parameter that takes many values is repeated
 
 Invalid arguments raise ``Incorrect``, which names the parameter.
@@ -38,11 +39,19 @@ def body_schema(operation: Operation) -> dict[str, Any]:
     required = [
         parameter.public_name for parameter in operation.remote_parameters if parameter.required
     ]
+    properties: dict[str, Any] = {}
+    for parameter in operation.remote_parameters:
+        if parameter.param.part_of is None:
+            properties[parameter.public_name] = schema(parameter)
+            continue
+        outer, inner = parameter.param.part_of
+        members = properties.setdefault(
+            outer, {"type": "object", "properties": {}, "additionalProperties": False}
+        )
+        members["properties"][inner] = schema(parameter)
     return {
         "type": "object",
-        "properties": {
-            parameter.public_name: schema(parameter) for parameter in operation.remote_parameters
-        },
+        "properties": properties,
         "additionalProperties": False,
         **({"required": required} if required else {}),
     }
@@ -52,12 +61,46 @@ def from_json(operation: Operation, body: object) -> dict[str, Any]:
     """Read the arguments of ``run`` from a JSON value."""
     if not isinstance(body, dict):
         raise Incorrect(f"{operation.name} expects a JSON object, not {body!r:.40}")
+    body = _flat(operation, body)
     present = {name: value for name, value in body.items() if value is not None}
     parameters = _check_names(operation, body, present=present)
     return {
         parameters[name].name: _decode_json(parameters[name], value)
         for name, value in present.items()
     }
+
+
+def _flat(operation: Operation, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body with the members of objects in it by the names of their parameters."""
+    members: dict[str, dict[str, str]] = {}
+    for parameter in operation.remote_parameters:
+        if parameter.param.part_of is not None:
+            outer, inner = parameter.param.part_of
+            members.setdefault(outer, {})[inner] = parameter.public_name
+    flat: dict[str, Any] = {}
+    grouped = {name for names in members.values() for name in names.values()}
+    for name, value in body.items():
+        if name in members:
+            flat |= _members(operation, name, value, members[name])
+        elif name in grouped:
+            raise Incorrect(f"{operation.name}: {name} belongs in {', '.join(members)}")
+        else:
+            flat[name] = value
+    return flat
+
+
+def _members(
+    operation: Operation, outer: str, value: object, names: Mapping[str, str]
+) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Incorrect(f"{operation.name}: {outer} must be an object, not {value!r:.40}")
+    unknown = next((name for name in value if name not in names), None)
+    if unknown is not None:
+        known = ", ".join(names)
+        raise Incorrect(f"{operation.name}: unknown {outer}.{unknown!s:.80} (one of: {known})")
+    return {names[inner]: item for inner, item in value.items()}
 
 
 def from_query(operation: Operation, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ values.
 """
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,8 @@ from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 STREAMED: Final = MappingProxyType({"streamed": True})
 """Metadata of a result field that was already printed while the operation ran; JSON has it."""
+
+_IN_PATH: Final = re.compile(r"\{(\w+)\}")
 
 ParameterType: TypeAlias = (
     type[str] | type[int] | type[float] | type[bool] | type[Path] | tuple[str, ...]
@@ -42,7 +45,7 @@ class Operation:
     group: str | None = None
     """The command's group, if HTTP and MCP have the name alone; else it is part of the name."""
     path: str | None = None
-    """The path in the HTTP API, if it is not the name."""
+    """The path in the HTTP API, if it is not the name; ``{NAME}`` in it is a parameter."""
     tool: str | None = None
     """The name of the MCP tool, if it is not the name."""
     uses_store: bool = True
@@ -84,6 +87,11 @@ class Operation:
         """The parameters that HTTP and MCP take: all but those of the command line alone."""
         return tuple(parameter for parameter in self.parameters if not parameter.param.local)
 
+    @property
+    def path_names(self) -> frozenset[str]:
+        """The public names of parameters that are part of the path in the HTTP API."""
+        return frozenset(_IN_PATH.findall(self.path or ""))
+
 
 @dataclass(frozen=True, slots=True)
 class Param:
@@ -99,6 +107,8 @@ class Param:
     """Names an object or a whole session; on a server of one session it may be left out."""
     local: bool = False
     """Only on the command line: it grants access to this machine, which no caller elsewhere may."""
+    part_of: tuple[str, str] | None = None
+    """In a JSON body it is a member of an object: the names of the object and the member."""
     here: bool = False
     """On the command line, the folder of notes that the person is in is a default."""
 

@@ -286,9 +286,13 @@ async def _protocol_error(_request: Request, error: Exception) -> Response:
 
 
 async def _given(request: Request, operation: Operation) -> dict[str, Any]:
-    """Return the arguments of a request."""
+    """Return the arguments of a request: of its path, and of its query or body."""
+    in_path = {name: str(value) for name, value in request.path_params.items()}
     if request.method == "GET":
-        return from_query(operation, request.query_params.multi_items())
+        return from_query(operation, [*in_path.items(), *request.query_params.multi_items()])
     if request.query_params:
         raise Incorrect("a POST request takes its parameters in the body, not in the query")
-    return from_json(operation, await json_body(request, bytes_max=BODY_BYTES_MAX))
+    body = await json_body(request, bytes_max=BODY_BYTES_MAX)
+    if isinstance(body, dict) and not in_path.keys().isdisjoint(body):
+        raise Incorrect(f"{', '.join(in_path)} is part of the path: leave it out of the body")
+    return from_json(operation, {**body, **in_path} if isinstance(body, dict) else body)

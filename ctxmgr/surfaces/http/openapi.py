@@ -8,7 +8,7 @@ from ctxmgr.surfaces.arguments import body_schema, schema
 from ctxmgr.surfaces.error_answers import ANSWERS
 from ctxmgr.surfaces.http.answers import codes_by_status
 from ctxmgr.surfaces.http.result_schemas import result_schema
-from ctxmgr.surfaces.operation import Operation
+from ctxmgr.surfaces.operation import Operation, Parameter
 
 EVENTS_PATH: Final = "/events"
 OPENAPI_PATH: Final = "/openapi.json"
@@ -46,12 +46,14 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
 
 def _path(operation: Operation, components: dict[str, Any]) -> dict[str, Any]:
     described = _summary(operation, result_schema(operation, components))
+    in_path = [_in_path(each) for each in operation.remote_parameters if _is_in(operation, each)]
     post = {
         **described,
         "operationId": operation.name,
+        **({"parameters": in_path} if in_path else {}),
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": body_schema(operation)}},
+            "content": {"application/json": {"schema": _body(operation)}},
         },
     }
     if operation.writes:
@@ -60,17 +62,47 @@ def _path(operation: Operation, components: dict[str, Any]) -> dict[str, Any]:
         **described,
         "operationId": f"{operation.name}-by-query",
         "parameters": [
-            {
-                "name": parameter.public_name,
-                "in": "query",
-                "required": parameter.required,
-                "description": parameter.param.help,
-                "schema": schema(parameter),
-            }
-            for parameter in operation.remote_parameters
+            *in_path,
+            *(
+                {
+                    "name": parameter.public_name,
+                    "in": "query",
+                    "required": parameter.required,
+                    "description": parameter.param.help,
+                    "schema": schema(parameter),
+                }
+                for parameter in operation.remote_parameters
+                if not _is_in(operation, parameter)
+            ),
         ],
     }
     return {"post": post, "get": get}
+
+
+def _is_in(operation: Operation, parameter: Parameter) -> bool:
+    return parameter.public_name in operation.path_names
+
+
+def _in_path(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.public_name,
+        "in": "path",
+        "required": True,
+        "description": parameter.param.help,
+        "schema": schema(parameter),
+    }
+
+
+def _body(operation: Operation) -> dict[str, Any]:
+    """Describe the body: all parameters but those of the path."""
+    described = body_schema(operation)
+    required = [name for name in described.pop("required", ()) if name not in operation.path_names]
+    properties = {
+        name: value
+        for name, value in described["properties"].items()
+        if name not in operation.path_names
+    }
+    return {**described, "properties": properties, **({"required": required} if required else {})}
 
 
 def _summary(operation: Operation, result: dict[str, Any]) -> dict[str, Any]:

@@ -112,7 +112,9 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         ("/v1/topics/try", {"message": "soup"}),
         ("/compile", {"message": "soup"}),
         ("/v1/memory/add", {"key": "port", "value": "8080"}),
-        *((f"/v1/memory/{name}", {}) for name in ("list", "contradictions", "assemble")),
+        *((f"/v1/memory/{name}", {}) for name in ("list", "contradictions")),
+        ("/context/assemble", {"budget": 900, "signals": {"recent_errors": ["E1"]}}),
+        ("/consolidate", {"dry_run": True}),
         ("/v1/memory/search", {"question": "which port?"}),
         ("/v1/memory/remember", {"key": "shell", "value": "fish"}),
     ]
@@ -127,15 +129,12 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         ("/v1/memory/edit", {"memory_id": memory, "value": "nano"}),
     ]
     added = server.post("/v1/memory/add", key="port", value="9090").json()
-    asked.append(
-        (
-            "/v1/memory/resolve",
-            {"contradiction": added["contradictions"][0]["id"], "resolution": "both_valid"},
-        )
-    )
+    pair = added["contradictions"][0]["id"]
+    resolving = "/contradictions/{id}/resolve"
+    asked.append((resolving, {"resolution": "both_valid"}))
 
     for path, given in asked:
-        answer = server.post(path, **given)
+        answer = server.post(path.replace("{id}", pair), **given)
         assert answer.status_code == 200, (path, answer.text)
         described = document["paths"][path]["post"]["responses"]["200"]["content"]
         schema = described["application/json"]["schema"]

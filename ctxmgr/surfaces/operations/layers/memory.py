@@ -374,7 +374,7 @@ async def memory_contradictions(
 
 async def memory_resolve(
     app: "App",
-    contradiction: Annotated[str, Param("The id of the contradiction.")],
+    id_: Annotated[str, Param("The id of the contradiction.")],
     resolution: Annotated[ResolutionName, Param("Which one holds.")],
     *,
     note: Annotated[str | None, Param("Why.")] = None,
@@ -388,8 +388,8 @@ async def memory_resolve(
     from ctxmgr.memory.records.contradiction import Resolution
 
     memory = await app.memory(project)
-    merged = None if value is None else await _merged(memory, contradiction, value)
-    resolved = await memory.resolve(contradiction, Resolution(resolution), note=note, merged=merged)
+    merged = None if value is None else await _merged(memory, id_, value)
+    resolved = await memory.resolve(id_, Resolution(resolution), note=note, merged=merged)
     return _pair(resolved)
 
 
@@ -398,11 +398,19 @@ async def memory_assemble(
     *,
     budget: Annotated[int, Param("Tokens at most.")] = 8_000,
     current_file: Annotated[
-        str | None, Param("The file that is worked on.", metavar="PATH")
+        str | None,
+        Param("The file that is worked on.", metavar="PATH", part_of=("signals", "current_file")),
     ] = None,
-    recent_error: Annotated[tuple[str, ...], Param("An error message that just occurred.")] = (),
-    activity: Annotated[str | None, Param("Such as debugging.")] = None,
-    message: Annotated[str | None, Param("What the agent was asked.")] = None,
+    recent_error: Annotated[
+        tuple[str, ...],
+        Param("An error message that just occurred.", part_of=("signals", "recent_errors")),
+    ] = (),
+    activity: Annotated[
+        str | None, Param("Such as debugging.", part_of=("signals", "activity"))
+    ] = None,
+    message: Annotated[
+        str | None, Param("What the agent was asked.", part_of=("signals", "message"))
+    ] = None,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> AssembledMemory:
     """Show the text that a prompt would get."""
