@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from ctxmgr.knowledge.transcripts.capture import ConversationCapture
     from ctxmgr.knowledge.transcripts.open_transcripts import ClosedTranscript
     from ctxmgr.memory.living import LivingMemory
+    from ctxmgr.memory.records.principal import Principal
     from ctxmgr.search.documents import SearchResult
     from ctxmgr.search.piece_index import PieceIndex
     from ctxmgr.search.static_vectors import StaticEmbedder
@@ -71,6 +72,9 @@ AGENT: Final = "agent"
 
 DRAIN_SECONDS: Final = 10.0
 """How long closing a client waits for its last events to be recorded; the rest comes later."""
+
+MEMORY_SHARE: Final = 16
+"""Memory gets at most one part in so many of a policy's window: 8,000 tokens of 128,000."""
 
 LIFECYCLE_SECONDS: Final = 60.0
 """How often a server looks for what is due: schedules have minutes."""
@@ -132,6 +136,7 @@ async def connect(
     audit_lenses: "Lenses | None" = None,
     experience: "Path | XDB | None" = None,
     knowledge: "Path | Library | None" = None,
+    memory: "Path | Principal | None" = None,
     secrets: Secrets = Secrets.MASK,
     policy: "str | Economy" = "plain",
     tracking: bool = True,
@@ -158,6 +163,8 @@ async def connect(
     - ``knowledge`` is a folder of notes, or an open ``Library``: prompts show what fits of them,
       agents get tools to search and write them, and notes are written before old turns are
       summarised (docs/knowledge-context.md).
+    - ``memory`` is the folder of the project, or a ``Principal``: prompts show what earlier
+      sessions of this user taught, and sessions are learnt from (docs/memory.md).
     - ``secrets`` says how secrets are treated (docs/secrets.md).
     - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"compact"``,
       ``"economy"``, or an ``Economy``. A session that is resumed keeps its own.
@@ -173,7 +180,9 @@ async def connect(
     chosen = read_policy(policy)
     async with AsyncExitStack() as closing:
         if store is None:
-            store = await closing.enter_async_context(await open_store(url, timeout_s=timeout_s))
+            kinds = KINDS if memory is None else _kinds_with_memory()
+            opening = open_store(url, kinds=kinds, timeout_s=timeout_s)
+            store = await closing.enter_async_context(await opening)
         client = await _client(
             store,
             closing,
@@ -191,6 +200,7 @@ async def connect(
             audit_lenses=audit_lenses,
             experience=experience,
             knowledge=knowledge,
+            memory=memory,
             masker=Masker(secrets),
             tracking=tracking,
             policy=chosen,
@@ -226,9 +236,7 @@ class App:
     async def store(self) -> Store:
         """The store of the settings."""
         if self._store is None:
-            from ctxmgr.memory.repository import MEMORY_KINDS
-
-            kinds = {**KINDS, **MEMORY_KINDS}
+            kinds = _kinds_with_memory()
             self._store = await _open_loaded(self.loaded, kinds, create=self.create)
         return self._store
 
@@ -244,11 +252,9 @@ class App:
     async def memory(self, project: Path | None = None) -> "LivingMemory":
         """What this user's agents learnt, in a project; by default, that of the current folder."""
         from ctxmgr.memory.living import LivingMemory
-        from ctxmgr.memory.project import project_id
-        from ctxmgr.memory.records.principal import Principal
 
-        principal = Principal(user_id=_user_id(), project_id=project_id(project or Path.cwd()))
-        return LivingMemory(await self.store(), principal)
+        owner = await asyncio.to_thread(_principal, project or Path.cwd())
+        return LivingMemory(await self.store(), owner)
 
     @property
     def prices(self) -> "PriceList":
@@ -515,6 +521,20 @@ class App:
         await self.close()
 
 
+def _kinds_with_memory() -> dict[str, Kind]:
+    from ctxmgr.memory.repository import MEMORY_KINDS
+
+    return {**KINDS, **MEMORY_KINDS}
+
+
+def _principal(project: Path) -> "Principal":
+    """This user in the project of a folder."""
+    from ctxmgr.memory.project import project_id
+    from ctxmgr.memory.records.principal import Principal
+
+    return Principal(user_id=_user_id(), project_id=project_id(project))
+
+
 def _user_id() -> str:
     """The name of the person who runs this; in a container the user may have none."""
     from getpass import getuser
@@ -618,6 +638,7 @@ async def _client(
     audit_lenses: "Lenses | None",
     experience: "Path | XDB | None",
     knowledge: "Path | Library | None",
+    memory: "Path | Principal | None",
     masker: Masker,
     tracking: bool,
     policy: "SessionPolicy",
@@ -660,6 +681,12 @@ async def _client(
         observers.append(await _experienced(store, closing, experience))
     if library is not None:
         observers.append(await _transcribed(store, closing, library, masker))
+    if memory is not None:
+        remembered, observer = await _remembered(
+            store, closing, memory, masker=masker, budget_tokens=_memory_budget(policy)
+        )
+        contributors += (remembered,)
+        observers.append(observer)
     trackers = None
     if tracking:
         from ctxmgr.core.client.tracker_loop import TrackerLoop
@@ -684,7 +711,7 @@ async def _client(
         directory=directory or _directory(mounts),
         forms={name: form.payload for name, form in FORMS.items()},
         contributors=contributors,
-        contribute=knowledge is not None,
+        contribute=knowledge is not None or memory is not None,
         flushers=flushers,
         summariser=summariser,
         masker=masker,
@@ -801,6 +828,54 @@ async def _noted(
     library.keep = kept.add
     await library.available()
     return library
+
+
+def _memory_budget(policy: "SessionPolicy") -> int:
+    """The tokens of memory in a prompt: less if the window is small."""
+    from ctxmgr.core.economy.policy import Economy
+    from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS
+
+    if not isinstance(policy, Economy):
+        return BUDGET_TOKENS
+    return max(1, min(BUDGET_TOKENS, policy.window_tokens // MEMORY_SHARE))
+
+
+async def _remembered(
+    store: Store,
+    closing: AsyncExitStack,
+    memory: "Path | Principal",
+    *,
+    masker: Masker,
+    budget_tokens: int,
+) -> "tuple[Contributor, CommitObserver]":
+    """Learn from the store's sessions, and contribute what was learnt to their prompts."""
+    with requires_extra("vectors", "numpy", "snowballstemmer"):
+        import ctxmgr.memory.relevance  # noqa: F401 (a prompt is too late to learn that it is missing)
+    from ctxmgr.memory.learning.learner import Learner
+    from ctxmgr.memory.learning.listener import MemoryListener
+    from ctxmgr.memory.learning.prompt_memory import PromptMemory
+    from ctxmgr.memory.living import LivingMemory
+
+    owner = memory
+    if isinstance(owner, Path):
+        owner = await asyncio.to_thread(_principal, owner)
+
+    def now() -> int:
+        return time.time_ns() // 1_000_000
+
+    # Memories outlive their session and may be shared: they are masked whatever prompts show.
+    learner = Learner(store, owner, mask=lambda text: masker.mask(text).text, now=now)
+    listener = MemoryListener(learner)
+    await listener.begin(store)
+    contributor = PromptMemory(
+        store,
+        LivingMemory(store, owner),
+        learner,
+        files=listener.files,
+        budget_tokens=budget_tokens,
+        shown=masker.shown,
+    )
+    return contributor, await _recorded(store, closing, listener)
 
 
 async def _transcribed(

@@ -132,6 +132,8 @@ class Settings(BaseSettings):
     is there."""
     knowledge: Annotated[Path, _NoNul] | None = None
     """The folder with the notes and topics; None: there are none."""
+    memory: bool = False
+    """Whether `ctxmgr run` shows what earlier sessions taught, and learns from each."""
     reviewer_token: SecretStr | None = None
     """A reviewer's credential, for `ctxmgr audit query` and `ctxmgr audit export`."""
     model: Annotated[str, _NoNul] | None = None

@@ -122,13 +122,18 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "memory.consolidation": _rooms(
         "memory.contradictions memory.records memory.tiers core.store search errors"
     ),
+    "memory.extraction": _rooms("memory.records core.store errors"),
+    "memory.learning": _CORE_FOR_LAYERS
+    | _rooms("memory memory.contradictions memory.extraction memory.records memory.tiers"),
     "memory": _CORE_FOR_LAYERS
-    | _rooms("memory.consolidation memory.contradictions memory.records memory.tiers search"),
+    | _rooms("memory.consolidation memory.contradictions memory.extraction memory.records")
+    | _rooms("memory.tiers search"),
     # composition
     "trust": _rooms("errors"),
     "settings": _rooms("trust core.store errors"),
     "app": _rooms(
-        "settings audit memory memory.records knowledge.config knowledge.library knowledge.notes"
+        "settings audit memory memory.learning memory.records memory.tiers"
+        " knowledge.config knowledge.library knowledge.notes"
         " knowledge.topics knowledge.lifecycle knowledge.transcripts"
         " knowledge.repository"
         " experience experience.lenses search stores stores.sqlite stores.xtdb"

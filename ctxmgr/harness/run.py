@@ -177,6 +177,7 @@ async def run(
     audit: Path | None = None,
     experience: "XDB | None" = None,
     knowledge: "Library | None" = None,
+    memory: bool = False,
     take_over: bool = False,
 ) -> Run:
     """Work on an assignment; without a ``task``, continue the one that it has.
@@ -186,7 +187,8 @@ async def run(
     after the session is paused; the turns before them are stored. ``search`` is the file of the
     store's search index, which the tool ``recall`` needs; ``audit`` the folder of an audit log.
     ``experience`` records what happens, and answers while they are streamed. ``knowledge`` are
-    notes, of which prompts show what fits.
+    notes, of which prompts show what fits. With ``memory``, prompts show what earlier sessions in
+    the workspace taught, and this one is learnt from.
     """
     check_bounds(max_turns=max_turns, output_tokens_max=output_tokens_max)
     Budget.of(max_usd, prices=prices, model=model.name)  # fails before anything is started
@@ -207,6 +209,7 @@ async def run(
         audit=audit,
         experience=experience,
         knowledge=knowledge,
+        memory=memory,
         take_over=take_over,
     )
     async with opening as (client, session):
@@ -242,6 +245,7 @@ async def _open_session(
     audit: Path | None,
     experience: "XDB | None",
     knowledge: "Library | None",
+    memory: bool,
     take_over: bool,
 ) -> AsyncIterator[tuple[Client, LiveSession]]:
     sandbox, directory = await start_sandbox(
@@ -256,6 +260,7 @@ async def _open_session(
             audit=audit,
             experience=experience,
             knowledge=knowledge,
+            memory=Path(assignment.workspace) if memory else None,
         ) as client:
             session = await _session(client, assignment, directory, take_over=take_over)
             if experience is not None:

@@ -13,6 +13,7 @@ from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Store
 from ctxmgr.errors import Incorrect, requires_extra
 from ctxmgr.memory.consolidation_engine import ConsolidationEngine, ConsolidationReport
 from ctxmgr.memory.contradictions.slot_index import SlotIndex
+from ctxmgr.memory.extraction.refusals import RefusedBatch
 from ctxmgr.memory.records.bodies import Body
 from ctxmgr.memory.records.contradiction import (
     Contradiction,
@@ -157,6 +158,10 @@ class LivingMemory:
 
         return await self.repository.change(memory_id, valid_again)
 
+    async def refused(self, *, limit: int = 100) -> list[RefusedBatch]:
+        """Return what sessions offered and was not remembered, newest first."""
+        return await self.repository.refused(limit=limit)
+
     async def contradictions(self, *, only_open: bool = True) -> list[Contradiction]:
         return await self.repository.contradictions(only_open=only_open)
 
@@ -194,11 +199,20 @@ class LivingMemory:
         return resolved
 
     async def assemble_context(
-        self, budget: int = BUDGET_TOKENS, *, signals: Signals | None = None
+        self,
+        budget: int = BUDGET_TOKENS,
+        *,
+        signals: Signals | None = None,
+        is_shown: Callable[[Memory], bool] = lambda _: False,
+        marked: bool = False,
     ) -> AssembledContext:
-        """Return the text that a prompt gets from memory, within a budget of tokens."""
+        """Return the text that a prompt gets from memory, within a budget of tokens.
+
+        ``is_shown`` says of a memory whether the prompt shows it anyway; such ones are left out.
+        ``marked`` lines end with the id of their memory.
+        """
         signals = signals or Signals()
-        memories = await self.repository.valid()
+        memories = [each for each in await self.repository.valid() if not is_shown(each)]
         return assemble_context(
             memories,
             signals=signals,
@@ -208,6 +222,7 @@ class LivingMemory:
             count=self._counter.count,
             now=self._now(),
             budget=budget,
+            marked=marked,
         )
 
     async def search(self, question: str, *, limit: int = 10) -> list[tuple[Memory, float]]:

@@ -17,12 +17,14 @@ from ctxmgr.core.store.contract import (
     Instant,
     Kind,
     Match,
+    Order,
     Put,
     Query,
     Store,
     Version,
 )
 from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.memory.extraction.refusals import RefusedBatch, read_refusals
 from ctxmgr.memory.records.consolidation_run import RUN_KIND
 from ctxmgr.memory.records.contradiction import (
     CONTRADICTION,
@@ -31,6 +33,12 @@ from ctxmgr.memory.records.contradiction import (
     contradiction_id,
     read_contradiction,
     stored_contradiction,
+)
+from ctxmgr.memory.records.learning_kinds import (
+    LEARNING_KIND,
+    POSITION_KIND,
+    REFUSED,
+    REFUSED_KIND,
 )
 from ctxmgr.memory.records.link import LINK, LINK_KIND, MemoryLink, read_link
 from ctxmgr.memory.records.memory import (
@@ -46,7 +54,19 @@ from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.records.usage import USAGE, USAGE_KIND, MemoryUsage, read_usage, stored_usage
 
 MEMORY_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
-    {kind.name: kind for kind in (MEMORY_KIND, CONTRADICTION_KIND, USAGE_KIND, LINK_KIND, RUN_KIND)}
+    {
+        kind.name: kind
+        for kind in (
+            MEMORY_KIND,
+            CONTRADICTION_KIND,
+            USAGE_KIND,
+            LINK_KIND,
+            RUN_KIND,
+            LEARNING_KIND,
+            POSITION_KIND,
+            REFUSED_KIND,
+        )
+    }
 )
 """What a store must know to keep memories."""
 
@@ -216,6 +236,17 @@ class MemoryRepository:
                     Put(stored_usage(changes[memory_id](before))),
                 ]
             await self._store.commit(operations)
+
+    async def refused(self, *, limit: int) -> list[RefusedBatch]:
+        """Return what sessions of the principal offered in vain, newest first."""
+        user, project = self.principal.user_id, self.principal.project_id
+        query = Query(
+            REFUSED,
+            {"user_id": user, "project_id": project},
+            order=Order("refused_at", descending=True),
+        )
+        page = await self._store.find(query, limit=limit)
+        return [read_refusals(version.document) for version in page.versions]
 
     async def contradictions(self, *, only_open: bool = True) -> list[Contradiction]:
         """Return contradictions between memories that the principal may see and that hold.

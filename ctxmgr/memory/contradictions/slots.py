@@ -118,6 +118,16 @@ def same_slot(one: Fact, other: Fact) -> bool:
     return bool(shared) and shared / len(first | second) >= KEY_SHARE
 
 
+def says_nothing_new(new: Fact, known: Fact) -> bool:
+    """Whether a fact fills the slot of a known one and adds nothing to its value."""
+    if not same_slot(new, known) or bool(_NEGATION.search(new.value)) != bool(
+        _NEGATION.search(known.value)
+    ):
+        return False
+    parts, before = value_parts(new.value), value_parts(known.value)
+    return all(any(_same_word(part, other) for other in before) for part in parts)
+
+
 def slot_words(key: str) -> frozenset[str]:
     """Return the words that identify a key; filler counts only where there is nothing else."""
     words = _words(key)

@@ -11,7 +11,7 @@ full. What is cold is shown only if it matches.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ctxmgr.core.store.contract import Instant
@@ -75,8 +75,13 @@ def assemble_context(
     count: Callable[[str], int],
     now: Instant,
     budget: int = BUDGET_TOKENS,
+    marked: bool = False,
 ) -> AssembledContext:
-    """Fill the tiers. ``relevance`` has the score of every memory that matches the signals."""
+    """Fill the tiers. ``relevance`` has the score of every memory that matches the signals.
+
+    With ``marked``, every line ends with the first characters of its memory's id, so that an agent
+    can cite it.
+    """
     by_id = {memory.id: memory for memory in memories}
     best = max(relevance.values(), default=0.0)
     matching = {
@@ -93,9 +98,10 @@ def assemble_context(
     builder = ContextBuilder(budget, count=count, activity=signals.activity)
     builder.add_tier1([_pair_item(pair, by_id) for pair in contradictions if _known(pair, by_id)])
     warm = [memory for memory in ranked if not memory.cold or memory.id in matching]
-    builder.add_tier1(list(_critical(warm, signals, matching, now)))
-    builder.add_tier2(list(_relevant(ranked, matching)))
-    builder.add_tier3(list(_background(warm)))
+    mark = _with_marker if marked else list
+    builder.add_tier1(mark(_critical(warm, signals, matching, now)))
+    builder.add_tier2(mark(_relevant(ranked, matching)))
+    builder.add_tier3(mark(_background(warm)))
     builder.add_tier4([_index_item(memory) for memory in warm])
     return AssembledContext(
         context=builder.render(),
@@ -152,6 +158,13 @@ def _summary(memory: Memory, why: str) -> TierItem:
 def _compressed(memory: Memory, why: str) -> TierItem:
     forms = (memory.levels.compressed, memory.levels.index)
     return TierItem(id=memory.id, forms=forms, why=why)
+
+
+def _with_marker(items: Iterable[TierItem]) -> list[TierItem]:
+    return [
+        replace(item, forms=tuple(f"{form} [{item.id[:SHORT_ID_CHARS]}]" for form in item.forms))
+        for item in items
+    ]
 
 
 def _index_item(memory: Memory) -> TierItem:

@@ -67,6 +67,9 @@ async def run(
         Path | None,
         Param("Show what fits of the notes in this folder; default: the setting.", metavar="DIR"),
     ] = None,
+    memory: Annotated[
+        bool, Param("Show what earlier sessions taught, and learn from this one.")
+    ] = False,
     output_tokens_max: Annotated[
         int, Param("Tokens of one answer; a model that writes long files needs more.")
     ] = OUTPUT_TOKENS_MAX,
@@ -118,6 +121,7 @@ async def run(
                     audit=app.audit_folder(),
                     experience=xdb,
                     knowledge=await _knowledge(app, knowledge),
+                    memory=memory or app.loaded.settings.memory,
                     take_over=take_over,
                 )
         except CtxmgrError:

@@ -1,0 +1,11 @@
+"""What a session teaches, found by rules in what was said and done. Pure; no model.
+
+exchange         what extractors read: the user's words, the answers, the tool calls
+own_words        the sentences that the user wrote, without what was pasted or injected
+tool_runs        the command, the changed files and the error of a tool call
+findings         what an extractor found, and what was refused, with the reason
+refusals         how what was refused is stored
+instructions, decisions, stated_facts, error_fixes, episodes
+                 one extractor each
+extract          all of them
+"""

@@ -1,0 +1,8 @@
+"""Learning from sessions and serving them: what connects memory with a client.
+
+session_record   how far a session was learnt from, and for whom          pure
+read_exchange    the turns of an exchange, from the store                 reads
+learner          stores what an exchange teaches, once                    commits
+listener         follows the events of a store                           commits
+prompt_memory    what the next prompt gets                                reads
+"""

@@ -1,0 +1,305 @@
+"""Stores what sessions teach, once. Commits.
+
+One exchange is one transaction: its memories, the contradictions they open, what was refused, how
+far the session was learnt from, and the position among the store's events. An exchange that is
+delivered again changes nothing.
+"""
+
+import asyncio
+import hashlib
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from ctxmgr.core.context.tokens import TokenCounter
+from ctxmgr.core.events.events import EventId
+from ctxmgr.core.store.contract import Instant, Match, Put, Store, Version
+from ctxmgr.errors import Conflict, Incorrect
+from ctxmgr.memory.contradictions.slot_index import SlotIndex
+from ctxmgr.memory.contradictions.slots import says_nothing_new
+from ctxmgr.memory.extraction.exchange import Exchange
+from ctxmgr.memory.extraction.extract import ExchangeLessons, lessons_of
+from ctxmgr.memory.extraction.findings import LearntItem, RefusedItem, refused
+from ctxmgr.memory.extraction.refusals import stored_refusals
+from ctxmgr.memory.learning.read_exchange import Mask, StoredTurn, read_exchange
+from ctxmgr.memory.learning.session_record import (
+    LearningRecord,
+    learning_id,
+    position_id,
+    read_learning,
+    read_position,
+    stored_learning,
+    stored_position,
+)
+from ctxmgr.memory.records.bodies import Fact
+from ctxmgr.memory.records.contradiction import (
+    Contradiction,
+    contradiction_id,
+    stored_contradiction,
+)
+from ctxmgr.memory.records.levels import levels_by_rule
+from ctxmgr.memory.records.memory import (
+    Author,
+    Memory,
+    Origin,
+    Visibility,
+    stored_id,
+    stored_memory,
+)
+from ctxmgr.memory.records.principal import Principal
+from ctxmgr.memory.repository import MemoryRepository
+
+SESSIONS_MAX: Final = 4_096
+"""Sessions whose owner is remembered; others are asked for again."""
+ATTEMPTS_MAX: Final = 5
+"""How often a transaction is tried again when another writer was first."""
+
+_NAMESPACE: Final = uuid.UUID("5b1c0d0e-6f0f-4c7e-9a53-2f6f1a8c9d41")
+
+_log = logging.getLogger(__name__)
+
+
+class Learner:
+    """Learns from the sessions of one user in one project."""
+
+    def __init__(
+        self, store: Store, owner: Principal, *, mask: Mask, now: Callable[[], Instant]
+    ) -> None:
+        self._store = store
+        self._mask = mask
+        self._now = now
+        self._counter = TokenCounter()
+        self._ours: dict[str, bool] = {}
+        self._repository = MemoryRepository(store, owner, now=now)
+        self.owner = owner
+
+    async def bind(self, session_id: str) -> None:
+        """Make a session one of this user in this project."""
+        if self._ours.get(session_id):
+            return
+        version, record = await self._record(session_id)
+        if record is None or record.owner != self.owner:
+            before = record or LearningRecord(session_id=session_id, owner=self.owner)
+            after = replace(before, owner=self.owner)
+            try:
+                await self._store.commit(_changed(after, version))
+            except Conflict:
+                _log.info("session %s was taken up by two clients at once", session_id)
+        self._remember(session_id, ours=True)
+
+    async def is_ours(self, session_id: str) -> bool:
+        """Whether this user's memory learns from a session in this project."""
+        known = self._ours.get(session_id)
+        if known is None:
+            _, record = await self._record(session_id)
+            known = record is not None and record.owner == self.owner
+            self._remember(session_id, ours=known)
+        return known
+
+    async def record(self, session_id: str) -> LearningRecord | None:
+        """Return how far a session was learnt from; None if it never was."""
+        return (await self._record(session_id))[1]
+
+    async def position(self) -> EventId | None:
+        """Return the event up to which everything was handled; None: nothing yet."""
+        version = await self._store.get(position_id(self.owner))
+        return None if version is None else read_position(version.document)
+
+    async def begin(self, position: EventId) -> None:
+        """Store where to begin, unless there is a position already."""
+        try:
+            await self._store.commit(
+                [Match(position_id(self.owner), None), Put(stored_position(self.owner, position))]
+            )
+        except Conflict:
+            _log.debug("another client of %s began first", self.owner.user_id)
+
+    async def learn(
+        self,
+        session_id: str,
+        turns: Mapping[int, StoredTurn],
+        *,
+        at: Instant,
+        position: EventId | None = None,
+    ) -> ExchangeLessons | None:
+        """Learn from one exchange; None if that was done before, or the session is not ours."""
+        for _ in range(ATTEMPTS_MAX):
+            version, record = await self._record(session_id)
+            if record is None or record.owner != self.owner or max(turns) <= record.learnt_turn:
+                return None
+            new = {number: turn for number, turn in turns.items() if number > record.learnt_turn}
+            exchange = await read_exchange(
+                self._store,
+                session_id,
+                new,
+                mask=self._mask,
+                follows_answer=record.answered,
+            )
+            lessons = await asyncio.to_thread(_lessons, exchange, record)
+            operations, stored = await self._operations(exchange, lessons, at=_said_at(new, at))
+            after = replace(
+                record,
+                learnt_turn=exchange.last_turn,
+                answered=record.answered or bool(exchange.answers),
+                failures=lessons.failures,
+            )
+            operations += _changed(after, version)
+            if position is not None:
+                operations.append(Put(stored_position(self.owner, position)))
+            try:
+                await self._store.commit(operations)
+            except Conflict:
+                continue  # another client learns from the session, or somebody edits memories
+            return stored
+        _log.warning("session %s is not learnt from: others write to it all the time", session_id)
+        return None
+
+    async def compacted(self, session_id: str, *, through: int) -> None:
+        """Note that turns up to one are shown as a summary from now on."""
+        version, record = await self._record(session_id)
+        if record is not None and through > record.compacted_turn:
+            await self._store.commit(_changed(replace(record, compacted_turn=through), version))
+
+    async def _operations(
+        self, exchange: Exchange, lessons: ExchangeLessons, *, at: Instant
+    ) -> tuple[list[Match | Put], ExchangeLessons]:
+        """Return the writes for what is new in an exchange, and what was new or refused."""
+        turned_down = list(lessons.refused)
+        kept: list[LearntItem] = []
+        operations: list[Match | Put] = []
+        valid = await self._repository.valid() if lessons.learnt else []
+        ids = [self._id_of(item) for item in lessons.learnt]
+        earlier = await self._store.get_many([stored_id(each) for each in ids])
+        own = [each for each in valid if each.project_id == self.owner.project_id]
+        facts = SlotIndex(valid)
+        for item, memory_id in zip(lessons.learnt, ids, strict=True):
+            memory = self._memory(item, memory_id, exchange.session_id, at=at)
+            reason = (
+                memory
+                if isinstance(memory, str)
+                else _known(memory, own, earlier.get(stored_id(memory_id)))
+            )
+            if isinstance(memory, str) or reason is not None:
+                text = item.original
+                turned_down.append(
+                    refused(text, str(reason), extractor=item.extractor, turn=item.turn)
+                )
+                continue
+            operations += [Match(stored_id(memory.id), None)]
+            operations.append(Put(stored_memory(memory), valid_from=memory.valid_from))
+            for pair in _contradictions(memory, facts, at=self._now()):
+                operations.append(Put(stored_contradiction(pair)))
+            own.append(memory)
+            facts.put(memory)
+            kept.append(item)
+        if turned_down:
+            operations.append(self._refusals(exchange, turned_down))
+        return operations, replace(lessons, learnt=tuple(kept), refused=tuple(turned_down))
+
+    def _memory(
+        self, item: LearntItem, memory_id: str, session_id: str, *, at: Instant
+    ) -> Memory | str:
+        """Return a memory, or why none can be made of an item."""
+        now = self._now()
+        try:
+            return Memory(
+                id=memory_id,
+                body=item.body,
+                kind=item.kind,
+                levels=levels_by_rule(item.body, self._counter.count, original=item.original),
+                author=Author.RULE,
+                visibility=Visibility.USER_PRIVATE,
+                user_id=self.owner.user_id,
+                project_id=self.owner.project_id,
+                created_at=now,
+                valid_from=min(at, now),
+                origin=Origin(
+                    session_id=session_id,
+                    turn=item.turn,
+                    object_id=item.object_id,
+                    object_hash=item.object_hash,
+                ),
+                tags=item.tags,
+            )
+        except Incorrect as error:
+            return f"it cannot be stored: {error}"
+
+    def _id_of(self, item: LearntItem) -> str:
+        """Return the id of what is said, so that the same is never stored twice."""
+        said = hashlib.sha256(repr((item.kind, item.body)).encode()).hexdigest()
+        name = f"{self.owner.user_id}\n{self.owner.project_id}\n{said}"
+        return str(uuid.uuid5(_NAMESPACE, name))
+
+    def _refusals(self, exchange: Exchange, items: Sequence[RefusedItem]) -> Put:
+        return Put(
+            stored_refusals(
+                exchange.session_id, exchange.first_turn, items, owner=self.owner, at=self._now()
+            )
+        )
+
+    async def _record(self, session_id: str) -> tuple[Version | None, LearningRecord | None]:
+        version = await self._store.get(learning_id(session_id))
+        return version, None if version is None else read_learning(version.document)
+
+    def _remember(self, session_id: str, *, ours: bool) -> None:
+        self._ours.pop(session_id, None)
+        self._ours[session_id] = ours
+        if len(self._ours) > SESSIONS_MAX:
+            del self._ours[next(iter(self._ours))]
+
+
+def _lessons(exchange: Exchange, record: LearningRecord) -> ExchangeLessons:
+    """Return what an exchange teaches; a rule that fails on it must not stop all later ones."""
+    try:
+        return lessons_of(exchange, failures=record.failures)
+    except Exception as error:  # noqa: BLE001 (whatever a rule does wrong)
+        _log.exception("turns %d to %d teach nothing", exchange.first_turn, exchange.last_turn)
+        failed = refused(
+            exchange.user, f"the rules failed: {error!r:.100}", extractor="all", turn=1
+        )
+        return ExchangeLessons(learnt=(), refused=(failed,), failures=record.failures)
+
+
+def _changed(record: LearningRecord, version: Version | None) -> list[Match | Put]:
+    token = None if version is None else version.token
+    return [Match(learning_id(record.session_id), token), Put(stored_learning(record))]
+
+
+def _known(memory: Memory, own: Sequence[Memory], earlier: Version | None) -> str | None:
+    """Return why a memory is not stored: the same is known, or was forgotten on purpose."""
+    if earlier is not None:
+        ended = earlier.document.get("valid_to") is not None
+        return "it was forgotten before" if ended else "it is known already"
+    for other in own:
+        if other.kind is memory.kind and other.body == memory.body:
+            return f"it is known already: {other.id}"
+        if (
+            isinstance(memory.body, Fact)
+            and isinstance(other.body, Fact)
+            and says_nothing_new(memory.body, other.body)
+        ):
+            return f"it says nothing new: {other.id}"
+    return None
+
+
+def _contradictions(memory: Memory, facts: SlotIndex, *, at: Instant) -> list[Contradiction]:
+    """Return the pairs that a new memory makes with those that hold."""
+    return [
+        Contradiction(
+            id=contradiction_id(other, memory),
+            memory_a=other.id,
+            memory_b=memory.id,
+            reason=reason,
+            detected_at=at,
+        )
+        for other, reason in facts.disagreeing(memory)
+    ]
+
+
+def _said_at(turns: Mapping[int, StoredTurn], at: Instant) -> Instant:
+    """Return when the first turn was answered, if the harness recorded it."""
+    meta = turns[min(turns)].get("assistant_meta")
+    said = meta.get("timestamp") if isinstance(meta, Mapping) else None
+    return said if type(said) is int and 0 < said <= at else at
