@@ -22,10 +22,12 @@ Public names are imported on first use, so that ``ctxmgr --help`` does not wait 
 does not need.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from __future__ import annotations
 
+TYPE_CHECKING = False  # importing typing would take a fifth of a hook's time
 if TYPE_CHECKING:
+    from typing import Any, Final
+
     from ctxmgr.app import connect, open_store
     from ctxmgr.core.client.client import Client
     from ctxmgr.core.client.live_session import LiveSession
@@ -455,6 +457,8 @@ _HOME: Final = {
 if not TYPE_CHECKING:  # a type checker would accept any misspelt name
 
     def __getattr__(name: str) -> Any:
+        from importlib import import_module
+
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(_HOME[name]), name)

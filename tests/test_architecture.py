@@ -182,6 +182,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "bench.experience": _rooms("bench experience.log experience.records core.events stores errors"),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
     "integrations.langgraph": _rooms("integrations __init__ core.store"),
+    "integrations.agents": _rooms("__init__ core.store errors"),
     # surfaces
     "surfaces.operation": _rooms("errors"),
     "surfaces.arguments": _rooms("surfaces.operation errors"),
@@ -201,12 +202,15 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "surfaces.local_state": _rooms(
         "surfaces.scopes app settings trust stores.sqlite core.files core.store errors"
     ),
+    "surfaces.spooled_events": _rooms(
+        "surfaces.local_state integrations.agents app settings stores.sqlite core.store errors"
+    ),
     "surfaces.operations": _rooms(
         "surfaces.operation surfaces.views surfaces.views.store surfaces.scopes surfaces.encoding"
         " surfaces.access_tokens"
         " surfaces.local_state"
         " __init__ app settings trust bench experience experience.records knowledge.library"
-        " harness harness.demo integrations models"
+        " harness harness.demo integrations integrations.agents models"
         " recordings sandboxes"
         " stores.sqlite stores.xtdb core.client core.files core.history core.model core.objects"
         " core.prices core.sessions core.store errors"
@@ -219,25 +223,33 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " knowledge.config"
         " knowledge.lifecycle"
     ),
+    "surfaces.operations.agents": _rooms(
+        "surfaces.operation surfaces.spooled_events surfaces.local_state surfaces.views"
+        " app settings integrations.agents core.objects core.store errors"
+    ),
     "surfaces.http": _rooms(
-        "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"
+        "surfaces.spooled_events"
+        " surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"
         " surfaces.access_tokens surfaces.scopes surfaces.uvicorn_server surfaces.views __init__"
         " app settings core.context"
         " core.events core.objects core.store errors"
     ),
     "surfaces.mcp": _rooms(
-        "surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"
+        "surfaces.spooled_events"
+        " surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"
         " surfaces.scopes surfaces.local_state surfaces.uvicorn_server surfaces.views __init__ app"
         " core.files core.objects core.secrets core.sessions"
         " core.store errors"
     ),
     "surfaces.layer_catalogue": _rooms("surfaces.operations.layers surfaces.operation"),
     "surfaces.catalogue": _rooms(
-        "surfaces.layer_catalogue surfaces.operations surfaces.http surfaces.mcp"
+        "surfaces.layer_catalogue surfaces.operations surfaces.operations.agents"
+        " surfaces.http surfaces.mcp"
         " surfaces.operation app errors"
     ),
     "surfaces.terminal": _rooms(
-        "surfaces.catalogue surfaces.operation surfaces.arguments surfaces.encoding"
+        "surfaces.spooled_events integrations.agents"
+        " surfaces.catalogue surfaces.operation surfaces.arguments surfaces.encoding"
         " surfaces.error_answers surfaces.views surfaces.views.store __init__ app settings"
         " harness.demo core.history"
         " core.store errors"

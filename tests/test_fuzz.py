@@ -25,7 +25,9 @@ from ctxmgr.app import App
 from ctxmgr.core.files.mount_settings import read_mappings
 from ctxmgr.core.store.documents import check_value
 from ctxmgr.errors import CtxmgrError, Incorrect
-from ctxmgr.integrations.claude_code import handle_event
+from ctxmgr.integrations.agents.capture import OpenTurn, capture_events
+from ctxmgr.integrations.agents.events import AgentEvent, parse_event
+from ctxmgr.integrations.agents.spool import SpooledEvent
 from ctxmgr.messages.forms import FORMS as MESSAGE_FORMS
 from ctxmgr.recordings.formats import FORMATS, read_recording
 from ctxmgr.recordings.import_session import import_recording
@@ -37,7 +39,6 @@ from ctxmgr.surfaces.http.event_hub import EventHub
 from ctxmgr.surfaces.http.openapi import path_of
 from ctxmgr.surfaces.mcp.resources import read_uri
 from ctxmgr.surfaces.mcp.tools import McpScope, choose_tools, tool_name
-from ctxmgr.surfaces.operations.hook import parse_event
 from ctxmgr.surfaces.scopes import CONFINED
 
 T = TypeVar("T")
@@ -231,7 +232,9 @@ EVENT = {
 
 
 @settings(quick, max_examples=25)
-@given(exchanged(EVENT), st.sampled_from(["PostToolUse", "SessionStart", "PreCompact"]))
+@given(
+    exchanged(EVENT), st.sampled_from(["PostToolUse", "PostToolUseFailure", "PostCompact", "Stop"])
+)
 def test_hook_events(
     app: App, loop: asyncio.Runner, machine: Path, event: dict[str, Any], name: str
 ) -> None:
@@ -239,7 +242,18 @@ def test_hook_events(
     event = {**event, "hook_event_name": event.get("hook_event_name") and name}
     store = loop.run(app.store())
 
-    refused_or_returned(handle_event(store, event, project=machine), loop)
+    async def capture() -> None:
+        data = json.dumps(event).encode()
+        spooled = SpooledEvent(at=1, project="", client_folder="/none", data=data)
+        await capture_events(
+            store,
+            [AgentEvent.read(spooled)],
+            project=machine,
+            turn=OpenTurn(),
+            refuse=lambda _event, _reason: None,
+        )
+
+    refused_or_returned(capture(), loop)
 
 
 @quick

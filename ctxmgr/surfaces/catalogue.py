@@ -15,11 +15,11 @@ from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.layer_catalogue import LAYER_OPERATIONS
 from ctxmgr.surfaces.operation import Operation, Param
 from ctxmgr.surfaces.operations.access_tokens import token
+from ctxmgr.surfaces.operations.agents.hook import hook
 from ctxmgr.surfaces.operations.bench import bench
 from ctxmgr.surfaces.operations.completion import completion
 from ctxmgr.surfaces.operations.demo import demo
 from ctxmgr.surfaces.operations.doctor import doctor
-from ctxmgr.surfaces.operations.hook import hook
 from ctxmgr.surfaces.operations.objects import as_of, diff, show
 from ctxmgr.surfaces.operations.recall import recall, search
 from ctxmgr.surfaces.operations.recordings import cache, import_recorded

@@ -135,6 +135,11 @@ class LiveSession:
         return self._state.chat
 
     @property
+    def pending_calls(self) -> tuple[str, ...]:
+        """The ids of the tool calls that belong to the current turn, in order."""
+        return tuple(self._conversation.pending)
+
+    @property
     def directory(self) -> str | None:
         """The directory that the agent's relative paths are resolved against."""
         return self._state.runtime.directory

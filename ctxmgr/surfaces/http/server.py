@@ -29,6 +29,7 @@ from ctxmgr.surfaces.http.connections import DeadlineProtocol
 from ctxmgr.surfaces.http.event_hub import EventHub
 from ctxmgr.surfaces.http.guard import names_loopback
 from ctxmgr.surfaces.operation import Operation
+from ctxmgr.surfaces.spooled_events import store_events_forever
 from ctxmgr.surfaces.uvicorn_server import serve_application
 
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY")
@@ -106,7 +107,11 @@ async def serve_until_cancelled(
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=ENDING_SECONDS,
         )
-        upkeep = () if read_only else (app.run_lifecycle(), app.run_consolidation())
+        upkeep = (
+            ()
+            if read_only
+            else (app.run_lifecycle(), app.run_consolidation(), store_events_forever(app))
+        )
         tasks = [asyncio.create_task(each) for each in upkeep]
         try:
             await serve_application(config, listener, on_exit=hub.close)

@@ -38,6 +38,7 @@ from ctxmgr.surfaces.mcp.results import as_agent_sees, error_body, json_line, ma
 from ctxmgr.surfaces.mcp.tools import OF_PROJECT, SESSIONS, Tool
 from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.scopes import confine
+from ctxmgr.surfaces.spooled_events import store_events
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +132,7 @@ class _Handlers:
     async def _run(self, tool: Tool, given: dict[str, Any]) -> Any:
         """Return a result as the agent may see it: secrets masked, no paths of the host."""
         arguments = tool.arguments(given)
+        await store_events(self.app)
         name, scope, session_id = tool.operation.name, tool.scope, None
         if scope.project is not None and name == SESSIONS:
             page = await self.resources.sessions(

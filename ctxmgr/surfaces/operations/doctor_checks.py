@@ -7,6 +7,7 @@ tried, with a time limit.
 import platform
 import shutil
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from ctxmgr import __version__, open_store
 from ctxmgr.core.files.filesystem_ids import host_filesystem_id
 from ctxmgr.core.store.urls import redact_url
 from ctxmgr.errors import CtxmgrError
+from ctxmgr.integrations.agents.spool import event_times, is_pending, refused_count, spool_origins
 from ctxmgr.sandboxes.bubblewrap import Bubblewrap
 from ctxmgr.sandboxes.processes import kill, run_program
 from ctxmgr.settings import URLS, cache_dir, data_dir, settings_files, state_dir
@@ -55,6 +57,7 @@ async def examine(loaded: "LoadedSettings") -> Diagnosis:
             for name, note in INOTIFY.items()
         ),
         _filesystem(),
+        _hooks(),
         *_folders(),
         *_settings(loaded),
     )
@@ -145,6 +148,21 @@ def _filesystem() -> Finding:
         )
     except CtxmgrError as error:
         return Finding(what=what, found=None, note=str(error))
+
+
+def _hooks() -> Finding:
+    """Look for events of hooks: when the last one came, and what is not stored."""
+    what, spools = "hooks", [folder for folder, _, _ in spool_origins(str(state_dir()))]
+    times = [time for folder in spools for time in event_times(folder)]
+    if not times:
+        note = "no event of a coding agent has arrived; `ctxmgr setup` registers the hooks"
+        return Finding(what=what, found=None, note=note)
+    last = datetime.fromtimestamp(max(times), UTC).isoformat(sep=" ", timespec="seconds")
+    waiting = sum(map(is_pending, spools))
+    refused = sum(map(refused_count, spools))
+    states = ["events wait to be stored"] if waiting else ["all events are stored"]
+    states += [f"{refused} could not be stored"] if refused else []
+    return Finding(what=what, found=f"last event {last}", note="; ".join(states))
 
 
 def _folders() -> list[Finding]:

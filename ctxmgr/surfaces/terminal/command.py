@@ -23,7 +23,8 @@ import click
 from ctxmgr.app import App
 from ctxmgr.core.store.urls import redact_urls
 from ctxmgr.errors import CtxmgrError
-from ctxmgr.settings import load_settings
+from ctxmgr.integrations.agents.spool import SPOOL
+from ctxmgr.settings import load_settings, state_dir
 from ctxmgr.surfaces.encoding import json_bytes, json_line
 from ctxmgr.surfaces.error_answers import INTERRUPTED, TERMINATED, UNSATISFIED, answer, line, remedy
 from ctxmgr.surfaces.operation import Operation
@@ -136,7 +137,21 @@ async def _run(
             here=Path.cwd() if operation.looks_here else None,
         )
         async with app:
+            if operation.uses_store:
+                await _store_events(app)
             return await operation.run(app, **arguments), terminated.is_set()
+
+
+async def _store_events(app: App) -> None:
+    """Store the events of hooks that wait for this store; if that fails, they wait on."""
+    if not (state_dir() / SPOOL).is_dir():
+        return
+    from ctxmgr.surfaces.spooled_events import store_events
+
+    try:
+        await store_events(app)
+    except CtxmgrError as error:
+        logging.getLogger(__name__).warning("events of hooks wait: %s", error)
 
 
 def _show_part(operation: Operation, *, as_json: bool) -> Callable[[object], None]:

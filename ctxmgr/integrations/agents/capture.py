@@ -1,0 +1,264 @@
+"""Stores the events of a coding agent's hooks as a session. Commits; reads the project's files.
+
+    UserPromptSubmit       begins a turn
+    PostToolUse(Failure)   a tool call of the turn, with the files it read, wrote or named
+    PostCompact            the summary that replaces the conversation, as a call of ``compact``
+    Stop, SessionEnd       end the turn; so does the next prompt, if the user interrupted it
+
+A subagent has a session of its own, SESSION/AGENT, which SubagentStop ends.
+
+Events arrive at least once: after a crash they are read again from the start of their file. A call
+is recognised by its id, and a turn by its time and prompt. Only files of the project are read: an
+agent that may not read a file must not get it by naming it.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+from ctxmgr import (
+    AssistantMeta,
+    Client,
+    Incorrect,
+    LiveSession,
+    NotFound,
+    Store,
+    ToolCall,
+    connect,
+    from_document,
+    text_part,
+    toolcall_part,
+)
+from ctxmgr.core.store.documents import storable
+from ctxmgr.integrations.agents.events import AgentEvent
+from ctxmgr.integrations.agents.outputs import ToolOutput, read_output
+
+PERSISTED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Read of an output that the client moved to a file: the limit of one document."""
+
+CAPTURED: Final = "hook"
+"""The API of turns that hooks reported."""
+
+COMPACT: Final = "compact"
+"""The tool of a compaction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTurn:
+    """What is known of a turn that has not ended."""
+
+    prompt: str | None = None
+    """None: no turn has begun."""
+    at: int = 0
+    model: str | None = None
+    instructions: Mapping[str, Any] | None = None
+    """Of a compaction that has begun."""
+
+    @classmethod
+    def load(cls, value: Mapping[str, Any] | None) -> Self:
+        """Read the stored form; what another version wrote is left out."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: item for name, item in (value or {}).items() if name in known})
+
+    def to_value(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionCapture:
+    """One session while its events are stored."""
+
+    session: LiveSession
+    store: Store
+    turn: OpenTurn
+
+    async def apply(self, event: AgentEvent) -> None:
+        """Store one event; ``Incorrect`` if a field is missing."""
+        match event.name:
+            case "SessionStart":
+                self.turn = replace(self.turn, model=event.model or self.turn.model)
+            case "UserPromptSubmit":
+                await self._begin(event)
+            case "PostToolUse":
+                output = read_output(
+                    event.fields.get("tool_response"),
+                    persisted=lambda path: _read_persisted(event, path),
+                )
+                await self._record(event, output)
+            case "PostToolUseFailure":
+                error = event.fields.get("error")
+                text = error if isinstance(error, str) else read_output(error, persisted=_no).text
+                await self._record(event, ToolOutput(text=text, failed=True))
+            case "PreCompact":
+                self.turn = replace(self.turn, instructions=_compaction(event))
+            case "PostCompact" | "PreCompress":
+                await self._compacted(event)
+            case "Stop" | "SubagentStop":
+                await self._end(event, answer=event.answer)
+            case "SessionEnd":
+                if self.turn.prompt is not None:
+                    await self._end(event, answer="")
+
+    async def _begin(self, event: AgentEvent) -> None:
+        if self.turn.prompt is not None and self.turn.at != event.at:
+            await self._end(event, answer="")  # the user has interrupted it
+        self.turn = replace(self.turn, prompt=event.prompt, at=event.at)
+
+    async def _record(self, event: AgentEvent, output: ToolOutput) -> None:
+        await self._store_call(
+            event.call_id,
+            tool=event.tool,
+            args=event.args,
+            output=output,
+            directory=event.directory,
+        )
+
+    async def _compacted(self, event: AgentEvent) -> None:
+        summary = event.fields.get("compact_summary")
+        await self._store_call(
+            f"{event.session}:{event.key}",
+            tool=COMPACT,
+            args={**(self.turn.instructions or {}), **_compaction(event)},
+            output=ToolOutput(text=summary if isinstance(summary, str) else ""),
+            directory=None,
+        )
+        self.turn = replace(self.turn, instructions=None)
+
+    async def _store_call(
+        self,
+        call_id: str,
+        *,
+        tool: str,
+        args: Mapping[str, Any],
+        output: ToolOutput,
+        directory: str | None,
+    ) -> None:
+        """Record a call. If another session has its id, it gets one of its own."""
+        own = f"{self.session.session_id}:{call_id}"
+        for chosen in (call_id, own):
+            try:
+                await self.session.record(
+                    chosen,
+                    tool=storable(tool),
+                    args=args,
+                    output=storable(output.text),
+                    status="fail" if output.failed else "ok",
+                    directory=directory,
+                )
+            except Incorrect:
+                if chosen == own or await self.store.get(call_id) is None:
+                    raise
+            else:
+                return
+
+    async def _end(self, event: AgentEvent, *, answer: str) -> None:
+        """End the turn, unless it was ended before a crash."""
+        prompt = self.turn.prompt or ""
+        calls = await self._pending_calls()
+        done = any(
+            turn.assistant_meta.timestamp == event.at and turn.user == prompt
+            for turn in self.session.chat.turns
+        )
+        self.turn = replace(self.turn, prompt=None, at=0)
+        if done or not (prompt or answer or calls):
+            return
+        parts = [
+            toolcall_part(call.object_id, call_id=call.object_id, tool=call.tool, args=call.args)
+            for call in calls
+        ]
+        meta = AssistantMeta(api=CAPTURED, model=self.turn.model, timestamp=event.at)
+        parts += [text_part(answer)] if answer else []
+        await self.session.end_turn(parts, user=prompt, meta=meta)
+
+    async def _pending_calls(self) -> list[ToolCall]:
+        ids = self.session.pending_calls
+        stored = await self.store.get_many(list(ids)) if ids else {}
+        found = [from_document(stored[call_id].document) for call_id in ids if call_id in stored]
+        return [call for call in found if isinstance(call, ToolCall)]
+
+
+async def capture_events(
+    store: Store,
+    events: Sequence[AgentEvent],
+    *,
+    project: Path,
+    turn: OpenTurn,
+    audit: Path | None = None,
+    refuse: Callable[[AgentEvent, str], None],
+) -> OpenTurn:
+    """Store the events of one session, in order; return what is known of its next turn.
+
+    ``project`` is the folder that the person gave to the agent; no other files are read. ``audit``
+    is the folder of an audit log. An event that cannot be stored is passed to ``refuse`` with the
+    reason, and those after it are stored all the same.
+    """
+    session_id = events[0].session
+    async with (
+        connect(
+            store=store,
+            mounts=_mounts(project),
+            directory=str(project),
+            filesystem_id=f"claude-code:{session_id}",
+            audit=audit,
+            tracking=False,
+        ) as client,
+        _open_session(client, session_id) as session,
+    ):
+        capture = SessionCapture(session=session, store=store, turn=turn)
+        for event in events:
+            try:
+                await capture.apply(event)
+            except Incorrect as error:
+                refuse(event, str(error))
+    return capture.turn
+
+
+@asynccontextmanager
+async def _open_session(client: Client, session_id: str) -> AsyncIterator[LiveSession]:
+    try:
+        session = await client.resume(session_id, eager=False)
+    except NotFound:
+        try:
+            session = await client.start(session_id, system_prompt="")
+        except Incorrect:  # another client has started it meanwhile
+            session = await client.resume(session_id, eager=False)
+    yield session
+    await client.pause(session_id)
+
+
+def _mounts(project: Path) -> list[dict[str, str]]:
+    """Mount the project where the agent sees it, by name and without symbolic links."""
+    real = str(project.resolve())
+    return [{"agentPrefix": name, "canonicalPrefix": real} for name in {str(project), real}]
+
+
+def _compaction(event: AgentEvent) -> dict[str, Any]:
+    named = ("trigger", "custom_instructions")
+    return {
+        name: storable(event.fields[name])
+        for name in named
+        if isinstance(event.fields.get(name), str) and event.fields[name]
+    }
+
+
+def _read_persisted(event: AgentEvent, path: str) -> str | None:
+    """Return the output that a client moved to a file; None if it is not there any more.
+
+    The path is the client's word, so it has to lie where Claude Code keeps outputs: in a folder
+    ``tool-results`` of its own folder of this session.
+    """
+    try:
+        real, root = Path(path).resolve(), Path(event.client_folder).resolve() / "projects"
+        folders = real.relative_to(root).parts[:-1]
+        if "tool-results" not in folders or event.fields["session_id"] not in folders:
+            return None
+        with real.open("rb") as file:
+            return file.read(PERSISTED_BYTES_MAX).decode("utf-8", "replace")
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def _no(_path: str) -> None:
+    return None
