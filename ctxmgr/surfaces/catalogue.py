@@ -16,6 +16,7 @@ from ctxmgr.surfaces.layer_catalogue import LAYER_OPERATIONS
 from ctxmgr.surfaces.operation import Operation, Param
 from ctxmgr.surfaces.operations.access_tokens import token
 from ctxmgr.surfaces.operations.agents.hook import hook
+from ctxmgr.surfaces.operations.agents.proxy import proxy, proxy_status
 from ctxmgr.surfaces.operations.bench import bench
 from ctxmgr.surfaces.operations.completion import completion
 from ctxmgr.surfaces.operations.demo import demo
@@ -324,6 +325,16 @@ OPERATIONS: Final = (
         run=serve, name="serve", writes=False, example="ctxmgr serve --port 8321", streams=True
     ),
     Operation(
+        run=proxy, name="proxy", writes=True, example="ctxmgr proxy --port 8322", streams=True
+    ),
+    Operation(
+        run=proxy_status,
+        name="proxy status",
+        writes=False,
+        example="ctxmgr proxy status",
+        uses_store=False,
+    ),
+    Operation(
         run=token,
         name="token",
         writes=True,
@@ -392,7 +403,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),
-        "Serve": ("serve", "mcp", "hook", "token"),
+        "Serve": ("serve", "mcp", "hook", "proxy", "token"),
         "Know": ("knowledge", "lifecycle", "topics"),
         "Store": ("store", "xtdb", "audit", "experience", "memory"),
         "Develop": ("bench", "completion"),

@@ -28,6 +28,8 @@ TURN: Final = "turn"
 """A turn record: a plain document, not one of the five object types."""
 POLICY: Final = "policy"
 """How a session's prompts are rendered: a plain document."""
+EXCHANGE: Final = "proxy_exchange"
+"""A request that passed through the proxy, and its answer: a plain document."""
 
 CONTENT_KINDS: Final = frozenset({FILE, TOOLCALL})
 INFRASTRUCTURE_KINDS: Final = frozenset({CHAT, SYSTEM_PROMPT, SESSION})
@@ -56,6 +58,10 @@ def session_object_id(session_id: str) -> str:
 
 def turn_id(session_id: str, *, number: int) -> str:
     return f"{TURN}:{session_id}:{number}"
+
+
+def exchange_id(session_id: str, *, number: int) -> str:
+    return f"{EXCHANGE}:{session_id}:{number}"
 
 
 def policy_id(session_id: str) -> str:

@@ -28,12 +28,14 @@ from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import from_document, to_document
 from ctxmgr.core.objects.compaction import COMPACTION
 from ctxmgr.core.objects.envelope import (
+    EXCHANGE,
     FILE,
     SESSION,
     SYSTEM_PROMPT,
     TOOLCALL,
     TURN,
     chat_id,
+    exchange_id,
     session_object_id,
     system_prompt_id,
     turn_id,
@@ -53,7 +55,7 @@ from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sessions.lineage import FORK
 from ctxmgr.core.sessions.sets import Session
-from ctxmgr.core.sessions.storage import compaction_ids, stored_sets
+from ctxmgr.core.sessions.storage import compaction_ids, exchange_count, stored_sets
 from ctxmgr.core.sessions.titles import TITLE, title_id
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import (
@@ -303,6 +305,9 @@ class _Planning:
             number = int(object_id.rpartition(":")[2])
             own = {"session": session_id, "n": number}
             empty[object_id] = {ID: object_id, KIND: COMPACTION, **own}
+        for n in range(1, await exchange_count(self._store, session_id) + 1):
+            object_id = exchange_id(session_id, number=n)
+            empty[object_id] = {ID: object_id, KIND: EXCHANGE, "session": session_id, "n": n}
         for object_id, document in empty.items():
             async for entry in _history(self._store, object_id):
                 if entry.document is not None and entry.document != document:

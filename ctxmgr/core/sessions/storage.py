@@ -4,6 +4,7 @@
     stored_sets    the current sets, cached by version
     save_sets      change the sets of a session that is not open
     compaction_ids the ids of a session's compactions
+    exchange_count how many exchanges the proxy recorded in a session
 
 The index may be fifty times as long as everything that is shown, so a session can be opened without
 it. Since the hashes of a session's document cover the index, such a session is not verified until
@@ -27,7 +28,13 @@ from ctxmgr.core.bounded_cache import BoundedCache
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import from_document, put_of
 from ctxmgr.core.objects.compaction import COMPACTION
-from ctxmgr.core.objects.envelope import chat_id, read_list, session_object_id, system_prompt_id
+from ctxmgr.core.objects.envelope import (
+    chat_id,
+    exchange_id,
+    read_list,
+    session_object_id,
+    system_prompt_id,
+)
 from ctxmgr.core.objects.session_record import SETS, SessionRecord, SystemPrompt
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.commits import commit_once
@@ -37,6 +44,9 @@ from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
 
 SESSIONS_MAX: Final = 4
 """Sessions of one store that are cached at least: one of 100,000 objects takes 30 MB."""
+
+EXCHANGES_PER_READ: Final = 500
+"""Exchanges that are looked for at once."""
 
 IDS_AT_ONCE_MAX: Final = 1_000
 """Ids that are verified on the event loop, in some milliseconds. More are verified in a thread."""
@@ -205,3 +215,15 @@ async def compaction_ids(store: Store, session_id: str) -> list[str]:
         cursor = page.cursor
         if cursor is None:
             return ids
+
+
+async def exchange_count(store: Store, session_id: str) -> int:
+    """Return how many exchanges a session has; they are numbered without gaps."""
+    count = 0
+    while True:
+        numbers = range(count + 1, count + EXCHANGES_PER_READ + 1)
+        ids = [exchange_id(session_id, number=number) for number in numbers]
+        found = await store.get_many(ids, without=("received", "sent", "answer"))
+        count += len(found)
+        if len(found) < EXCHANGES_PER_READ:
+            return count

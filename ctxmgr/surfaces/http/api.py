@@ -118,6 +118,8 @@ LEFT_OUT: Final = MappingProxyType(
         "completion": "is for a shell",
         "mcp": "is another server",
         "trust": "confirms a file of the server's machine",
+        "proxy": "is another server",
+        "proxy status": "describes a process of the server's machine",
         "serve": "is this server",
         "token": "creates this server's credentials",
     }

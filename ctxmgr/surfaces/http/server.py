@@ -87,7 +87,7 @@ async def serve_until_cancelled(
         read_only=read_only,
         rate_per_second=rate_per_second,
     )
-    with _listening(address) as listener:
+    with listening(address) as listener:
         host, port = listener.getsockname()[:2]
         url_host = f"[{host}]" if ":" in host else host
         url = f"http://{url_host}:{port}"
@@ -151,7 +151,8 @@ def _keys(*, needed: bool) -> Keys | None:
 
 
 @contextmanager
-def _listening(address: ListenAddress) -> Iterator[socket.socket]:
+def listening(address: ListenAddress) -> Iterator[socket.socket]:
+    """Listen on an address; the socket is closed at the end."""
     if not 0 <= address.port <= _PORT_MAX:
         raise Incorrect(f"--port must be 0 to {_PORT_MAX}, not {address.port}")
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET

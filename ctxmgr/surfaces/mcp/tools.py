@@ -121,6 +121,8 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
             "is for a person: an agent's changes may wait there",
         ),
         "topics tune": "is for people who write topics",
+        "proxy": "is another server",
+        "proxy status": "describes a process of the host",
         "compile": "shows what prompts contain already",
         "search": "is recall for a session; agents search notes with a tool of that name",
         "export": "writes a file on the host",

@@ -1,0 +1,82 @@
+"""The address of the proxy that runs on this machine, in a file that only its user can read.
+
+``ctxmgr proxy`` writes it and removes it when it ends; ``wrap``, ``proxy status`` and ``doctor``
+read it and ask the proxy itself. A file whose proxy does not answer counts as none.
+"""
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+FILE_BYTES_MAX: Final = 64 * 1024
+STATUS_SECONDS_MAX: Final = 5.0
+"""Time in which a proxy that runs must answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningProxy:
+    """A proxy that was started."""
+
+    url: str
+    """With its token, if it has one."""
+    pid: int
+    store: str
+    """The URL of the store in which it records, without credentials."""
+    upstreams: dict[str, str]
+    """The address of each provider."""
+
+
+def announce(folder: Path, proxy: RunningProxy) -> Path:
+    """Write the file of a proxy; return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = _path(folder)
+    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".proxy-")  # only its owner can read it
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(asdict(proxy), file)
+    Path(name).replace(path)
+    return path
+
+
+def withdraw(folder: Path, proxy: RunningProxy) -> None:
+    """Remove the file, unless another proxy has replaced it."""
+    if announced(folder) == proxy:
+        _path(folder).unlink(missing_ok=True)
+
+
+def announced(folder: Path) -> RunningProxy | None:
+    """Return the proxy that the file names, running or not; None if there is no valid file."""
+    try:
+        with _path(folder).open(encoding="utf-8") as file:
+            value = json.loads(file.read(FILE_BYTES_MAX))
+    except (OSError, ValueError, RecursionError):
+        return None
+    match value:
+        case {"url": str(url), "pid": int(pid), "store": str(store), "upstreams": {**upstreams}}:
+            named = {str(name): str(address) for name, address in upstreams.items()}
+            return RunningProxy(url=url, pid=pid, store=store, upstreams=named)
+        case _:
+            return None
+
+
+async def ask_status(proxy: RunningProxy) -> dict[str, Any] | None:
+    """Return the status of a proxy; None if it does not answer as one."""
+    if not proxy.url.startswith(("http://127.0.0.1:", "http://[::1]:")):
+        return None
+    async with httpx.AsyncClient(trust_env=False, timeout=STATUS_SECONDS_MAX) as client:
+        try:
+            response = await client.get(f"{proxy.url}/ctxmgr/status")
+            value = response.json()
+        except (httpx.HTTPError, ValueError, RecursionError):
+            return None
+    if not isinstance(value, dict) or value.get("pid") != proxy.pid:
+        return None
+    return value
+
+
+def _path(folder: Path) -> Path:
+    return folder / "proxy.json"

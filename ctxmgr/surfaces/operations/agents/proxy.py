@@ -1,0 +1,87 @@
+"""``ctxmgr proxy`` and its status. Imports what it needs when it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ctxmgr.errors import NotFound
+from ctxmgr.surfaces.operation import Param
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyStatus:
+    """What has passed through the proxy that runs on this machine."""
+
+    url: str
+    pid: int
+    store: str
+    record_only: bool
+    shaped: int
+    """Requests that went out shorter than the client sent them."""
+    unshaped: Mapping[str, int]
+    """Reason → requests that went out as the client sent them."""
+    saved: int
+    """Billed tokens, net; negative if the proxy cost more than it saved."""
+    details: Mapping[str, Any] = field(repr=False)
+    """Everything that the proxy reports."""
+
+
+async def proxy(
+    app: "App",
+    *,
+    port: Annotated[int, Param("The port; 0 takes a free one.")] = 8322,
+    upstream: Annotated[
+        tuple[str, ...],
+        Param("The address of a provider, as in openai=https://host; may be repeated.", "NAME=URL"),
+    ] = (),
+    record_only: Annotated[bool, Param("Record requests, and change none.")] = False,
+    token: Annotated[bool, Param("Require a random token, which the URL then contains.")] = False,
+) -> None:
+    """Forward an agent's model requests, shortened and recorded.
+
+    Listens on loopback for Anthropic Messages, OpenAI Chat Completions and Responses. Point an
+    agent's base URL at it, or use `ctxmgr wrap`. Credentials pass through and are never stored.
+    """
+    import asyncio
+
+    from ctxmgr.proxy.server.providers import read_upstreams
+    from ctxmgr.surfaces.operations.agents.proxy_server import open_proxy
+
+    async with open_proxy(
+        app,
+        port=port,
+        upstreams=read_upstreams(upstream),
+        record_only=record_only,
+        token=token,
+    ) as running:
+        app.write(
+            f"ctxmgr proxy listens at {running.url}, and records in {running.store}\n"
+            f"  ANTHROPIC_BASE_URL={running.url}/anthropic\n"
+            f"  OPENAI_BASE_URL={running.url}/openai/v1\n"
+        )
+        await asyncio.Event().wait()
+
+
+async def proxy_status(app: "App") -> ProxyStatus:  # noqa: ARG001 (every operation takes it)
+    """Show what the running proxy has shaped, saved and not shaped, and why."""
+    from ctxmgr.proxy.server.running import announced, ask_status
+    from ctxmgr.settings import state_dir
+
+    running = announced(state_dir())
+    status = None if running is None else await ask_status(running)
+    if running is None or status is None:
+        raise NotFound("no proxy is running: start one with `ctxmgr proxy`")
+    requests = status["requests"]
+    return ProxyStatus(
+        url=running.url,
+        pid=running.pid,
+        store=running.store,
+        record_only=status["record_only"],
+        shaped=requests["shaped"],
+        unshaped=requests["unshaped"],
+        saved=status["billed"]["saved"],
+        details=status,
+    )

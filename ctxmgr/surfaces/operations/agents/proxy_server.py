@@ -1,0 +1,130 @@
+"""Run a proxy on loopback while a command needs it. Owns a socket and the file that names it."""
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import uvicorn
+
+from ctxmgr import connect
+from ctxmgr.core.store.urls import redact_url
+from ctxmgr.proxy.engine import PassThrough
+from ctxmgr.proxy.server.application import ProxyApplication
+from ctxmgr.proxy.server.providers import Provider
+from ctxmgr.proxy.server.record_queue import RecordQueue
+from ctxmgr.proxy.server.recorder import ExchangeRecorder
+from ctxmgr.proxy.server.request_guard import ProxyGuard
+from ctxmgr.proxy.server.running import RunningProxy, announce, withdraw
+from ctxmgr.proxy.server.traffic import Traffic
+from ctxmgr.proxy.server.upstream import Upstream
+from ctxmgr.settings import state_dir
+from ctxmgr.surfaces.http.connections import DeadlineProtocol
+from ctxmgr.surfaces.http.server import ListenAddress, listening
+from ctxmgr.surfaces.uvicorn_server import serve_application
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+
+CONNECTIONS_MAX: Final = 2_000
+"""Connections at once; more are answered 503."""
+
+KEEP_ALIVE_SECONDS: Final = 120
+"""How long an idle connection is kept: an agent may run a tool for as long."""
+
+ENDING_SECONDS: Final = 10
+"""Time on shutdown for answers that are still arriving."""
+
+TOKEN_BYTES: Final = 24
+
+
+@asynccontextmanager
+async def open_proxy(
+    app: "App",
+    *,
+    port: int,
+    upstreams: Mapping[Provider, str],
+    record_only: bool,
+    token: bool,
+) -> AsyncIterator[RunningProxy]:
+    """Serve a proxy until the block ends."""
+    # Their messages contain URLs, and those of some providers contain the key.
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    secret = secrets.token_urlsafe(TOKEN_BYTES) if token else None
+    async with AsyncExitStack() as closing:
+        listener = closing.enter_context(listening(ListenAddress("127.0.0.1", port)))
+        store = await app.store()
+        # Exchanges name files of wherever the agent runs; none of them is read here.
+        client = await closing.enter_async_context(
+            connect(store=store, tracking=False, audit=app.audit_folder())
+        )
+        recorder = ExchangeRecorder(client, store)
+        closing.push_async_callback(recorder.close)
+        queue = RecordQueue(recorder.record)
+        upstream = Upstream()
+        closing.push_async_callback(upstream.close)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}" + (f"/{secret}" if secret else "")
+        proxy = RunningProxy(
+            url=url,
+            pid=os.getpid(),
+            store=(await store.status()).url,
+            upstreams={str(name): redact_url(address) for name, address in upstreams.items()},
+        )
+        application = ProxyApplication(
+            engine=PassThrough(),
+            upstream=upstream,
+            urls=upstreams,
+            guard=ProxyGuard(secret),
+            sink=queue,
+            traffic=Traffic(describe=lambda: _description(proxy, queue, record_only=record_only)),
+        )
+        tasks = (
+            asyncio.create_task(queue.run()),
+            asyncio.create_task(serve_application(_config(application), listener)),
+        )
+        announce(state_dir(), proxy)
+        try:
+            yield proxy
+        finally:
+            withdraw(state_dir(), proxy)
+            tasks[1].cancel()
+            with suppress(asyncio.CancelledError):
+                await tasks[1]
+            await queue.drained()
+            tasks[0].cancel()
+
+
+def _description(proxy: RunningProxy, queue: RecordQueue, *, record_only: bool) -> dict[str, Any]:
+    return {
+        "pid": proxy.pid,
+        "store": proxy.store,
+        "upstreams": proxy.upstreams,
+        "record_only": record_only,
+        "records": {
+            "recorded": queue.recorded,
+            "waiting": queue.waiting,
+            "dropped": queue.dropped,
+            "failed": queue.failed,
+        },
+    }
+
+
+def _config(application: ProxyApplication) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        ws="none",
+        http=DeadlineProtocol,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=ENDING_SECONDS,
+    )
