@@ -21,7 +21,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 from ctxmgr.core.files.mounts import Mounts
@@ -130,13 +130,13 @@ async def connect(
     contributors: "Iterable[Contributor]" = (),
     flushers: "Iterable[Flusher]" = (),
     summariser: "Model | None" = None,
-    fingerprints: Path | None = None,
-    search: Path | None = None,
-    audit: Path | None = None,
+    fingerprints: str | Path | None = None,
+    search: str | Path | None = None,
+    audit: str | Path | None = None,
     audit_lenses: "Lenses | None" = None,
-    experience: "Path | XDB | None" = None,
-    knowledge: "Path | Library | None" = None,
-    memory: "Path | Principal | None" = None,
+    experience: "str | Path | XDB | None" = None,
+    knowledge: "str | Path | Library | None" = None,
+    memory: "str | Path | Principal | None" = None,
     secrets: Secrets = Secrets.MASK,
     policy: "str | Economy" = "plain",
     tracking: bool = True,
@@ -194,18 +194,28 @@ async def connect(
             contributors=tuple(contributors),
             flushers=tuple(flushers),
             summariser=summariser,
-            fingerprints=fingerprints,
-            search=search,
-            audit=audit,
+            fingerprints=_path(fingerprints),
+            search=_path(search),
+            audit=_path(audit),
             audit_lenses=audit_lenses,
-            experience=experience,
-            knowledge=knowledge,
-            memory=memory,
+            experience=_path(experience),
+            knowledge=_path(knowledge),
+            memory=_path(memory),
             masker=Masker(secrets),
             tracking=tracking,
             policy=chosen,
         )
         yield await closing.enter_async_context(client)
+
+
+_Opened = TypeVar("_Opened", "XDB", "Library", "Principal", Path)
+
+
+def _path(given: "str | Path | _Opened | None") -> "Path | _Opened | None":
+    """Read a path that was given as text; ``Incorrect`` if it is neither that nor opened."""
+    if isinstance(given, bool | int | float | bytes):
+        raise Incorrect(f"a folder or file is named by a path, not by {given!r}")
+    return Path(given) if isinstance(given, str) else given
 
 
 @dataclass(slots=True)
