@@ -51,9 +51,13 @@ def levels_by_rule(
 
 
 def ordered(levels: Levels, *, count: Callable[[str], int]) -> Levels:
-    """Shorten levels that have more tokens than the one before, and an index that is too long."""
-    summary = _at_most(levels.summary, count(levels.full), count)
-    compressed = _at_most(levels.compressed, count(summary), count)
+    """Return levels of which none has more tokens than the one before.
+
+    A text that has more is replaced by that one: cut short, it would say something else. Only an
+    index, which is a name, is cut.
+    """
+    summary = min(levels.summary, levels.full, key=count)
+    compressed = min(levels.compressed, summary, key=count)
     index = _at_most(levels.index[:INDEX_CHARS_MAX].strip(), count(compressed), count)
     return Levels(full=levels.full, summary=summary, compressed=compressed, index=index)
 
@@ -63,7 +67,7 @@ def _wanted(body: Body) -> tuple[str, str, str, str]:
         case Fact():
             scope = f" ({body.scope})" if body.scope else ""
             reason = f", because {body.reason}" if body.reason else ""
-            short = f"{body.key}: {body.value}"
+            short = body.value if _names(body.value, body.key) else f"{body.key}: {body.value}"
             return f"{short}{scope}{reason}", f"{short}{scope}{reason}", short, body.key
         case Episode():
             parts = [body.problem, body.fix, body.outcome]
@@ -82,6 +86,11 @@ def _wanted(body: Body) -> tuple[str, str, str, str]:
             details = "\n".join(f"{step}: {text}" for step, text in body.details.items())
             full = "\n".join(filter(None, (f"{body.trigger}: {steps}", body.hint, details)))
             return full, steps, body.hint, body.name
+
+
+def _names(value: str, key: str) -> bool:
+    """Whether a value says by itself what it is about, as a whole sentence does."""
+    return set(words(key)) <= set(words(value))
 
 
 def _clause(text: str) -> str:

@@ -105,3 +105,11 @@ def test_no_level_is_longer_than_the_one_before(body: Body, original: str | None
     tokens = [count(text) for text in texts]
     assert tokens == sorted(tokens, reverse=True)
     assert len(levels.index) <= INDEX_CHARS_MAX
+
+
+def test_a_sentence_is_shown_whole_and_without_its_key(count: Callable[[str], int]) -> None:
+    """001-R089: a rule that is cut in the middle is another rule."""
+    said = "The deploy runs on port 8443"
+    levels = levels_by_rule(Fact(key="deploy runs on port", value=said), count, original=said)
+
+    assert (levels.summary, levels.compressed) == (said, said)
