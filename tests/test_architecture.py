@@ -124,7 +124,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "memory.extraction": _rooms("memory.records core.store errors"),
     "memory.learning": _CORE_FOR_LAYERS
-    | _rooms("memory memory.contradictions memory.extraction memory.records memory.tiers"),
+    | _rooms("memory memory.contradictions memory.extraction memory.records memory.tiers search"),
     "memory": _CORE_FOR_LAYERS
     | _rooms("memory.consolidation memory.contradictions memory.extraction memory.records")
     | _rooms("memory.tiers search"),

@@ -223,19 +223,25 @@ class MemoryRepository:
         """Change the counters of memories; ``Conflict`` if another writer was first."""
         ids = list(changes)
         for start in range(0, len(ids), BATCH):
-            part = ids[start : start + BATCH]
-            stored = await self._store.get_many([f"{USAGE}:{memory_id}" for memory_id in part])
-            operations: list[Match | Put] = []
-            for memory_id in part:
-                version = stored.get(f"{USAGE}:{memory_id}")
-                before = MemoryUsage(memory_id=memory_id)
-                if version is not None:
-                    before = read_usage(version.document)
-                operations += [
-                    Match(f"{USAGE}:{memory_id}", None if version is None else version.token),
-                    Put(stored_usage(changes[memory_id](before))),
-                ]
-            await self._store.commit(operations)
+            part = {memory_id: changes[memory_id] for memory_id in ids[start : start + BATCH]}
+            await self._store.commit(await self.counted(part))
+
+    async def counted(
+        self, changes: Mapping[str, Callable[[MemoryUsage], MemoryUsage]]
+    ) -> list[Match | Put]:
+        """Return the writes that change the counters of memories."""
+        stored = await self._store.get_many([f"{USAGE}:{memory_id}" for memory_id in changes])
+        operations: list[Match | Put] = []
+        for memory_id, change in changes.items():
+            version = stored.get(f"{USAGE}:{memory_id}")
+            before = MemoryUsage(memory_id=memory_id)
+            if version is not None:
+                before = read_usage(version.document)
+            operations += [
+                Match(f"{USAGE}:{memory_id}", None if version is None else version.token),
+                Put(stored_usage(change(before))),
+            ]
+        return operations
 
     async def refused(self, *, limit: int) -> list[RefusedBatch]:
         """Return what sessions of the principal offered in vain, newest first."""

@@ -9,14 +9,16 @@ import asyncio
 import hashlib
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.events.events import EventId
+from ctxmgr.core.objects.envelope import turn_id
 from ctxmgr.core.store.contract import Instant, Match, Put, Store, Version
-from ctxmgr.errors import Conflict, Incorrect
+from ctxmgr.errors import Conflict, Incorrect, NotFound
 from ctxmgr.memory.contradictions.slot_index import SlotIndex
 from ctxmgr.memory.contradictions.slots import says_nothing_new
 from ctxmgr.memory.extraction.exchange import Exchange
@@ -32,6 +34,14 @@ from ctxmgr.memory.learning.session_record import (
     read_position,
     stored_learning,
     stored_position,
+)
+from ctxmgr.memory.learning.usage_judgement import (
+    SHOWN_MAX,
+    ShownLine,
+    ShownMemory,
+    action_of,
+    cited_lines,
+    shown_lines,
 )
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.contradiction import (
@@ -49,10 +59,16 @@ from ctxmgr.memory.records.memory import (
     stored_memory,
 )
 from ctxmgr.memory.records.principal import Principal
+from ctxmgr.memory.records.usage import MemoryUsage
 from ctxmgr.memory.repository import MemoryRepository
+from ctxmgr.memory.tiers.assembly import SHORT_ID_CHARS
 
+CONTRIBUTOR: Final = "memory"
+"""The name under which turn records keep what memory added to a prompt."""
 SESSIONS_MAX: Final = 4_096
 """Sessions whose owner is remembered; others are asked for again."""
+IDS_MAX: Final = 20_000
+"""Ids that are found by their beginning without asking the store."""
 ATTEMPTS_MAX: Final = 5
 """How often a transaction is tried again when another writer was first."""
 
@@ -72,6 +88,7 @@ class Learner:
         self._now = now
         self._counter = TokenCounter()
         self._ours: dict[str, bool] = {}
+        self._ids: dict[str, str] = {}
         self._repository = MemoryRepository(store, owner, now=now)
         self.owner = owner
 
@@ -144,8 +161,11 @@ class Learner:
                 learnt_turn=exchange.last_turn,
                 answered=record.answered or bool(exchange.answers),
                 failures=lessons.failures,
+                shown=(),
             )
             operations += _changed(after, version)
+            passed_over = [shown.id for shown in record.shown if shown.ignored]
+            operations += await self._repository.counted(dict.fromkeys(passed_over, _ignored))
             if position is not None:
                 operations.append(Put(stored_position(self.owner, position)))
             try:
@@ -155,6 +175,53 @@ class Learner:
             return stored
         _log.warning("session %s is not learnt from: others write to it all the time", session_id)
         return None
+
+    async def judge(self, session_id: str, turn: StoredTurn, *, number: int, said: str) -> None:
+        """Count what the prompt of a turn showed, and what the agent used of it.
+
+        A turn that was judged before, or whose exchange was learnt from, changes nothing.
+        """
+        stored = await self._store.get(turn_id(session_id, number=number))
+        lines = [] if stored is None else _shown_by(stored.document)
+        if not lines:
+            return
+        cited = cited_lines(lines, action=action_of(turn), said=said)
+        seen = [
+            ShownMemory(id=memory_id, tier=line.tier, cited=line.start in cited)
+            for line in lines
+            if (memory_id := await self._full_id(line.start)) is not None
+        ]
+        for _ in range(ATTEMPTS_MAX):
+            version, record = await self._record(session_id)
+            if record is None or record.owner != self.owner or number <= record.learnt_turn:
+                return
+            after, changes = _counted(record, seen, at=self._now())
+            if not changes:
+                return
+            operations = await self._repository.counted(changes)
+            try:
+                await self._store.commit([*operations, *_changed(after, version)])
+            except Conflict:
+                continue
+            return
+
+    def note_ids(self, memory_ids: Iterable[str]) -> None:
+        """Remember ids, so that the beginning of one is enough to find it."""
+        for memory_id in memory_ids:
+            self._ids.pop(memory_id[:SHORT_ID_CHARS], None)
+            self._ids[memory_id[:SHORT_ID_CHARS]] = memory_id
+        while len(self._ids) > IDS_MAX:
+            del self._ids[next(iter(self._ids))]
+
+    async def _full_id(self, start: str) -> str | None:
+        known = self._ids.get(start)
+        if known is None:
+            try:
+                known = await self._repository.find_id(start)
+            except (NotFound, Incorrect):  # purged since, or two begin alike
+                return None
+            self.note_ids([known])
+        return known
 
     async def compacted(self, session_id: str, *, through: int) -> None:
         """Note that turns up to one are shown as a summary from now on."""
@@ -260,6 +327,43 @@ def _lessons(exchange: Exchange, record: LearningRecord) -> ExchangeLessons:
             exchange.user, f"the rules failed: {error!r:.100}", extractor="all", turn=1
         )
         return ExchangeLessons(learnt=(), refused=(failed,), failures=record.failures)
+
+
+def _shown_by(record: Mapping[str, Any]) -> list[ShownLine]:
+    """Return the memories that a recorded prompt showed."""
+    return [
+        line
+        for added in record.get("contributions") or ()
+        if isinstance(added, Mapping) and added.get("name") == CONTRIBUTOR
+        for line in shown_lines(str(added.get("text") or ""))
+    ]
+
+
+def _counted(
+    record: LearningRecord, seen: Sequence[ShownMemory], *, at: Instant
+) -> tuple[LearningRecord, dict[str, Callable[[MemoryUsage], MemoryUsage]]]:
+    """Return the record with what a turn showed, and how counters change: each once an exchange."""
+    before = {shown.id: shown for shown in record.shown}
+    after = dict(before)
+    changes: dict[str, Callable[[MemoryUsage], MemoryUsage]] = {}
+    for shown in seen:
+        known = before.get(shown.id)
+        cites = shown.cited and (known is None or not known.cited)
+        if known is None or cites:
+            new = known is None
+            changes[shown.id] = partial(_used, at=at, retrieved=new, cited=cites)
+            after[shown.id] = (known or shown).as_cited() if cites else (known or shown)
+    kept = tuple(after.values())[-SHOWN_MAX:]
+    return replace(record, shown=kept), changes
+
+
+def _used(usage: MemoryUsage, *, at: Instant, retrieved: bool, cited: bool) -> MemoryUsage:
+    usage = usage.retrieved(at) if retrieved else usage
+    return usage.cited(at) if cited else usage
+
+
+def _ignored(usage: MemoryUsage) -> MemoryUsage:
+    return usage.ignored()
 
 
 def _changed(record: LearningRecord, version: Version | None) -> list[Match | Put]:

@@ -1,6 +1,7 @@
 """Learn from a store's events, behind the turns. Commits through the learner.
 
-    turn_finished    a turn of an exchange; one without tool calls ends it, so does the next message
+    turn_finished    a turn of an exchange; one without tool calls ends it, or the next message does;
+                     what its prompt showed of memory is judged at once
     session_paused   ends the exchange
     compacted        what was learnt from these turns may be shown again
 
@@ -84,6 +85,8 @@ class MemoryListener:
         exchange.turns[event.n] = turn
         exchange.at = event.system_time
         self._note_file(session_id, turn)
+        said = str(exchange.turns[min(exchange.turns)].get("user") or "")
+        await self._learner.judge(session_id, turn, number=event.n, said=said)
         if not calls_tools(turn) or len(exchange.turns) >= TURNS_MAX:
             await self._finish(session_id, event.id)
 

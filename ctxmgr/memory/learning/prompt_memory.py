@@ -15,7 +15,7 @@ from ctxmgr.core.context.assembly import Section
 from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.objects.envelope import session_object_id
 from ctxmgr.core.store.contract import Store
-from ctxmgr.memory.learning.learner import Learner
+from ctxmgr.memory.learning.learner import CONTRIBUTOR, Learner
 from ctxmgr.memory.learning.session_record import LearningRecord
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.memory import Memory, MemoryKind
@@ -53,7 +53,7 @@ class _SessionPrompt:
 class PromptMemory:
     """The contributor of living memory: four tiers, last in the prompt."""
 
-    name = "memory"
+    name = CONTRIBUTOR
     slot = Section.VOLATILE
 
     def __init__(
@@ -95,6 +95,7 @@ class PromptMemory:
             if state.assembled is None or state.asked != asked or message:
                 state.assembled = await self._assemble(session_id, signals, record, budget_tokens)
                 state.asked = asked
+                self._learner.note_ids(item.id for item in state.assembled.shown)
             if not state.assembled.context:
                 return ""
             return INTRODUCTION + self._shown(state.assembled.context)

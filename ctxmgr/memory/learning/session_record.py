@@ -16,6 +16,7 @@ from typing import Any
 from ctxmgr.core.events.events import EventId
 from ctxmgr.errors import Corrupt
 from ctxmgr.memory.extraction.error_fixes import OpenFailure
+from ctxmgr.memory.learning.usage_judgement import ShownMemory
 from ctxmgr.memory.records.learning_kinds import LEARNING, POSITION, named_after
 from ctxmgr.memory.records.principal import Principal
 
@@ -33,6 +34,8 @@ class LearningRecord:
     compacted_turn: int = 0
     """Turns up to this one are shown as a summary."""
     failures: tuple[OpenFailure, ...] = ()
+    shown: tuple[ShownMemory, ...] = ()
+    """What prompts of the open exchange show, as far as it was counted."""
 
 
 def learning_id(session_id: str) -> str:
@@ -55,6 +58,7 @@ def stored_learning(record: LearningRecord) -> dict[str, Any]:
         "answered": record.answered,
         "compacted_turn": record.compacted_turn,
         "failures": [failure.to_value() for failure in record.failures],
+        "shown": [shown.to_value() for shown in record.shown],
     }
 
 
@@ -68,6 +72,7 @@ def read_learning(stored: Mapping[str, Any]) -> LearningRecord:
             answered=bool(stored["answered"]),
             compacted_turn=int(stored["compacted_turn"]),
             failures=tuple(OpenFailure.from_value(each) for each in stored["failures"]),
+            shown=tuple(ShownMemory.from_value(each) for each in stored["shown"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         where = stored.get("xt/id")
