@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from ctxmgr.knowledge.topics.triggers import Firing
     from ctxmgr.knowledge.transcripts.capture import ConversationCapture
     from ctxmgr.knowledge.transcripts.open_transcripts import ClosedTranscript
+    from ctxmgr.memory.learning.learner import Learner
     from ctxmgr.memory.living import LivingMemory
     from ctxmgr.memory.records.principal import Principal
     from ctxmgr.search.documents import SearchResult
@@ -265,6 +266,11 @@ class App:
 
         owner = await asyncio.to_thread(_principal, project or Path.cwd())
         return LivingMemory(await self.store(), owner)
+
+    async def learner(self, project: Path | None = None) -> "Learner":
+        """Learns from sessions of this user in a project; by default, that of this folder."""
+        owner = await asyncio.to_thread(_principal, project or Path.cwd())
+        return _learner(await self.store(), owner, masker=self.masker)
 
     @property
     def prices(self) -> "PriceList":
@@ -850,6 +856,18 @@ def _memory_budget(policy: "SessionPolicy") -> int:
     return max(1, min(BUDGET_TOKENS, policy.window_tokens // MEMORY_SHARE))
 
 
+def _learner(store: Store, owner: "Principal", *, masker: Masker) -> "Learner":
+    from ctxmgr.memory.learning.learner import Learner
+
+    # Memories outlive their session and may be shared: they are masked whatever prompts show.
+    return Learner(
+        store,
+        owner,
+        mask=lambda text: masker.mask(text).text,
+        now=lambda: time.time_ns() // 1_000_000,
+    )
+
+
 async def _remembered(
     store: Store,
     closing: AsyncExitStack,
@@ -861,7 +879,6 @@ async def _remembered(
     """Learn from the store's sessions, and contribute what was learnt to their prompts."""
     with requires_extra("vectors", "numpy", "snowballstemmer"):
         import ctxmgr.memory.relevance  # noqa: F401 (a prompt is too late to learn that it is missing)
-    from ctxmgr.memory.learning.learner import Learner
     from ctxmgr.memory.learning.listener import MemoryListener
     from ctxmgr.memory.learning.prompt_memory import PromptMemory
     from ctxmgr.memory.living import LivingMemory
@@ -870,11 +887,7 @@ async def _remembered(
     if isinstance(owner, Path):
         owner = await asyncio.to_thread(_principal, owner)
 
-    def now() -> int:
-        return time.time_ns() // 1_000_000
-
-    # Memories outlive their session and may be shared: they are masked whatever prompts show.
-    learner = Learner(store, owner, mask=lambda text: masker.mask(text).text, now=now)
+    learner = _learner(store, owner, masker=masker)
     listener = MemoryListener(learner)
     await listener.begin(store)
     contributor = PromptMemory(

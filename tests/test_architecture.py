@@ -222,7 +222,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "surfaces.operations.layers": _rooms(
         "surfaces.operation surfaces.access_tokens surfaces.encoding app settings search"
         " experience.concepts experience.documents experience.records experience.windows errors"
-        " core.store memory memory.records memory.tiers knowledge.topics"
+        " core.store memory memory.learning memory.records memory.tiers knowledge.topics"
         " knowledge.notes knowledge.repository"
         " knowledge.config"
         " knowledge.lifecycle"

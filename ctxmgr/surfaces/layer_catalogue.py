@@ -85,6 +85,7 @@ from ctxmgr.surfaces.operations.layers.memory import (
     memory_search,
     memory_show,
 )
+from ctxmgr.surfaces.operations.layers.memory_learning import memory_learn, memory_refused
 from ctxmgr.surfaces.operations.layers.memory_upkeep import memory_consolidate
 from ctxmgr.surfaces.operations.layers.topics import (
     topics_check,
@@ -260,6 +261,20 @@ LAYER_OPERATIONS: Final = (
         path="/context/assemble",
         writes=False,
         example="ctxmgr memory assemble --current-file src/shop.py --budget 2000",
+    ),
+    Operation(
+        run=memory_learn,
+        name="memory learn",
+        path="/v1/memory/learn",
+        writes=True,
+        example="ctxmgr memory learn review",
+    ),
+    Operation(
+        run=memory_refused,
+        name="memory refused",
+        path="/v1/memory/refused",
+        writes=False,
+        example="ctxmgr memory refused --limit 20",
     ),
     Operation(
         run=memory_consolidate,

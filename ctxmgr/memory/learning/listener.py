@@ -1,6 +1,6 @@
 """Learn from a store's events, behind the turns. Commits through the learner.
 
-    turn_finished    a turn of an exchange; one without tool calls ends it, or the next message does;
+    turn_finished    a turn of an exchange; one without tool calls ends it, so does a new message;
                      what its prompt showed of memory is judged at once
     session_paused   ends the exchange
     compacted        what was learnt from these turns may be shown again

@@ -84,7 +84,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
                 *("memory add", "memory list", "memory show", "memory history"),
                 *("memory search", "memory edit", "memory forget", "memory restore"),
                 *("memory contradictions", "memory resolve", "memory assemble", "memory feedback"),
-                "memory consolidate",
+                *("memory consolidate", "memory learn", "memory refused"),
             ),
             "acts for the person who runs the server",
         ),

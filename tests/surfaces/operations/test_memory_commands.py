@@ -1,5 +1,6 @@
 """`ctxmgr memory`, on the command line."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,3 +94,28 @@ def test_wrong_input_has_a_clear_error(
 
     assert result.exit_code != 0
     assert message in result.output + result.stderr
+
+
+def test_a_stored_session_is_learnt_from_once(
+    ctxmgr: Callable[..., Result], tmp_path: Path
+) -> None:
+    """001-R043: imported sessions teach, too, and what was refused can be seen."""
+    recording = tmp_path / "talk.json"
+    said = [
+        {"role": "user", "content": "we use pnpm for packages"},
+        {"role": "assistant", "content": "Understood."},
+        {"role": "user", "content": "always do this before a commit"},
+        {"role": "assistant", "content": "Understood."},
+    ]
+    recording.write_text(json.dumps({"messages": said}), encoding="utf-8")
+    ctxmgr("import-recorded", str(recording), "--session", "talk")
+
+    learnt = json_of(ctxmgr("memory", "learn", "talk", "--json"))
+    again = json_of(ctxmgr("memory", "learn", "talk", "--json"))
+    refused = json_of(ctxmgr("memory", "refused", "--json"))["refused"]
+    (memory,) = json_of(ctxmgr("memory", "list", "--json"))["memories"]
+
+    assert (learnt["exchanges"], learnt["learnt"]) == (2, {"instructions": 1})
+    assert (again["exchanges"], again["learnt"]) == (0, {})
+    assert memory["text"] == "packages: pnpm"
+    assert any("'this'" in each["reason"] for each in refused)
