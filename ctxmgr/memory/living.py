@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Store
-from ctxmgr.errors import Incorrect, requires_extra
+from ctxmgr.errors import Incorrect
 from ctxmgr.memory.consolidation_engine import ConsolidationEngine, ConsolidationReport
-from ctxmgr.memory.contradictions.slot_index import SlotIndex
 from ctxmgr.memory.extraction.refusals import RefusedBatch
 from ctxmgr.memory.records.bodies import Body
 from ctxmgr.memory.records.contradiction import (
@@ -31,8 +30,9 @@ from ctxmgr.memory.records.memory import (
 )
 from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.repository import MemoryRepository, MemoryVersion, wider
+from ctxmgr.memory.resident import ResidentMemories
 from ctxmgr.memory.tiers.assembly import AssembledContext, Signals, assemble_context
-from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS
+from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS, tier_budgets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,7 @@ class LivingMemory:
         self._now = now
         self._counter = TokenCounter()
         self.repository = MemoryRepository(store, principal, now=now)
+        self.resident = ResidentMemories(store, self.repository, now=now)
         self.principal = principal
 
     async def add(
@@ -94,12 +95,12 @@ class LivingMemory:
             origin=origin or Origin(),
             tags=tuple(dict.fromkeys(tags)),
         )
-        valid = await self.repository.valid()
-        for known in valid:
-            if known.body == body and known.visibility is visibility and known.kind is kind:
-                return AddedMemory(memory=known, contradictions=(), known=True)
+        await self.resident.refresh()
+        known = self.resident.same(memory)
+        if known is not None:
+            return AddedMemory(memory=known, contradictions=(), known=True)
         await self.repository.add(memory)
-        return AddedMemory(memory=memory, contradictions=await self._scanned(memory, valid))
+        return AddedMemory(memory=memory, contradictions=await self._scanned(memory))
 
     async def get(self, memory_id: str, *, as_of: AsOf = LATEST) -> Memory:
         return await self.repository.get(memory_id, as_of=as_of)
@@ -128,8 +129,8 @@ class LivingMemory:
             return replace(memory, body=body, levels=levels, author=Author.PERSON)
 
         memory = await self.repository.change(memory_id, corrected)
-        others = [each for each in await self.repository.valid() if each.id != memory_id]
-        return AddedMemory(memory=memory, contradictions=await self._scanned(memory, others))
+        await self.resident.refresh()
+        return AddedMemory(memory=memory, contradictions=await self._scanned(memory))
 
     async def forget(self, memory_id: str, *, because: str = "forgotten") -> Memory:
         """End a memory now. It is not served any more, and can be restored."""
@@ -211,29 +212,37 @@ class LivingMemory:
         ``is_shown`` says of a memory whether the prompt shows it anyway; such ones are left out.
         ``marked`` lines end with the id of their memory.
         """
-        signals = signals or Signals()
-        memories = [each for each in await self.repository.valid() if not is_shown(each)]
+        signals, now = signals or Signals(), self._now()
+        await self.resident.refresh()
+        relevance = self.resident.relevance(signals.question())
+        pairs = await self.resident.contradictions()
+        disputed = [each for pair in pairs for each in (pair.memory_a, pair.memory_b)]
+        candidates = self.resident.shortlist.candidates(
+            matching=[*relevance, *disputed],
+            path=signals.current_file,
+            tier_tokens=tier_budgets(budget, signals.activity),
+            now=now,
+        )
+        memories = [each for each in candidates if not is_shown(each)]
         return assemble_context(
             memories,
             signals=signals,
-            relevance=_relevance(memories, signals.question()),
-            usage=await self.repository.usage([memory.id for memory in memories]),
-            contradictions=await self.repository.contradictions(),
+            relevance=relevance,
+            scores=self.resident.shortlist.usefulness(memory.id for memory in memories),
+            contradictions=pairs,
             count=self._counter.count,
-            now=self._now(),
+            now=now,
             budget=budget,
             marked=marked,
         )
 
     async def search(self, question: str, *, limit: int = 10) -> list[tuple[Memory, float]]:
         """Return the memories that match a question, best first."""
-        memories = await self.repository.valid()
-        scores = _relevance(memories, question)
-        found = sorted(
-            (memory for memory in memories if memory.id in scores),
-            key=lambda memory: (-scores[memory.id], memory.id),
-        )
-        return [(memory, scores[memory.id]) for memory in found[:limit]]
+        await self.resident.refresh()
+        scores = self.resident.relevance(question)
+        found = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
+        memories = self.resident.shortlist.memories
+        return [(memories[memory_id], score) for memory_id, score in found[:limit]]
 
     async def consolidate(
         self, *, dry_run: bool = False, progress: Callable[[str], None] = lambda _: None
@@ -278,7 +287,7 @@ class LivingMemory:
             self._store, self.repository, count=self._counter.count, progress=progress
         )
 
-    async def _scanned(self, memory: Memory, others: Sequence[Memory]) -> tuple[Contradiction, ...]:
+    async def _scanned(self, memory: Memory) -> tuple[Contradiction, ...]:
         """Report the contradictions of a memory with others that hold."""
         pairs = [
             Contradiction(
@@ -288,7 +297,7 @@ class LivingMemory:
                 reason=reason,
                 detected_at=self._now(),
             )
-            for other, reason in SlotIndex(others).disagreeing(memory)
+            for other, reason in self.resident.slots.disagreeing(memory)
         ]
         return tuple(await self.repository.report(pairs))
 
@@ -314,14 +323,6 @@ class LivingMemory:
         await self.repository.supersede(
             [pair.memory_a, pair.memory_b], new, resolved=resolved, because=because
         )
-
-
-def _relevance(memories: Sequence[Memory], question: str) -> dict[str, float]:
-    if not question or not memories:
-        return {}
-    with requires_extra("vectors", "numpy", "snowballstemmer"):
-        from ctxmgr.memory.relevance import relevance  # noqa: PLC0415 (loads NumPy)
-    return relevance(memories, question)
 
 
 def _check_note(note: str) -> None:

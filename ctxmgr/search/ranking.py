@@ -203,13 +203,16 @@ def rank(
     embedder: "Embedder | None" = None,
     weights: RankWeights = BEST_SOURCES,
     wanted: Callable[[str], bool] | None = None,
+    lexical_min: float | None = None,
 ) -> list[RankedPiece]:
     """Return the best pieces, best first; ties by source and place.
 
-    Pieces that share nothing with the question are left out, unless their vectors are similar.
+    Pieces that share nothing with the question are left out, unless their vectors are similar. With
+    ``lexical_min`` a piece needs at least that lexical score, whatever its vectors.
     """
     search = _Search(pool, question, now=now, embedder=embedder, weights=weights, wanted=wanted)
-    return _ranked((_pieces(found, limit) for found in search.scored()), limit)
+    found = search.scored(lexical_min=lexical_min)
+    return _ranked((_pieces(entry, limit) for entry in found), limit)
 
 
 def rank_sources(
@@ -306,7 +309,7 @@ class _Search:
                     part.vectors.require(embedder.name, embedder.dimension)
             self._vectors = embedder.embed([content_words(question, names), question]).rows
 
-    def scored(self) -> list[_Candidates]:
+    def scored(self, *, lexical_min: float | None = None) -> list[_Candidates]:
         """Return what may be shown, with scores, part by part."""
         days = [self._day_worth(part) for part in self._pool.parts]
         whole = [self._whole(number) for number in range(len(self._pool.parts))]
@@ -318,6 +321,8 @@ class _Search:
             for number, sources in enumerate(chosen)
             if len(sources)
         ]
+        if lexical_min is not None:
+            found = [entry.taken(entry.scores >= lexical_min) for entry in found]
         if self._vectors is None:
             return [entry.taken(entry.scores > 0) for entry in found]
         return [self._compared(entry) for entry in _best_candidates(found)]

@@ -12,6 +12,7 @@ full. What is cold is shown only if it matches.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from ctxmgr.core.store.contract import Instant
@@ -70,7 +71,8 @@ def assemble_context(
     *,
     signals: Signals,
     relevance: Mapping[str, float],
-    usage: Mapping[str, MemoryUsage],
+    usage: Mapping[str, MemoryUsage] = MappingProxyType({}),
+    scores: Mapping[str, float] = MappingProxyType({}),
     contradictions: Sequence[Contradiction],
     count: Callable[[str], int],
     now: Instant,
@@ -79,6 +81,8 @@ def assemble_context(
 ) -> AssembledContext:
     """Fill the tiers. ``relevance`` has the score of every memory that matches the signals.
 
+    ``scores`` is the usefulness of memories where it is known already; the rest is computed from
+    ``usage``.
     With ``marked``, every line ends with the first characters of its memory's id, so that an agent
     can cite it.
     """
@@ -91,8 +95,11 @@ def assemble_context(
     }
 
     def rank(memory: Memory) -> float:
-        used = usage.get(memory.id, MemoryUsage(memory_id=memory.id))
-        return usefulness(memory, used, now=now) * (1 + matching.get(memory.id, 0.0))
+        score = scores.get(memory.id)
+        if score is None:
+            used = usage.get(memory.id, MemoryUsage(memory_id=memory.id))
+            score = usefulness(memory, used, now=now)
+        return score * (1 + matching.get(memory.id, 0.0))
 
     ranked = sorted(memories, key=lambda memory: (-rank(memory), memory.created_at, memory.id))
     builder = ContextBuilder(budget, count=count, activity=signals.activity)
@@ -102,7 +109,7 @@ def assemble_context(
     builder.add_tier1(mark(_critical(warm, signals, matching, now)))
     builder.add_tier2(mark(_relevant(ranked, matching)))
     builder.add_tier3(mark(_background(warm)))
-    builder.add_tier4([_index_item(memory) for memory in warm])
+    builder.add_tier4(_index_item(memory) for memory in warm)
     return AssembledContext(
         context=builder.render(),
         token_count=builder.token_count,

@@ -7,8 +7,9 @@ Every item is one line and is counted once, with its line break: tokens do not s
 that the counts of lines add up to that of the text.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS, tier_budgets
@@ -19,6 +20,12 @@ HEADINGS: Final = (
     "## Background",
     "## Ask for more with expand(id)",
 )
+
+MISSES_MAX: Final = 20
+"""Items in a row that do not fit, after which a tier counts as full."""
+
+LINE_TOKENS_MIN: Final = 2
+"""Tokens of the shortest line, its mark and line break: a tier with fewer left is full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +66,8 @@ class _Tier:
     budget: int
     lines: list[ShownItem] = field(default_factory=list)
     tokens: int = 0
+    misses: int = 0
+    """Items in a row that did not fit."""
 
 
 class ContextBuilder:
@@ -86,8 +95,11 @@ class ContextBuilder:
     def add_tier3(self, items: Sequence[TierItem]) -> None:
         self._add(3, items)
 
-    def add_tier4(self, items: Sequence[TierItem]) -> None:
-        self._add(4, items)
+    def add_tier4(self, items: Iterable[TierItem]) -> None:
+        """Add entries of the index until it is full; the rest is not looked at."""
+        waiting = iter(items)
+        while self._tiers[3].misses < MISSES_MAX and (batch := list(islice(waiting, MISSES_MAX))):
+            self._add(4, batch)
 
     @property
     def shown(self) -> tuple[ShownItem, ...]:
@@ -116,11 +128,16 @@ class ContextBuilder:
         for item in items:
             if item.id in self._ids:
                 self._omit(number, item, "shown above")
-            elif not self._put(number, tier, item):
+            elif tier.misses < MISSES_MAX and self._put(number, tier, item):
+                tier.misses = 0
+            else:
+                tier.misses += 1
                 self._omit(number, item, "does not fit what is left of the tier")
 
     def _put(self, number: int, tier: _Tier, item: TierItem) -> bool:
         heading = 0 if tier.lines else self._count(f"{HEADINGS[number - 1]}\n") + self._count("\n")
+        if tier.tokens + heading + LINE_TOKENS_MIN > tier.budget:
+            return False
         for form in item.forms:
             text = " ".join(form.split())
             tokens = self._count(f"{_line(text)}\n")

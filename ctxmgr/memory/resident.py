@@ -1,0 +1,183 @@
+"""The memories of a principal in memory, kept in step with the store. Reads the store.
+
+The first question reads all of them; later ones only what other transactions have changed since,
+from the store's feed. What is asked is then answered without reading the store: the words of
+memories, the order of their usefulness, and which facts disagree.
+
+A rewrite of the store is not in its feed: whoever purges calls ``forget_all``.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from ctxmgr.core.store.contract import PAGE_MAX, Instant, Store
+from ctxmgr.errors import CtxmgrError, ExtraMissing, requires_extra
+from ctxmgr.memory.contradictions.slot_index import SlotIndex
+from ctxmgr.memory.records.contradiction import CONTRADICTION, Contradiction
+from ctxmgr.memory.records.memory import MEMORY, Memory, read_memory, stored_id
+from ctxmgr.memory.records.usage import USAGE, MemoryUsage, read_usage
+from ctxmgr.memory.repository import MemoryRepository
+from ctxmgr.memory.tiers.shortlist import Shortlist
+
+if TYPE_CHECKING:
+    from ctxmgr.memory.relevance import MemoryPool
+    from ctxmgr.search.embedder import Embedder
+
+RELOAD_TRANSACTIONS: Final = 20_000
+"""After so many transactions of others everything is read again, rather than their changes."""
+
+VECTORS_MAX: Final = 5_000
+"""Memories up to which their vectors are made: with more of them, the first question would take
+longer than a person waits, and words alone decide."""
+
+READ_AT_ONCE: Final = 10_000
+"""Documents that are read at once."""
+
+
+class ResidentMemories:
+    """What a principal may see now."""
+
+    def __init__(
+        self, store: Store, repository: MemoryRepository, *, now: Callable[[], Instant]
+    ) -> None:
+        self._store = store
+        self._repository = repository
+        self._now = now
+        self._sequence: int | None = None
+        self._loaded = False
+        self._pairs: list[Contradiction] | None = None
+        self._pool: MemoryPool | None = None
+        self._lock = asyncio.Lock()
+        self.shortlist = Shortlist()
+        self.slots = SlotIndex()
+        self._texts: dict[tuple[str, str, str], str] = {}
+
+    def forget_all(self) -> None:
+        """Read everything again with the next question."""
+        self._loaded = False
+
+    async def refresh(self) -> None:
+        """Take in what was stored since the last call."""
+        async with self._lock:
+            if not self._loaded:
+                await self._load()
+                return
+            changed: dict[str, None] = {}
+            seen = 0
+            while page := await self._store.feed(after=self._sequence, documents=False):
+                seen += len(page)
+                if seen > RELOAD_TRANSACTIONS:
+                    await self._load()
+                    return
+                self._sequence = page[-1].sequence
+                changed.update(dict.fromkeys(w.object_id for t in page for w in t.writes))
+                if len(page) < PAGE_MAX:
+                    break
+            await self._take(changed)
+
+    async def contradictions(self) -> list[Contradiction]:
+        """Return the open contradictions."""
+        if self._pairs is None:
+            self._pairs = await self._repository.contradictions()
+        return self._pairs
+
+    def same(self, memory: Memory) -> Memory | None:
+        """Return the memory that says the same already, word for word."""
+        known = self._texts.get(_text_key(memory))
+        return None if known is None else self.shortlist.memories.get(known)
+
+    def relevance(self, question: str) -> dict[str, float]:
+        """Return the score of every memory that matches a question."""
+        if not question or not self.shortlist.memories:
+            return {}
+        today = datetime.fromtimestamp(self._now() / 1_000, tz=UTC).date()
+        return self.pool().relevance(question, now=today)
+
+    def pool(self) -> "MemoryPool":
+        """Return the index of words and vectors; the first call makes it."""
+        if self._pool is None:
+            with requires_extra("vectors", "numpy", "snowballstemmer"):
+                from ctxmgr.memory.relevance import MemoryPool  # noqa: PLC0415 (loads NumPy)
+            few = len(self.shortlist.memories) <= VECTORS_MAX
+            self._pool = MemoryPool(_embedder() if few else None)
+            for memory in self.shortlist.memories.values():
+                self._pool.put(memory)
+        return self._pool
+
+    async def _load(self) -> None:
+        status = await self._store.status()
+        self._sequence = status.sequence
+        memories = await self._repository.valid()
+        usage: dict[str, MemoryUsage] = {}
+        for start in range(0, len(memories), READ_AT_ONCE):
+            part = memories[start : start + READ_AT_ONCE]
+            usage |= await self._repository.usage(memory.id for memory in part)
+        self.shortlist.load(memories, usage, now=self._now())
+        self.slots = SlotIndex(memories)
+        self._texts = {_text_key(memory): memory.id for memory in memories}
+        self._pairs = self._pool = None
+        self._loaded = True
+
+    async def _take(self, changed: Iterable[str]) -> None:
+        """Read the memories and counters among changed objects again."""
+        ids = {
+            kind: [each for each in changed if each.startswith(f"{kind}:")]
+            for kind in (MEMORY, USAGE, CONTRADICTION)
+        }
+        if ids[MEMORY] or ids[CONTRADICTION]:
+            self._pairs = None
+        named = (each.partition(":")[2] for kind in (MEMORY, USAGE) for each in ids[kind])
+        wanted = list(dict.fromkeys(named))
+        for start in range(0, len(wanted), READ_AT_ONCE):
+            await self._read(wanted[start : start + READ_AT_ONCE])
+
+    async def _read(self, memory_ids: Sequence[str]) -> None:
+        documents = await self._store.get_many(
+            [name for each in memory_ids for name in (stored_id(each), f"{USAGE}:{each}")]
+        )
+        now = self._now()
+        for memory_id in memory_ids:
+            version = documents.get(stored_id(memory_id))
+            memory = None if version is None else read_memory(version.document)
+            self._drop(memory_id)
+            if (
+                memory is None
+                or not memory.visible_to(self._repository.principal)
+                or not memory.is_valid_at(max(now, memory.valid_from))
+            ):
+                continue
+            used = documents.get(f"{USAGE}:{memory_id}")
+            usage = MemoryUsage(memory_id=memory_id)
+            self._put(memory, usage if used is None else read_usage(used.document))
+
+    def _put(self, memory: Memory, usage: MemoryUsage) -> None:
+        self.shortlist.put(memory, usage)
+        self.slots.put(memory)
+        self._texts[_text_key(memory)] = memory.id
+        if self._pool is not None:
+            self._pool.put(memory)
+
+    def _drop(self, memory_id: str) -> None:
+        known = self.shortlist.memories.get(memory_id)
+        if known is not None:
+            self._texts.pop(_text_key(known), None)
+        self.shortlist.remove(memory_id)
+        self.slots.remove(memory_id)
+        if self._pool is not None:
+            self._pool.remove(memory_id)
+
+
+def _text_key(memory: Memory) -> tuple[str, str, str]:
+    return memory.content_hash, str(memory.visibility), str(memory.kind)
+
+
+def _embedder() -> "Embedder | None":
+    """Return the word vectors of the extra; without them, words alone decide."""
+    try:
+        from ctxmgr.search.static_vectors import StaticEmbedder  # noqa: PLC0415
+
+        return StaticEmbedder.load()
+    except (ExtraMissing, CtxmgrError):
+        return None

@@ -1,0 +1,174 @@
+"""Which memories may be in a prompt: the most useful of each group, without a full scan. Pure.
+
+A memory gets into a prompt because it matches, because of what it is (instruction, convention …),
+because it is about the current file, or because its error is recent. Of each group only as many are
+needed as fit in the tier. Memories are kept in the order of their usefulness, which changes with
+every use and once a day.
+"""
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Final, TypeAlias, TypeVar
+
+from ctxmgr.core.store.contract import Instant
+from ctxmgr.memory.records.bodies import MemoryType
+from ctxmgr.memory.records.memory import Memory, MemoryKind
+from ctxmgr.memory.records.usage import MemoryUsage
+from ctxmgr.memory.tiers.ranking import DAY_MS, usefulness
+
+LINE_TOKENS: Final = 12
+"""Tokens of a rather short line, by which the lines of a tier are estimated."""
+
+SPARE: Final = 30
+"""Candidates beyond that, for what is shown elsewhere or does not fit."""
+
+RECENT_MS: Final = 24 * 3_600_000
+
+_Entry: TypeAlias = tuple[float, Instant, str]
+"""The negative usefulness, the creation and the id: entries sort as they are offered."""
+
+_Sorted = TypeVar("_Sorted", _Entry, tuple[Instant, str])
+
+_LAID_DOWN, _BACKGROUND, _ANY = range(3)
+_DECIDED: Final = frozenset({MemoryKind.DECISION, MemoryKind.ADR})
+_GROUP_OF: Final = {
+    MemoryKind.INSTRUCTION: _LAID_DOWN,
+    MemoryKind.QUESTION: _LAID_DOWN,
+    MemoryKind.CONVENTION: _BACKGROUND,
+    MemoryKind.PREFERENCE: _BACKGROUND,
+    MemoryKind.DECISION: _BACKGROUND,
+    MemoryKind.ADR: _BACKGROUND,
+}
+
+
+class Shortlist:
+    """Memories that hold, ordered by usefulness."""
+
+    def __init__(self) -> None:
+        self.memories: dict[str, Memory] = {}
+        self._usage: dict[str, MemoryUsage] = {}
+        self._entries: dict[str, _Entry] = {}
+        self._groups: list[list[_Entry]] = [[] for _ in range(3)]
+        self._errors: list[tuple[Instant, str]] = []
+        self._about: dict[str, dict[str, None]] = defaultdict(dict)
+        self._day = 0
+
+    def load(
+        self, memories: Iterable[Memory], usage: Mapping[str, MemoryUsage], *, now: Instant
+    ) -> None:
+        """Take in many memories at once, in place of what was known."""
+        self.memories = {memory.id: memory for memory in memories}
+        self._usage = {memory_id: usage[memory_id] for memory_id in self.memories & usage.keys()}
+        self._order(now)
+
+    def put(self, memory: Memory, usage: MemoryUsage) -> None:
+        """Add a memory, or replace it and its use."""
+        self.remove(memory.id)
+        self.memories[memory.id] = memory
+        self._usage[memory.id] = usage
+        entry = self._entry(memory)
+        self._entries[memory.id] = entry
+        for group in _groups(memory):
+            insort(self._groups[group], entry)
+        if memory.kind is MemoryKind.ERROR_FIX:
+            insort(self._errors, (memory.created_at, memory.id))
+        for tag in memory.tags:
+            self._about[tag.rstrip("/")][memory.id] = None
+
+    def remove(self, memory_id: str) -> None:
+        memory = self.memories.pop(memory_id, None)
+        if memory is None:
+            return
+        entry = self._entries.pop(memory_id)
+        for group in _groups(memory):
+            _discard(self._groups[group], entry)
+        if memory.kind is MemoryKind.ERROR_FIX:
+            _discard(self._errors, (memory.created_at, memory.id))
+        for tag in memory.tags:
+            self._about[tag.rstrip("/")].pop(memory_id, None)
+        self._usage.pop(memory_id, None)
+
+    def usefulness(self, memory_ids: Iterable[str]) -> dict[str, float]:
+        """Return how useful memories have proved, as of the day of the last question."""
+        return {each: -self._entries[each][0] for each in memory_ids}
+
+    def candidates(
+        self,
+        *,
+        matching: Collection[str],
+        path: str | None,
+        tier_tokens: tuple[int, ...],
+        now: Instant,
+    ) -> list[Memory]:
+        """Return what may be shown in tiers of these sizes."""
+        if now // DAY_MS != self._day:
+            self._order(now)
+        critical, _, background, index = (tokens // LINE_TOKENS + SPARE for tokens in tier_tokens)
+        wanted = dict.fromkeys(each for each in matching if each in self.memories)
+        for group, entries in enumerate(self._groups[:_ANY]):
+            most = critical if group == _LAID_DOWN else background
+            wanted.update(dict.fromkeys(each for _, _, each in entries[:most]))
+        recent = bisect_left(self._errors, (now - RECENT_MS, ""))
+        wanted.update(dict.fromkeys(each for _, each in self._errors[recent:][-critical:]))
+        wanted.update(dict.fromkeys(self._decided_about(path, critical)))
+        others = (each for _, _, each in self._groups[_ANY] if each not in wanted)
+        wanted.update(dict.fromkeys(list(islice(others, index))))
+        return [self.memories[each] for each in wanted if self.memories[each].is_valid_at(now)]
+
+    def _decided_about(self, path: str | None, most: int) -> list[str]:
+        """Return the decisions about a file or a folder above it, the most useful first."""
+        if path is None:
+            return []
+        places = (path, *(str(parent) for parent in PurePosixPath(path).parents))
+        found = {
+            self._entries[each]
+            for place in places
+            for each in self._about.get(place, ())
+            if self.memories[each].kind in _DECIDED
+        }
+        return [each for _, _, each in sorted(found)[:most]]
+
+    def _order(self, now: Instant) -> None:
+        """Order everything by its usefulness on a day."""
+        self._day = now // DAY_MS
+        self._entries.clear()
+        self._groups = [[] for _ in range(3)]
+        self._errors.clear()
+        self._about.clear()
+        for memory in self.memories.values():
+            entry = self._entry(memory)
+            self._entries[memory.id] = entry
+            for group in _groups(memory):
+                self._groups[group].append(entry)
+            if memory.kind is MemoryKind.ERROR_FIX:
+                self._errors.append((memory.created_at, memory.id))
+            for tag in memory.tags:
+                self._about[tag.rstrip("/")][memory.id] = None
+        for entries in self._groups:
+            entries.sort()
+        self._errors.sort()
+
+    def _entry(self, memory: Memory) -> _Entry:
+        used = self._usage.get(memory.id) or MemoryUsage(memory_id=memory.id)
+        score = usefulness(memory, used, now=self._day * DAY_MS)
+        return -score, memory.created_at, memory.id
+
+
+def _groups(memory: Memory) -> Iterable[int]:
+    """Return the groups from which a memory is offered unasked; a cold one is in none."""
+    if memory.cold:
+        return
+    yield _ANY
+    if memory.kind in _GROUP_OF:
+        yield _GROUP_OF[memory.kind]
+    elif memory.type is MemoryType.WORKFLOW:
+        yield _BACKGROUND
+
+
+def _discard(entries: list[_Sorted], entry: _Sorted) -> None:
+    place = bisect_left(entries, entry)
+    if place < len(entries) and entries[place] == entry:
+        del entries[place]
