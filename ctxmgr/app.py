@@ -243,6 +243,8 @@ class App:
     _indexes: "list[Fts5Index | PieceIndex]" = field(default_factory=list, init=False)
     """The last one is current; earlier ones may be in use by searches that began before."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _memories: "dict[Principal, LivingMemory]" = field(default_factory=dict, init=False)
+    """Kept open, since each reads all its memories with its first question."""
 
     async def store(self) -> Store:
         """The store of the settings."""
@@ -265,7 +267,9 @@ class App:
         from ctxmgr.memory.living import LivingMemory
 
         owner = await asyncio.to_thread(_principal, project or Path.cwd())
-        return LivingMemory(await self.store(), owner)
+        if owner not in self._memories:
+            self._memories[owner] = LivingMemory(await self.store(), owner)
+        return self._memories[owner]
 
     async def learner(self, project: Path | None = None) -> "Learner":
         """Learns from sessions of this user in a project; by default, that of this folder."""

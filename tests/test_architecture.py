@@ -183,6 +183,11 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "bench knowledge.notes knowledge.repository knowledge.topics search stores core.store"
         " core.context knowledge.compiler knowledge.config errors"
     ),
+    "bench.memory": _rooms(
+        "bench bench.knowledge app memory memory.consolidation memory.contradictions"
+        " memory.extraction memory.learning memory.prediction memory.records memory.tiers search"
+        " recordings core.context core.store errors"
+    ),
     "bench.experience": _rooms("bench experience.log experience.records core.events stores errors"),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
     "integrations.langgraph": _rooms("integrations __init__ core.store"),
