@@ -10,7 +10,6 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
-from pathlib import PurePosixPath
 from typing import Final, TypeAlias, TypeVar
 
 from ctxmgr.core.store.contract import Instant
@@ -122,7 +121,8 @@ class Shortlist:
         """Return the decisions about a file or a folder above it, the most useful first."""
         if path is None:
             return []
-        places = (path, *(str(parent) for parent in PurePosixPath(path).parents))
+        parts = path.split("/")
+        places = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
         found = {
             self._entries[each]
             for place in places
