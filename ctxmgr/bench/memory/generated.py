@@ -27,7 +27,7 @@ _KINDS: Final = (
 )
 
 
-class Vocabulary:
+class MadeUpWords:
     """Words that can be spoken, the common ones first."""
 
     def __init__(self, random: Random) -> None:
@@ -59,7 +59,7 @@ def generated_memories(
 ) -> Iterator[Memory]:
     """Yield memories of a year: half are facts, the rest episodes and a few workflows."""
     random = Random(seed)  # noqa: S311 -- repeatable
-    vocabulary = Vocabulary(random)
+    vocabulary = MadeUpWords(random)
     for place in range(number):
         created = now - random.randrange(365) * DAY_MS
         body = _body(random, vocabulary)
@@ -80,7 +80,7 @@ def generated_memories(
         )
 
 
-def _body(random: Random, vocabulary: Vocabulary) -> Body:
+def _body(random: Random, vocabulary: MadeUpWords) -> Body:
     chosen = random.random()
     if chosen < 0.5:  # noqa: PLR2004 -- the share of facts
         return Fact(key=vocabulary.text(3), value=vocabulary.text(random.randint(1, 8)))

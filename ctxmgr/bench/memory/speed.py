@@ -16,7 +16,7 @@ from typing import Final
 
 from ctxmgr.app import open_store
 from ctxmgr.bench.measure import percentile
-from ctxmgr.bench.memory.generated import Vocabulary, generated_memories
+from ctxmgr.bench.memory.generated import MadeUpWords, generated_memories
 from ctxmgr.bench.report import Figure, Say, reported
 from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.store.contract import Put, Store
@@ -89,7 +89,7 @@ async def _write(store: Store, size: int) -> None:
 
 async def _asked(memory: LivingMemory, questions: int) -> _Times:
     random = Random(2)  # noqa: S311 -- repeatable
-    vocabulary = Vocabulary(Random(1))  # noqa: S311
+    vocabulary = MadeUpWords(Random(1))  # noqa: S311
     started = perf_counter()
     await memory.assemble_context(signals=_signals(vocabulary))
     first = perf_counter() - started
@@ -110,7 +110,7 @@ async def _asked(memory: LivingMemory, questions: int) -> _Times:
     return _Times(wall=wall, processor=processor, first=first)
 
 
-def _signals(vocabulary: Vocabulary) -> Signals:
+def _signals(vocabulary: MadeUpWords) -> Signals:
     return Signals(
         current_file=vocabulary.file(),
         recent_errors=(vocabulary.text(6),),
