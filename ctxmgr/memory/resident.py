@@ -4,7 +4,7 @@ The first question reads all of them; later ones only what other transactions ha
 from the store's feed. What is asked is then answered without reading the store: the words of
 memories, the order of their usefulness, and which facts disagree.
 
-A rewrite of the store is not in its feed: whoever purges calls ``forget_all``.
+A rewrite of the store is not in its feed: what was purged stays here until the process ends.
 """
 
 import asyncio
@@ -53,10 +53,6 @@ class ResidentMemories:
         self.shortlist = Shortlist()
         self.slots = SlotIndex()
         self._texts: dict[tuple[str, str, str], str] = {}
-
-    def forget_all(self) -> None:
-        """Read everything again with the next question."""
-        self._loaded = False
 
     async def refresh(self) -> None:
         """Take in what was stored since the last call."""
