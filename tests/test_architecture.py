@@ -156,7 +156,11 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.files"
         " core.model core.sandbox core.store errors"
     ),
-    "proxy": _rooms("core.model errors"),
+    "proxy.wire": _rooms("core.objects errors"),
+    "proxy": _rooms(
+        "proxy.wire core.bounded_cache core.context core.discovery core.economy core.model"
+        " core.objects core.store errors"
+    ),
     "proxy.server": _rooms(
         "proxy messages core.client core.economy core.history core.model core.objects"
         " core.sessions core.store errors"
@@ -172,6 +176,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "bench.economy": _rooms(
         "bench app messages recordings core.client core.context core.economy core.objects"
         " core.secrets core.sessions core.store errors"
+    ),
+    "bench.proxy": _rooms(
+        "bench bench.economy app messages proxy core.context core.economy core.objects errors"
     ),
     "bench.surfaces": _rooms(
         "bench bench.core __init__ search stores stores.sqlite core.append_only core.client"

@@ -1,6 +1,7 @@
 """Decide by cost what to fold before a call, and where a cached prefix should end. Pure.
 
     next_plan   fold what pays or is cold, once a turn, and what exceeds the window
+    next_batch  the same without a window, for a client that keeps within it itself
     planning    the same, step by step: it yields when layers should save, and what to summarise
     reported    calibrate the counts by which a prompt is kept within the window
     marks       the turns after which an API that caches marked prefixes should cache them
@@ -373,6 +374,17 @@ class FoldPlanner:
         if compacted and self._stream.policy.folds_sent:
             plan = self._pays(put_away, pinned=pinned, cold=True) or plan
         plan = self._fits(fixed, pinned=pinned) or plan
+        self._planned = (self._stream.number, plan)
+        self._sent = len(self._stream.message_tokens) + 1
+        return plan
+
+    def next_batch(
+        self, *, pinned: Collection[str] = frozenset(), cold: bool = False
+    ) -> FoldPlan | None:
+        """Fold what pays or is cold, without regard to the window, which the caller keeps."""
+        plan = None
+        if self._stream.policy.folds_sent:
+            plan = self._pays(frozenset(), pinned=pinned, cold=cold)
         self._planned = (self._stream.number, plan)
         self._sent = len(self._stream.message_tokens) + 1
         return plan

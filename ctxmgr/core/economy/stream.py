@@ -483,18 +483,19 @@ class Stream:
                 self.slots.settle(slot_text)
             self._supersede(slot_text)
             return
-        limits: FoldLimits | None
         if put_away and slot.kind is not OutputKind.ARGUMENT:
-            limits = STUB
+            limits: FoldLimits | None = STUB
         else:
-            tokens = self.slots.analysed(slot).tokens
-            asked_back = self.asked_back[slot.kind]
-            limits = (
-                None
-                if self.shaping.shown_whole(slot.kind, tokens=tokens)
-                else self.shaping.arriving(slot.kind, tokens=tokens, asked_back=asked_back)
-            )
+            limits = self.arriving(slot)
         self._supersede(self.slots.arrive(slot, message=message, call=call, limits=limits))
+
+    def arriving(self, slot: TextSlot) -> FoldLimits | None:
+        """Return the limits for a text that arrives; None: it is shown whole."""
+        tokens = self.slots.analysed(slot).tokens
+        if self.shaping.shown_whole(slot.kind, tokens=tokens):
+            return None
+        asked_back = self.asked_back[slot.kind]
+        return self.shaping.arriving(slot.kind, tokens=tokens, asked_back=asked_back)
 
     def _supersede(self, slot_text: SlotText) -> None:
         """Make an older text of the same file idle, unless this one refers to its lines."""

@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 async def bench(
     app: "App",
     name: Annotated[
-        Literal["stores", "core", "economy", "surfaces", "audit", "knowledge", "experience"],
+        Literal[
+            "stores", "core", "economy", "proxy", "surfaces", "audit", "knowledge", "experience"
+        ],
         Param("Which benchmark."),
     ],
     folder: Annotated[
         Path | None,
-        Param("For economy: a folder of recorded sessions; for knowledge: one of question sets."),
+        Param(
+            "For economy and proxy: a folder of recorded sessions; for knowledge: one of question"
+            " sets."
+        ),
     ] = None,
     *,
     quick: Annotated[bool, Param("A short run with rough figures.")] = False,
@@ -43,7 +48,7 @@ async def bench(
     module = import_module(f"ctxmgr.bench.{name}.run")
     given = {"folder": folder, "picture_file": picture, "steps": steps}
     options = {option: value for option, value in given.items() if value is not None}
-    if folder is not None and name not in {"economy", "knowledge"}:
+    if folder is not None and name not in {"economy", "knowledge", "proxy"}:
         raise Incorrect(f"the {name} benchmark takes no folder; leave it out")
     if picture is not None and name != "economy":
         raise Incorrect("--picture draws recorded sessions; use it with `ctxmgr bench economy`")

@@ -1,0 +1,561 @@
+"""The engine of ``ctxmgr proxy``: recognises conversations and shapes their requests.
+
+Touches the store, the clock and a thread for shaping.
+
+    read        the request, compared with the last one of the client
+    recognise   the conversation of the same session and agent with the longest common history
+    extend      it by what is new, or begin another one with what is common
+    store       what was decided
+    splice      replacements into the client's bytes, and check each changed message
+
+On any doubt the client's own bytes are forwarded, with the reason.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+from uuid import uuid4
+
+from ctxmgr.core.bounded_cache import BoundedCache
+from ctxmgr.core.context.tokens import TokenCounter
+from ctxmgr.core.economy.policy import binds_thinking
+from ctxmgr.core.economy.signatures import signature_rows
+from ctxmgr.core.model import Usage
+from ctxmgr.core.store.contract import Put, Store
+from ctxmgr.core.store.documents import Document
+from ctxmgr.errors import CtxmgrError, Incorrect
+from ctxmgr.proxy.conversation import Kept, Shaper, Terms, WireConversation
+from ctxmgr.proxy.engine import Api, Incoming, Outgoing
+from ctxmgr.proxy.modes import (
+    BINDING_BETA,
+    DROP_BLOCK,
+    Shaping,
+    policy_for,
+    prices_for,
+    shaping_for,
+)
+from ctxmgr.proxy.records import (
+    conversation_id,
+    joined,
+    read_terms,
+    read_text,
+    session_document,
+    session_id,
+    step_document,
+    step_id,
+    terms_document,
+    text_document,
+    text_id,
+)
+from ctxmgr.proxy.requests import WIRES, ReadRequest, RequestReader
+from ctxmgr.proxy.retrieval import WholeText
+from ctxmgr.proxy.validator import check_message
+from ctxmgr.proxy.wire.json_spans import ByteSpan, Edit, appended, edited, located
+from ctxmgr.proxy.wire.message import Side
+
+LOG: Final = logging.getLogger(__name__)
+
+DEADLINE_S: Final = 0.05
+"""For shaping one request. Texts for which no time is left are sent whole."""
+
+MARKS_MAX: Final = 4
+"""Cache marks that Anthropic accepts in one request."""
+
+GROUPS_MAX: Final = 64
+"""Sessions whose conversations are kept in memory; others are read from the store again."""
+
+CONVERSATIONS_MAX: Final = 8
+"""Conversations of one session that a request is compared with, the newest ones."""
+
+STEPS_PAGE: Final = 256
+ANCESTORS_MAX: Final = 8
+"""Earlier conversations of a session whose texts can be asked back."""
+
+SIGNATURE_CHARS_MAX: Final = 40_000
+"""In longer files no signatures are looked for, which would take most of the deadline."""
+
+BAD_REQUEST: Final = 400
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredConversation:
+    """A conversation that is known from the store alone."""
+
+    conversation_id: str
+    terms: Terms
+    kept: Kept = field(repr=False)
+    inherited: dict[str, WholeText] = field(repr=False)
+
+
+@dataclass(slots=True)
+class Group:
+    """The conversations of one session and agent, the newest last."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    members: dict[str, WireConversation | StoredConversation] | None = None
+    """None: not read from the store yet."""
+    listed: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Shaped:
+    """What the thread that shapes a request returns."""
+
+    conversation: WireConversation
+    outgoing: Outgoing
+    is_new: bool
+    parent: str | None
+    documents: list[Document] = field(default_factory=list)
+
+
+class ShapingEngine:
+    """Shapes requests under the economy policy."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        fidelity: float = 0.5,
+        shaping: Shaping | None = None,
+        excluded: Collection[str] = (),
+        deadline_s: float = DEADLINE_S,
+        clock: Callable[[], float] = time.perf_counter,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._fidelity = fidelity
+        self._shaping = shaping
+        self._excluded = frozenset(name.lower() for name in excluded)
+        self._deadline_s = deadline_s
+        self._clock = clock
+        self._now = now
+        self._reader = RequestReader()
+        self._groups: BoundedCache[str, Group] = BoundedCache(GROUPS_MAX)
+        self._of_conversation: BoundedCache[str, str] = BoundedCache(GROUPS_MAX * CONVERSATIONS_MAX)
+        self._shaper = Shaper(TokenCounter().count, _signatures)
+        # Loads the vocabulary and a grammar now, not within the first request's deadline.
+        self._shaper.count(str(_signatures("def f():\n    pass\n", "a.py")))
+
+    async def prepare(self, request: Incoming) -> Outgoing:
+        """Return what to forward; on any doubt the client's own bytes and the reason."""
+        started = self._clock()
+        try:
+            read = self._reader.read(request)
+        except (ValueError, KeyError, TypeError, RecursionError, CtxmgrError) as error:
+            return Outgoing(body=request.body, reason=f"the request was not understood: {error}")
+        if reason := _passes(request, read):
+            return Outgoing(body=request.body, reason=reason)
+        group = self._groups.get(read.group)
+        if group is None:
+            group = Group()
+            self._groups.keep(read.group, group)
+        async with group.lock:
+            try:
+                return await self._prepare(request, read, group, started)
+            except Exception as error:  # whatever it is, the client must get its answer
+                LOG.exception("a request was not shaped")
+                group.members = None  # what is in memory may be ahead of what was sent
+                return Outgoing(body=request.body, reason=f"shaping failed: {error}")
+
+    async def answered(self, conversation: str, *, status: int, usage: Usage | None) -> None:
+        """Stop shaping a conversation whose shaped request was refused."""
+        del usage
+        name = self._of_conversation.get(conversation)
+        group = None if name is None else self._groups.get(name)
+        if status != BAD_REQUEST or group is None:
+            return
+        async with group.lock:
+            member = (group.members or {}).get(conversation)
+            if isinstance(member, WireConversation) and not member.kept.unshaped:
+                member.kept.unshaped = "the provider refused a shaped request (status 400)"
+                number = member.kept.steps
+                step = step_document(conversation, number, member.step())
+                await self._store.commit([Put(step)])
+
+    async def _prepare(
+        self, request: Incoming, read: ReadRequest, group: Group, started: float
+    ) -> Outgoing:
+        if group.members is None:
+            await self._load(read.group, group)
+        members = group.members
+        assert members is not None
+        best = max(members.values(), key=lambda one: _common(one, read.chain), default=None)
+        common = 0 if best is None else _common(best, read.chain)
+        counting = request.path.endswith("/count_tokens")
+        if best is None or not common:
+            best = None
+            if counting or not read.tools.names:
+                reason = "it belongs to no known conversation and has no tools"
+                return Outgoing(body=request.body, reason=reason)
+        if isinstance(best, StoredConversation) and best.kept.unshaped:
+            return Outgoing(
+                body=request.body,
+                conversation=best.conversation_id,
+                reason=best.kept.unshaped,
+            )
+        if isinstance(best, StoredConversation) and common == len(best.kept.chain):
+            best = await asyncio.to_thread(self._restore, best, read)
+            members[best.conversation_id] = best
+        if counting or not read.tools.names or read.entries[-1].message.side is Side.ASSISTANT:
+            return await asyncio.to_thread(self._as_known, read, best, common)
+        shaped = await asyncio.to_thread(self._shape, read, best, group, common, started)
+        conversation = shaped.conversation
+        name = conversation.conversation_id
+        if conversation.kept.unshaped and not shaped.is_new:
+            return shaped.outgoing
+        if shaped.is_new:
+            group.listed.append(name)
+            shaped.documents += [
+                session_document(read.group, group.listed),
+                terms_document(name, conversation.terms, group=read.group, parent=shaped.parent),
+            ]
+        await self._store.commit([Put(document) for document in shaped.documents])
+        members.pop(name, None)
+        members[name] = conversation
+        while len(members) > CONVERSATIONS_MAX:
+            members.pop(next(iter(members)))
+        self._of_conversation.keep(name, read.group)
+        return shaped.outgoing
+
+    def _shape(
+        self,
+        read: ReadRequest,
+        best: WireConversation | StoredConversation | None,
+        group: Group,
+        common: int,
+        started: float,
+    ) -> Shaped:
+        """Shape a request. Runs in a thread."""
+
+        def expired() -> bool:
+            return self._clock() - started > self._deadline_s
+
+        now = self._now()
+        conversation, is_new, late = self._taken_in(read, best, group, common, expired)
+        kept = conversation.kept
+        if kept.unshaped:
+            return Shaped(
+                conversation=conversation,
+                outgoing=Outgoing(
+                    body=read.body,
+                    conversation=conversation.conversation_id,
+                    reason=kept.unshaped,
+                    baseline_tokens=sum(kept.tokens) + read.head_tokens,
+                    sent_tokens=sum(kept.tokens) + read.head_tokens,
+                ),
+                is_new=is_new,
+                parent=None,
+                documents=self._documents(conversation) if is_new else [],
+            )
+        cause = _cold_cache(conversation, read, now)
+        cold = kept.sent_at == 0 or cause is not None
+        if cause is None and best is not None and common < len(best.kept.chain) and is_new:
+            cause = f"the client changed message {common}"
+        if not expired() and _may_fold(conversation, read):
+            plan = conversation.fold(cold=cold)
+            if plan is not None and not cold:
+                cause = f"planned: {len(plan.folds)} texts were folded from turn {plan.start} on"
+            if plan is not None and binds_thinking(read.model):
+                kept.drops_thinking = True
+        else:
+            conversation.render()
+        kept.model, kept.sent_at = read.model, now
+        keys = conversation.changed_keys()
+        folds = tuple(conversation.shaped_texts())
+        documents = self._documents(conversation, keys)
+        body, headers = self._spliced(read, conversation, len(read.entries))
+        baseline = sum(kept.tokens) + read.head_tokens
+        reason = f"{late} turns were sent whole: the deadline had passed" if late else None
+        outgoing = Outgoing(
+            body=body,
+            shaped=body != read.body,
+            conversation=conversation.conversation_id,
+            reason=reason,
+            folds=folds,
+            added_headers=headers,
+            baseline_tokens=baseline,
+            sent_tokens=baseline
+            - conversation.saved_tokens()
+            + self._shaper.count(conversation.terms.tool.decode()),
+            retrieved_tokens=conversation.retrieved_tokens,
+            break_cause=cause,
+        )
+        parent = best.conversation_id if best is not None and is_new else None
+        return Shaped(
+            conversation=conversation,
+            outgoing=outgoing,
+            is_new=is_new,
+            parent=parent if parent is not None else _newest(group),
+            documents=documents,
+        )
+
+    def _documents(
+        self, conversation: WireConversation, keys: Sequence[str] = ()
+    ) -> list[Document]:
+        name, number = conversation.conversation_id, conversation.kept.steps
+        return [
+            *(
+                text_document(name, handle, text)
+                for handle, text in conversation.whole_texts(keys).items()
+            ),
+            step_document(name, number, conversation.step()),
+        ]
+
+    def _taken_in(
+        self,
+        read: ReadRequest,
+        best: WireConversation | StoredConversation | None,
+        group: Group,
+        common: int,
+        expired: Callable[[], bool],
+    ) -> tuple[WireConversation, bool, int]:
+        """Return the conversation with what is new, whether it is new, and turns sent whole."""
+        count = self._shaper.count
+        if isinstance(best, WireConversation) and common == len(best.kept.chain):
+            if best.kept.unshaped:
+                return best, False, 0
+            self._reprice(best, read)
+            known = best.kept.tokens
+            tokens = [*known, *(entry.tokens(count) for entry in read.entries[common:])]
+            messages = read.messages[common:]
+            late = best.extend(messages, chain=read.chain, tokens=tokens, expired=expired)
+            return best, False, late
+        name, messages = uuid4().hex, read.messages
+        tokens = [entry.tokens(count) for entry in read.entries]
+        if best is not None:
+            conversation, late = WireConversation.fork(
+                best.kept,
+                best.terms,
+                name,
+                messages,
+                turns=best.turns if isinstance(best, WireConversation) else (),
+                chain=read.chain,
+                tokens=tokens,
+                expired=expired,
+                shaper=self._shaper,
+                inherited=best.inherited,
+            )
+            return conversation, True, late
+        conversation = self._begun(name, read, group)
+        if conversation.kept.unshaped:
+            return conversation, True, 0
+        late = conversation.extend(messages, chain=read.chain, tokens=tokens, expired=expired)
+        return conversation, True, late
+
+    def _begun(self, name: str, read: ReadRequest, group: Group) -> WireConversation:
+        """Return a conversation that continues none."""
+        before = (group.members or {}).values()
+        earlier = [one for one in before if isinstance(one, WireConversation)]
+        newest = earlier[-1] if earlier else None
+        shaping = shaping_for(read.model, self._shaping)
+        policy = policy_for(shaping, fidelity=self._fidelity, prices=prices_for(read.api, read.ttl))
+        has_own = any("ctxmgr" in name and name.endswith("show") for name in read.tools.names)
+        terms = Terms(
+            shaping=shaping,
+            policy=policy,
+            tool=b"" if has_own else WIRES[read.api].show_tool,
+            excluded=self._excluded,
+            first_handle=1 if newest is None else newest.next_handle,
+        )
+        texts: dict[str, WholeText] = {}
+        if newest is not None:
+            terms = replace(newest.terms, first_handle=newest.next_handle)
+            texts = newest.inherited | newest.whole_texts(newest.kept.replaced)
+        conversation = WireConversation(name, terms, shaper=self._shaper, inherited=texts)
+        if newest is None and binds_thinking(read.model) and _has_thinking(read):
+            conversation.kept.unshaped = (
+                "the conversation began without the proxy, and the model binds its thinking to"
+                " what it was sent"
+            )
+            conversation.kept.chain = list(read.chain)
+            conversation.kept.tokens = [entry.tokens(self._shaper.count) for entry in read.entries]
+        return conversation
+
+    def _reprice(self, conversation: WireConversation, read: ReadRequest) -> None:
+        prices = prices_for(read.api, read.ttl)
+        if prices != conversation.policy.prices:
+            conversation.reprice(replace(conversation.policy, prices=prices))
+
+    def _restore(self, stored: StoredConversation, read: ReadRequest) -> WireConversation:
+        """Return a conversation as it was before the proxy was restarted. Runs in a thread."""
+        return WireConversation.restored(
+            stored.conversation_id,
+            stored.terms,
+            stored.kept,
+            read.messages[: len(stored.kept.chain)],
+            shaper=self._shaper,
+            inherited=stored.inherited,
+        )
+
+    def _as_known(
+        self, read: ReadRequest, best: WireConversation | StoredConversation | None, common: int
+    ) -> Outgoing:
+        """Return a request with what is known of its conversation, which it does not continue."""
+        if not isinstance(best, WireConversation) or best.kept.unshaped:
+            return Outgoing(body=read.body, reason="it continues no conversation in use")
+        body, headers = self._spliced(read, best, common)
+        return Outgoing(
+            body=body,
+            shaped=body != read.body,
+            reason=None if body != read.body else "nothing of it is shaped",
+            added_headers=headers,
+        )
+
+    def _spliced(
+        self, read: ReadRequest, conversation: WireConversation, known: int
+    ) -> tuple[bytes, dict[str, str]]:
+        """Return the client's bytes with all replacements, and headers to add."""
+        edits: list[Edit] = []
+        marked = set(_marked(read, conversation)) if known == len(read.entries) else set()
+        for index in range(known):
+            entry, span = read.entries[index], read.spans[index]
+            if not conversation.has_edits(index) and index not in marked:
+                continue
+            own = conversation.edits(index, entry.raw, entry.message)
+            if index in marked:
+                own.append(_mark(read, index))
+            new = edited(entry.raw, own)
+            check_message(entry.raw, new, places=conversation.places(index, entry.message))
+            edits.append(Edit(span, new))
+        tools = read.fields.get("tools")
+        if conversation.terms.tool and tools is not None and read.tools.names:
+            at = ByteSpan(tools.end - 1, tools.end - 1)
+            edits.append(Edit(at, b"," + conversation.terms.tool))
+        headers: dict[str, str] = {}
+        if conversation.kept.drops_thinking and (thinking := read.fields.get("thinking")):
+            if b'"block_binding"' not in read.raw("thinking"):
+                edits.append(appended(located(read.body, thinking.start), DROP_BLOCK))
+            headers["anthropic-beta"] = BINDING_BETA
+        return edited(read.body, edits) if edits else read.body, headers
+
+    async def _load(self, name: str, group: Group) -> None:
+        """Read the conversations of a group from the store."""
+        found = await self._store.get(session_id(name))
+        listed = [] if found is None else [str(one) for one in found.document["conversations"]]
+        members: dict[str, WireConversation | StoredConversation] = {}
+        for conversation in listed[-CONVERSATIONS_MAX:]:
+            stored = await self._read(conversation)
+            if stored is not None:
+                members[conversation] = stored
+                self._of_conversation.keep(conversation, name)
+        group.listed, group.members = listed, members
+
+    async def _read(self, conversation: str) -> StoredConversation | None:
+        found = await self._store.get(conversation_id(conversation))
+        if found is None:
+            return None
+        terms, parent = read_terms(found.document)
+        steps: list[Document] = []
+        while len(steps) % STEPS_PAGE == 0:
+            ids = [step_id(conversation, len(steps) + n) for n in range(STEPS_PAGE)]
+            page = await self._store.get_many(ids)
+            steps += [page[one].document for one in ids if one in page]
+            if not page:
+                break
+        if not steps:
+            return None
+        return StoredConversation(
+            conversation_id=conversation,
+            terms=terms,
+            kept=joined(steps),
+            inherited=await self._inherited(terms, parent),
+        )
+
+    async def _inherited(self, terms: Terms, parent: str | None) -> dict[str, WholeText]:
+        """Return the texts of earlier conversations of the session."""
+        texts: dict[str, WholeText] = {}
+        for _ in range(ANCESTORS_MAX):
+            if parent is None or terms.first_handle <= 1:
+                break
+            ids = [text_id(parent, f"#{n}") for n in range(1, terms.first_handle)]
+            found = await self._store.get_many(ids)
+            for version in found.values():
+                texts.setdefault(str(version.document["handle"]), read_text(version.document))
+            above = await self._store.get(conversation_id(parent))
+            if above is None:
+                break
+            terms, parent = read_terms(above.document)
+        return texts
+
+
+def _passes(request: Incoming, read: ReadRequest) -> str | None:
+    """Return why a request is forwarded as it is, whatever conversation it belongs to."""
+    metadata = request.headers.get("x-codex-turn-metadata", "")
+    if '"prewarm"' in metadata:
+        return "it only prepares a connection"
+    if read.raw("previous_response_id") not in (b"", b"null"):
+        return "the provider keeps the history (previous_response_id)"
+    return None
+
+
+def _common(member: WireConversation | StoredConversation, chain: Sequence[str]) -> int:
+    own = member.kept.chain
+    return next(
+        (
+            length
+            for length in range(min(len(own), len(chain)), 0, -1)
+            if own[length - 1] == chain[length - 1]
+        ),
+        0,
+    )
+
+
+def _cold_cache(conversation: WireConversation, read: ReadRequest, now: float) -> str | None:
+    """Return why nothing of the last request is cached any more, if that is so."""
+    kept = conversation.kept
+    if kept.sent_at == 0:
+        return None
+    if kept.model and kept.model != read.model:
+        return f"the client changed the model from {kept.model} to {read.model}"
+    if now - kept.sent_at > conversation.policy.prices.ttl_seconds:
+        return f"the cache had expired: {now - kept.sent_at:.0f} s without a request"
+    return None
+
+
+def _may_fold(conversation: WireConversation, read: ReadRequest) -> bool:
+    """Return whether sent texts may be folded now.
+
+    Thinking that is bound to its prefix would be lost in the middle of a tool loop.
+    """
+    bound = binds_thinking(read.model)
+    return not bound or (
+        conversation.terms.shaping is Shaping.FOLDS and not read.entries[-1].message.results
+    )
+
+
+def _has_thinking(read: ReadRequest) -> bool:
+    return any(message.has_thinking for message in read.messages)
+
+
+def _newest(group: Group) -> str | None:
+    return group.listed[-1] if group.listed else None
+
+
+def _marked(read: ReadRequest, conversation: WireConversation) -> Iterator[int]:
+    """Yield the messages that get a cache mark, if the client sets some and leaves room."""
+    if read.api is not Api.ANTHROPIC_MESSAGES or not read.marks:
+        return
+    left = MARKS_MAX - read.marks
+    for index in conversation.mark_ends():
+        message = read.entries[index].message
+        if left > 0 and message.markable is not None and not message.marks:
+            left -= 1
+            yield index
+
+
+def _mark(read: ReadRequest, index: int) -> Edit:
+    entry = read.entries[index]
+    path = entry.message.markable
+    if path is None:
+        raise Incorrect("a message without blocks cannot carry a cache mark")
+    mark = {"type": "ephemeral"} | ({"ttl": read.ttl} if read.ttl else {})
+    written = b'"cache_control":' + json.dumps(mark, separators=(",", ":")).encode()
+    return appended(located(entry.raw).at(path), written)
+
+
+def _signatures(content: str, path: str) -> frozenset[int]:
+    return signature_rows(content, path) if len(content) <= SIGNATURE_CHARS_MAX else frozenset()

@@ -1,0 +1,201 @@
+"""Find values in JSON text by their bytes, and replace some without writing the rest again. Pure.
+
+    fields      the top-level values of an object, each as a span of bytes
+    elements    the values of an array; those that are already known are only compared
+    located     one value and everything in it, with the span of each
+    edited      the text with other values at some paths
+
+Everything outside the replaced spans stays as it is, byte for byte: order of keys, white space,
+escapes, numbers, and fields that nobody here knows. The text is expected to be valid; where it
+matters, the caller parses it as well. ``ValueError`` if it cannot be followed.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+DEPTH_MAX: Final = 128
+"""Nesting that is followed: no API nests deeper, and every level is a call."""
+
+_SPACE: Final = re.compile(rb"[ \t\r\n]*")
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_SCALAR: Final = re.compile(rb"[-+.0-9A-Za-z]+")
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.DOTALL)
+
+Key: TypeAlias = str | int
+Path: TypeAlias = tuple[Key, ...]
+
+
+class ByteSpan(NamedTuple):
+    """Where a value is."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A value with its span, and the values in it."""
+
+    span: ByteSpan
+    members: "Mapping[Key, Located]" = field(default_factory=dict)
+    is_object: bool = False
+
+    def at(self, path: Path) -> "Located":
+        """Return the value at a path; ``KeyError`` if there is none."""
+        found = self
+        for key in path:
+            found = found.members[key]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A replacement of some bytes."""
+
+    span: ByteSpan
+    new: bytes
+
+
+def encoded(text: str) -> bytes:
+    """Return a string as JSON."""
+    try:
+        return json.dumps(text, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can carry
+        return json.dumps(text).encode()
+
+
+def fields(
+    text: bytes, *, skip: Callable[[str, int], int | None] = lambda _name, _at: None
+) -> dict[str, ByteSpan]:
+    """Return the values of an object by their names; a repeated name is a ``ValueError``.
+
+    ``skip`` may know where the value of a name that starts at a position ends.
+    """
+    at = _expect(text, 0, b"{")
+    found: dict[str, ByteSpan] = {}
+    while text[at : at + 1] != b"}":
+        if found:
+            at = _expect(text, at, b",")
+        name, at = _string(text, at)
+        at = _expect(text, at, b":")
+        if name in found:
+            raise ValueError(f"the name {name!r} occurs twice")
+        end = skip(name, at)
+        found[name] = ByteSpan(at, _skip(text, at) if end is None else end)
+        at = _space(text, found[name].end)
+    if _space(text, at + 1) != len(text):
+        raise ValueError(f"something follows the value at byte {at + 1}")
+    return found
+
+
+def elements(text: bytes, start: int, *, known: Sequence[bytes] = ()) -> tuple[list[ByteSpan], int]:
+    """Return the spans of an array's values, and the end of the array.
+
+    ``known`` are objects that the array probably begins with, as they were written before.
+    """
+    at = _expect(text, start, b"[")
+    found: list[ByteSpan] = []
+    while text[at : at + 1] != b"]":
+        number = len(found)
+        if number:
+            at = _expect(text, at, b",")
+        # An object ends where it is complete, whatever follows it.
+        if number < len(known) and text.startswith(known[number], at):
+            end = at + len(known[number])
+        else:
+            end = _skip(text, at)
+        found.append(ByteSpan(at, end))
+        at = _space(text, end)
+    return found, at + 1
+
+
+def located(text: bytes, start: int = 0, depth: int = 0) -> Located:
+    """Return the value that starts here, with the spans of all values in it."""
+    if depth > DEPTH_MAX:
+        raise ValueError(f"nested deeper than {DEPTH_MAX} levels")
+    start = _space(text, start)
+    opening = text[start : start + 1]
+    if opening not in (b"{", b"["):
+        return Located(ByteSpan(start, _skip(text, start)))
+    is_object = opening == b"{"
+    closing = b"}" if is_object else b"]"
+    members: dict[Key, Located] = {}
+    at = _space(text, start + 1)
+    while text[at : at + 1] != closing:
+        if members:
+            at = _expect(text, at, b",")
+        key: Key = len(members)
+        if is_object:
+            key, at = _string(text, at)
+            at = _expect(text, at, b":")
+            if key in members:
+                raise ValueError(f"the name {key!r} occurs twice")
+        members[key] = located(text, at, depth + 1)
+        at = _space(text, members[key].span.end)
+    return Located(ByteSpan(start, at + 1), members, is_object)
+
+
+def appended(container: Located, new: bytes) -> Edit:
+    """Return the edit that adds a last member, ``"name":value`` in an object."""
+    end = container.span.end - 1
+    return Edit(ByteSpan(end, end), b"," + new if container.members else new)
+
+
+def edited(text: bytes, edits: Iterable[Edit]) -> bytes:
+    """Return the text with all replacements, which do not overlap."""
+    pieces, position = list[bytes](), 0
+    for edit in sorted(edits, key=lambda edit: edit.span):
+        if edit.span.start < position:
+            raise ValueError("two edits overlap")
+        pieces += (text[position : edit.span.start], edit.new)
+        position = edit.span.end
+    return b"".join([*pieces, text[position:]])
+
+
+def read(text: bytes, span: ByteSpan) -> Any:
+    """Return the value of a span."""
+    return json.loads(text[span.start : span.end])
+
+
+def _space(text: bytes, at: int) -> int:
+    match = _SPACE.match(text, at)
+    assert match is not None
+    return match.end()
+
+
+def _expect(text: bytes, at: int, byte: bytes) -> int:
+    """Return the position after a byte and the white space around it."""
+    at = _space(text, at)
+    if text[at : at + 1] != byte:
+        raise ValueError(f"expected {byte.decode()!r} at byte {at}")
+    return _space(text, at + 1)
+
+
+def _string(text: bytes, at: int) -> tuple[str, int]:
+    match = _STRING.match(text, _space(text, at))
+    if match is None:
+        raise ValueError(f"expected a string at byte {at}")
+    return str(json.loads(match[0])), match.end()
+
+
+def _skip(text: bytes, at: int) -> int:
+    """Return the end of the value that starts here."""
+    opening = text[at : at + 1]
+    if opening not in (b"{", b"["):
+        match = (_STRING if opening == b'"' else _SCALAR).match(text, at)
+        if match is None:
+            raise ValueError(f"expected a value at byte {at}")
+        return match.end()
+    depth = 0
+    for token in _TOKEN.finditer(text, at):
+        byte = text[token.start()]
+        if byte in b"{[":
+            depth += 1
+        elif byte in b"}]":
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    raise ValueError(f"the value at byte {at} does not end")
