@@ -44,7 +44,7 @@ _NAME: Final = b'"hook_event_name"'
 
 def run_hook(arguments: Sequence[str]) -> int | None:
     """Spool an event; return the exit code, or None if the command line has to handle it."""
-    url = _url(arguments, os.environ)
+    url = store_of(arguments, os.environ)
     state = _state(os.environ)
     if url is None or state is None or sys.stdin is None or sys.stdin.isatty():
         return None
@@ -81,21 +81,35 @@ def unused(name: str) -> str:
     return f"ctxmgr does not use the event {name:.80}; nothing was stored"
 
 
-def _url(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
+def store_of(arguments: Sequence[str], environment: Mapping[str, str]) -> str | None:
     """Return the store's URL; None: it takes the settings to know."""
     match list(arguments):
         case ["--store", url] if url:
             return url
         case [] if environment.get("CTXMGR_STORE"):
             return environment["CTXMGR_STORE"]
+        case [] if not _has_settings(environment):  # as ``settings.default_store_url``
+            return f"sqlite:///{_own_folder(environment, 'XDG_DATA_HOME', '.local/share')}/ctxmgr.db"
     return None
+
+
+def _has_settings(environment: Mapping[str, str]) -> bool:
+    """Whether a settings file, or a variable in other letters, may name the store."""
+    if any(name.upper() == "CTXMGR_STORE" and value for name, value in environment.items()):
+        return True
+    own = _own_folder(environment, "XDG_CONFIG_HOME", ".config")
+    return any(os.path.lexists(os.path.join(folder, "ctxmgr.toml")) for folder in (".", own))
 
 
 def _state(environment: Mapping[str, str]) -> str | None:
     """Return the state folder, as ``settings.state_dir`` does on Linux; None elsewhere."""
     if sys.platform != "linux":
         return None
-    root = environment.get("XDG_STATE_HOME", "").strip() or os.path.expanduser("~/.local/state")
+    return _own_folder(environment, "XDG_STATE_HOME", ".local/state")
+
+
+def _own_folder(environment: Mapping[str, str], variable: str, default: str) -> str:
+    root = environment.get(variable, "").strip() or os.path.expanduser(f"~/{default}")
     return os.path.abspath(os.path.join(root, "ctxmgr"))
 
 

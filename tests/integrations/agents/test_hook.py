@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ctxmgr import open_store
+from ctxmgr.integrations.agents.hook_process import store_of
+from ctxmgr.settings import default_store_url
 from ctxmgr.surfaces.operations.agents.briefing import CHARACTERS_MAX
 from ctxmgr.surfaces.terminal.cli import COMMANDS
 
@@ -66,6 +68,14 @@ def test_a_new_session_starts_without_output(hook: Hook) -> None:
     done = hook("SessionStart", source="startup")
 
     assert (done.exit_code, done.stdout.strip()) == (0, "")
+
+
+def test_without_settings_the_store_is_the_default_one(url: str, tmp_path: Path) -> None:
+    """What the settings would say is known without reading them, which is slow."""
+    assert store_of([], os.environ) == default_store_url()
+    assert store_of([], {**os.environ, "ctxmgr_store": url}) is None
+    (tmp_path / "ctxmgr.toml").write_text(f"store = '{url}'\n")
+    assert store_of([], os.environ) is None
 
 
 def turns(url: str, session: str) -> list[dict[str, Any]]:
