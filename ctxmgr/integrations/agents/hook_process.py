@@ -89,7 +89,8 @@ def store_of(arguments: Sequence[str], environment: Mapping[str, str]) -> str | 
         case [] if environment.get("CTXMGR_STORE"):
             return environment["CTXMGR_STORE"]
         case [] if not _has_settings(environment):  # as ``settings.default_store_url``
-            return f"sqlite:///{_own_folder(environment, 'XDG_DATA_HOME', '.local/share')}/ctxmgr.db"
+            data = _own_folder(environment, "XDG_DATA_HOME", ".local/share")
+            return f"sqlite:///{data}/ctxmgr.db"
     return None
 
 
