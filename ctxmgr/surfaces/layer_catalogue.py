@@ -87,6 +87,7 @@ from ctxmgr.surfaces.operations.layers.memory import (
 )
 from ctxmgr.surfaces.operations.layers.memory_learning import memory_learn, memory_refused
 from ctxmgr.surfaces.operations.layers.memory_upkeep import memory_consolidate
+from ctxmgr.surfaces.operations.layers.note_list import knowledge_list
 from ctxmgr.surfaces.operations.layers.topics import (
     topics_check,
     topics_list,
@@ -660,6 +661,14 @@ LAYER_OPERATIONS: Final = (
         uses_store=False,
         path="/v1/knowledge/note",
         text=lambda note: note.text,
+    ),
+    Operation(
+        run=knowledge_list,
+        name="knowledge list",
+        path="/v1/knowledge/list",
+        writes=False,
+        example="ctxmgr knowledge list --category person",
+        uses_store=False,
     ),
     Operation(
         run=knowledge_search,

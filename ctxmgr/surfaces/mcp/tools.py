@@ -94,6 +94,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
                 "knowledge status",
                 "knowledge check",
                 "knowledge commit",
+                "knowledge list",
                 "knowledge log",
                 "knowledge learnt",
                 "knowledge blame",
@@ -316,7 +317,7 @@ def choose_tools(
     """Return the tools of a server; ``names`` are separated by commas, None: the defaults."""
     by_name = {tool_name(each): each for each in operations if scope.offers(each)}
     offered = list(by_name)
-    usual = READING if scope.session_id is None else USUAL
+    usual: tuple[str, ...] = READING if scope.session_id is None else USUAL
     usual += tuple(name for name in (*REMEMBERING, *NOTING) if name in by_name)
     chosen = usual if names is None else tuple(dict.fromkeys(_split(names)))
     refused = [name for name in chosen if name not in offered]

@@ -100,7 +100,7 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         *((f"/v1/xdb/{name}", {}) for name in ("windows", "storage")),
         *((f"/v1/xdb/{name}", {}) for name in ("tags", "buds", "concepts", "documents", "recall")),
         *((f"/v1/topics/{name}", {}) for name in ("list", "check", "log", "tune")),
-        *((f"/v1/knowledge/{name}", {}) for name in ("status", "check", "log", "diff")),
+        *((f"/v1/knowledge/{name}", {}) for name in ("status", "check", "list", "log", "diff")),
         *((f"/v1/knowledge/{name}", {"path": MEMORY_FILE}) for name in ("blame", "show", "note")),
         ("/v1/knowledge/learnt", {"text": "Lessons"}),
         ("/v1/knowledge/search", {"query": "lessons"}),

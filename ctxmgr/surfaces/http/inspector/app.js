@@ -17,6 +17,8 @@ const PAGES = {
   "": { make: async () => HomePage, parts: 0 },
   s: { make: async () => SessionPage, parts: 1 },
   experience: { make: async () => (await import("./pages/experience.js")).ExperiencePage, parts: 1 },
+  knowledge: { make: async () => (await import("./pages/knowledge.js")).KnowledgePage, parts: 0 },
+  memory: { make: async () => (await import("./pages/memory.js")).MemoryPage, parts: 0 },
   audit: { make: async () => (await import("./pages/audit.js")).AuditPage, parts: 0 },
   compare: { make: async () => (await import("./pages/compare.js")).ComparePage, parts: 2 },
 };

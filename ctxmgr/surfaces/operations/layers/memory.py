@@ -37,6 +37,9 @@ class MemoryRow:
     author: str
     valid_from: str
     valid_to: str | None
+    learnt_at: str
+    session_id: str | None
+    turn: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -487,6 +490,9 @@ def _row(memory: "Memory") -> MemoryRow:
         author=str(memory.author),
         valid_from=iso(memory.valid_from),
         valid_to=_iso_or_none(memory.valid_to),
+        learnt_at=iso(memory.created_at),
+        session_id=memory.origin.session_id,
+        turn=memory.origin.turn,
     )
 
 

@@ -91,7 +91,7 @@ async def browsing(
         yield page
     finally:
         await profile.close()
-    assert faults == []
+    assert faults == [], faults
 
 
 def _foreign(sent: str, url: str) -> list[str]:

@@ -5,6 +5,8 @@
 //   #/s/SESSION/PANEL/...        another panel of a session: calls, objects, find, time, forks
 //   #/experience/SESSION/A-B      what was recorded of a session, at some ticks
 //   #/compare/SESSION/OTHER      two sessions side by side
+//   #/knowledge/PANEL/...        notes, topics, compiled, review
+//   #/memory/PANEL/...           tiers, all, contradictions, one
 //   #/audit/SESSION              the audit log, for reviewers; without a session, all of it
 
 /** The parts of the fragment after "#"; a malformed one counts as empty. */

@@ -1,0 +1,60 @@
+"""``ctxmgr knowledge list``: the notes of a folder. Imports when it runs; reads notes."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from ctxmgr.errors import Incorrect
+from ctxmgr.surfaces.encoding import iso
+from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
+
+if TYPE_CHECKING:
+    from ctxmgr.app import App
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteListing:
+    """A note, in short."""
+
+    path: str
+    category: str
+    title: str
+    modified: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteListings:
+    notes: tuple[NoteListing, ...]
+    unreadable: tuple[str, ...]
+    """Files that cannot be read, and why."""
+
+
+async def knowledge_list(
+    app: "App",
+    *,
+    category: Annotated[str | None, Param("Only this category, such as journal.")] = None,
+    archived: Annotated[bool, Param("Archived notes, too.")] = False,
+    folder: NotesOption = None,
+) -> NoteListings:
+    """List the notes by path; conversations are not notes."""
+    import asyncio
+
+    from ctxmgr.knowledge.notes.layout import Category
+
+    if category is not None and category not in set(Category):
+        raise Incorrect(f"{category!r:.80} is not one of: {', '.join(Category)}")
+    notes = (await app.library(folder)).notes
+    chosen = () if category is None else (Category(category),)
+    scan = await asyncio.to_thread(notes.scan, *chosen, archived=archived)
+    return NoteListings(
+        notes=tuple(
+            NoteListing(
+                path=note.path,
+                category=str(notes.layout.category_of(note.path)),
+                title=note.title,
+                modified=iso(notes.modified(note.path)),
+            )
+            for note in scan.notes
+        ),
+        unreadable=tuple(f"{each.path}: {each.reason}" for each in scan.unreadable),
+    )
