@@ -2,6 +2,8 @@
 
     pi, claude-code, codex   one JSON object per line
     openhands                an array of events, an object with ``history``, or one event per line
+    gemini                   one record per line; before version 0.50 or so an object
+    opencode                 what ``opencode export`` writes: an object with ``info``
     anthropic, openai        an array of messages, a request with one, or one message per line
 
 A line that is invalid JSON, or invalid in its format, raises ``Incorrect`` with its number; the
@@ -9,13 +11,21 @@ rest of such a file is not read.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ctxmgr.errors import Incorrect
-from ctxmgr.recordings import claude_code, codex, message_arrays, openhands, pi
+from ctxmgr.recordings import (
+    claude_code,
+    codex,
+    gemini,
+    message_arrays,
+    opencode,
+    openhands,
+    pi,
+)
 from ctxmgr.recordings.recorder import Recorder, Recording
 
 RECORDING_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -23,6 +33,9 @@ RECORDING_BYTES_MAX: Final = 256 * 1024 * 1024
 
 _ENTRIES_FIELDS: Final = ("messages", "history", "trajectory", "events")
 """Fields that hold the entries if the file is one object."""
+
+_ID_FIELDS: Final = ("id", "session_id", "sessionId")
+"""Fields of such an object that may hold the session's id."""
 
 _DETECTION_ENTRIES: Final = 50
 """Entries that are examined to detect the format."""
@@ -34,8 +47,8 @@ class Format:
 
     name: str
     recognises: Callable[[Sequence[Mapping[str, Any]]], bool]
-    wanted: Callable[[Sequence[Mapping[str, Any]]], set[int]]
-    """Returns the positions of the entries that belong to the conversation."""
+    selected: Callable[[Sequence[Mapping[str, Any]]], Iterable[tuple[int, Mapping[str, Any]]]]
+    """Returns what belongs to the conversation, in its order, with the position of the entry."""
     read: Callable[[Mapping[str, Any], Recorder], None]
 
 
@@ -43,19 +56,19 @@ FORMATS: Final = {
     format_.name: format_
     for format_ in (
         *(
-            Format(module.NAME, module.recognises, module.wanted, module.read)
-            for module in (pi, claude_code, codex, openhands)
+            Format(module.NAME, module.recognises, module.selected, module.read)
+            for module in (pi, claude_code, codex, openhands, gemini, opencode)
         ),
         Format(
             message_arrays.ANTHROPIC,
             message_arrays.recognises_anthropic,
-            message_arrays.wanted,
+            message_arrays.selected,
             message_arrays.read,
         ),
         Format(
             message_arrays.OPENAI,
             message_arrays.recognises_openai,
-            message_arrays.wanted,
+            message_arrays.selected,
             message_arrays.read,
         ),
     )
@@ -86,18 +99,23 @@ def read_recording(data: bytes, *, form: str | None = None) -> Recording:
     format_ = _find_format(entries.values, form)
     recorder = Recorder()
     envelope = entries.envelope
-    model, recorded_id = envelope.get("model"), envelope.get("id") or envelope.get("session_id")
+    model = envelope.get("model")
+    recorded_id = next(filter(None, map(envelope.get, _ID_FIELDS)), None)
     recorder.model = model if isinstance(model, str) else None
     recorder.recorded_id = recorded_id if isinstance(recorded_id, str) else None
+    values: Sequence[Mapping[str, Any]] = entries.values
+    if format_.name == opencode.NAME:
+        with _reporting("info", format_.name):
+            opencode.read_info(envelope["info"], recorder)
+            values = opencode.before_revert(values, envelope["info"])
     if "system" in envelope:
         with _reporting("the system prompt", format_.name):
             message_arrays.read({"role": "system", "content": envelope["system"]}, recorder)
     with _reporting("the links between the entries", format_.name):
-        wanted = format_.wanted(entries.values)
-    for n, (entry, position) in enumerate(zip(entries.values, entries.positions, strict=True)):
-        if n in wanted:
-            with _reporting(position, format_.name):
-                format_.read(entry, recorder)
+        selected = format_.selected(values)
+    for n, entry in selected:
+        with _reporting(entries.positions[n], format_.name):
+            format_.read(entry, recorder)
     with _reporting("the file", format_.name):
         return recorder.finished(format_.name)
 

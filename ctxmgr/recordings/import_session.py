@@ -1,31 +1,51 @@
 """Imports a recording as a session of a client, turn by turn. Commits.
 
-Files are not read: their content today is not what the recorded calls saw. Ids of tool calls are
-made from session and turn (003-A20), so that a recording can be imported more than once.
+    import_recording     stores a recording as a new session, or adds what is new to the session
+                         that an earlier import of it made
+    recorded:{session}   what was imported: format, digest of the file, the parent of a subagent
+
+What is stored is valid from the recorded times. Files are not read: their content today is not what
+the recorded calls saw. Ids of tool calls are made from session and turn (003-A20), so that a
+recording can be imported under several names.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
 
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.model import to_value
 from ctxmgr.core.objects.answers import text_part
 from ctxmgr.core.objects.chat import AssistantMeta
-from ctxmgr.core.store.documents import Document, storable
+from ctxmgr.core.store.contract import Instant, Put, Store
+from ctxmgr.core.store.documents import ID, KIND, Document, storable
+from ctxmgr.errors import Incorrect
 from ctxmgr.messages.answers import ToolCallIds, read_call
 from ctxmgr.recordings.recorder import RecordedCall, RecordedTurn, Recording
 
 NO_SYSTEM_PROMPT: Final = "[the system prompt was not recorded]"
 
+RECORDED: Final = "recorded"
+"""``recorded:{session}`` names the recording of a session: a plain document."""
+
+NEW: Final = "new"
+CONTINUED: Final = "continued"
+UNCHANGED: Final = "unchanged"
+Outcome: TypeAlias = Literal["new", "continued", "unchanged"]
+"""What an import did: stored a session, added turns to one, or nothing."""
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with what is done, and of how much."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRecording:
-    """The result of an import."""
+    """The result of an import. Turns and calls are those that it added."""
 
     session_id: str
     format: str
+    outcome: Outcome
     turns: int
     tool_calls: int
 
@@ -41,25 +61,110 @@ async def import_recording(
     recording: Recording,
     *,
     session_id: str,
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
+    digest: str | None = None,
+    progress: Progress = lambda _done, _total: None,
 ) -> ImportedRecording:
-    """Store a recording as a paused session; ``Incorrect`` if the session exists."""
-    prompt = storable(recording.system_prompt) or NO_SYSTEM_PROMPT
-    session = await client.start(session_id, system_prompt=prompt)
-    tool_calls = 0
-    for number, turn in enumerate(recording.turns, start=1):
-        progress(number, len(recording.turns))
-        tool_calls += await _import_turn(session, turn, api=recording.format)
-    await client.pause(session_id)
+    """Store a recording as a paused session, or what is new in it.
+
+    ``digest`` identifies the content of the file, to recognise it again. ``Incorrect`` if the
+    session was not imported from this recording, or was continued since.
+    """
+    earlier = await read_mark(client.store, session_id)
+    if earlier is None:
+        prompt = storable(recording.system_prompt) or NO_SYSTEM_PROMPT
+        began = recording.turns[0].timestamp
+        session = await client.start(session_id, system_prompt=prompt, at=began)
+        turns: Sequence[RecordedTurn] = recording.turns
+    else:
+        session = await client.resume(session_id)
+    try:
+        if earlier is not None:
+            turns = await _new_turns(session, recording, imported=earlier["turns"])
+        tool_calls = 0
+        for number, turn in enumerate(turns, start=1):
+            progress(number, len(turns))
+            tool_calls += await _import_turn(session, turn, api=recording.format)
+        mark = _mark(recording, session_id, turns=session.chat.turn_count, digest=digest)
+        await client.store.commit([Put(mark)])
+    finally:
+        await client.pause(session_id)
+    outcome: Outcome = NEW if earlier is None else CONTINUED if turns else UNCHANGED
     return ImportedRecording(
         session_id=session_id,
         format=recording.format,
-        turns=len(recording.turns),
+        outcome=outcome,
+        turns=len(turns),
         tool_calls=tool_calls,
     )
 
 
-async def _import_turn(session: LiveSession, turn: RecordedTurn, *, api: str) -> int:
+async def read_mark(store: Store, session_id: str) -> Document | None:
+    """Return what was imported into a session; None: nothing."""
+    version = await store.get(f"{RECORDED}:{session_id}")
+    return None if version is None else version.document
+
+
+def _mark(recording: Recording, session_id: str, *, turns: int, digest: str | None) -> Document:
+    document = {
+        ID: f"{RECORDED}:{session_id}",
+        KIND: RECORDED,
+        "session": session_id,
+        "format": recording.format,
+        "turns": turns,
+    }
+    optional = {"parent": storable(recording.parent), "digest": digest}
+    return document | {name: value for name, value in optional.items() if value is not None}
+
+
+async def _new_turns(
+    session: LiveSession, recording: Recording, *, imported: int
+) -> list[RecordedTurn]:
+    """Return the turns that the session lacks; ``Incorrect`` unless the others are its turns.
+
+    The last turn may have been imported while its answer was written or its tools ran: what the
+    answer gained is another turn, without user text, and outputs are recorded now.
+    """
+    stored, name = session.chat.turns, session.session_id
+    if len(stored) != imported:
+        raise Incorrect(
+            f"session {name} was continued after its import; import the recording under another "
+            "name with --session"
+        )
+    held = [part for turn in stored for part in turn.assistant]
+    known = [_identity(part) for part in held]
+    found = [part for turn in recording.turns for part in _parts_of(session, turn)]
+    users = [turn.user for turn in stored if turn.user]
+    recorded_users = [storable(turn.user) for turn in recording.turns if turn.user]
+    is_same = known == [_identity(part.document) for part in found[: len(known)]]
+    if not is_same or users != recorded_users[: len(users)]:
+        raise Incorrect(
+            f"session {name} does not begin like the recording: it was imported from another one; "
+            "import this one under another name with --session"
+        )
+    for document, part in zip(held, found, strict=False):
+        if part.call is not None and document["toolcall_id"] not in session.sets.session_index:
+            await _record(session, document, part.call)
+    return _after(recording.turns, users=len(users), parts=len(held))
+
+
+def _after(turns: Sequence[RecordedTurn], *, users: int, parts: int) -> list[RecordedTurn]:
+    """Return what follows the first user texts and parts."""
+    new: list[RecordedTurn] = []
+    for turn in turns:
+        is_known, known_parts = turn.user == "" or users > 0, min(parts, len(turn.parts))
+        users, parts = users - bool(turn.user), parts - known_parts
+        if new or not is_known or known_parts < len(turn.parts):
+            rest = turn.parts[known_parts:]
+            new.append(replace(turn, user="" if is_known and not new else turn.user, parts=rest))
+    return new
+
+
+def _identity(part: Mapping[str, Any]) -> tuple[object, ...]:
+    """What a stored part and the recorded one have in common."""
+    return (part["type"], part.get("text"), part.get("tool"), part.get("args"))
+
+
+def _parts_of(session: LiveSession, turn: RecordedTurn) -> list[_Part]:
     ids = ToolCallIds(session.session_id, turn=session.turn, unique=False)
     parts: list[_Part] = []
     for recorded_part in turn.parts:
@@ -69,25 +174,48 @@ async def _import_turn(session: LiveSession, turn: RecordedTurn, *, api: str) ->
             parts.append(_Part(document, recorded_part))
         else:
             parts.append(_Part(text_part(storable(recorded_part)), None))
+    return parts
+
+
+async def _import_turn(session: LiveSession, turn: RecordedTurn, *, api: str) -> int:
+    parts = _parts_of(session, turn)
     await session.render(storable(turn.user))
     recorded = 0
-    for part in parts:
-        if part.call is None or part.call.output is None:
-            continue
-        await session.record(
-            part.document["toolcall_id"],
-            tool=part.document["tool"],
-            args=part.document["args"],
-            output=storable(part.call.output),
-            status="fail" if part.call.failed else "ok",
-            discover=False,
-        )
-        recorded += 1
+    for part in sorted(parts, key=_recorded_at):
+        if part.call is not None:
+            recorded += await _record(session, part.document, part.call, at=turn.timestamp)
     meta = AssistantMeta(
         api=api,
         model=turn.model,
         usage=to_value(turn.usage) if turn.usage else None,
         timestamp=turn.timestamp,
     )
-    await session.end_turn([part.document for part in parts], meta=meta)
+    await session.end_turn([part.document for part in parts], meta=meta, at=turn.timestamp)
     return recorded
+
+
+def _recorded_at(part: _Part) -> int:
+    """When the result of a call was recorded; parallel calls end in another order."""
+    return 0 if part.call is None else part.call.timestamp or 0
+
+
+async def _record(
+    session: LiveSession,
+    document: Mapping[str, Any],
+    call: RecordedCall,
+    *,
+    at: Instant | None = None,
+) -> bool:
+    """Store a call; return False if no result was recorded."""
+    if call.output is None:
+        return False
+    await session.record(
+        document["toolcall_id"],
+        tool=document["tool"],
+        args=document["args"],
+        output=storable(call.output),
+        status="fail" if call.failed else "ok",
+        discover=False,
+        at=at if call.timestamp is None else call.timestamp,
+    )
+    return True

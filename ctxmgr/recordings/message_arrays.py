@@ -4,7 +4,7 @@ The array may be part of a request, whose ``system``, ``model`` and ``id`` are r
 messages may include the ``usage`` and ``model`` of the reply. Both forms may be mixed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ctxmgr.core.model import read_usage
@@ -24,8 +24,8 @@ def recognises_openai(entries: Sequence[Entry]) -> bool:
     return bool(entries) and all("role" in entry for entry in entries)
 
 
-def wanted(entries: Sequence[Entry]) -> set[int]:
-    return set(range(len(entries)))
+def selected(entries: Sequence[Entry]) -> Iterable[tuple[int, Entry]]:
+    return enumerate(entries)
 
 
 def read(entry: Entry, recorder: Recorder) -> None:

@@ -8,7 +8,7 @@ Events that the model does not see are skipped.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ctxmgr.core.model import openai_usage
@@ -31,8 +31,8 @@ def recognises(entries: Sequence[Entry]) -> bool:
     )
 
 
-def wanted(entries: Sequence[Entry]) -> set[int]:
-    return set(range(len(entries)))
+def selected(entries: Sequence[Entry]) -> Iterable[tuple[int, Entry]]:
+    return enumerate(entries)
 
 
 def read(entry: Entry, recorder: Recorder) -> None:
@@ -101,6 +101,7 @@ def _observation(entry: Entry, recorder: Recorder) -> None:
         call_id,
         output=content_text(entry.get("content")),
         failed=exit_code > 0 or entry["observation"] == "error",
+        timestamp=milliseconds(entry.get("timestamp")),
     )
 
 
@@ -130,10 +131,20 @@ def _read_sdk_event(entry: Entry, recorder: Recorder) -> None:
             observation = entry["observation"]
             content = observation.get("content", observation.get("output"))
             failed = bool(observation.get("is_error")) or (observation.get("exit_code") or 0) > 0
-            recorder.result(entry["tool_call_id"], output=content_text(content), failed=failed)
+            recorder.result(
+                entry["tool_call_id"],
+                output=content_text(content),
+                failed=failed,
+                timestamp=milliseconds(entry.get("timestamp")),
+            )
         case "AgentErrorEvent" | "UserRejectObservation":
             reason = entry.get("error") or entry.get("rejection_reason") or ""
-            recorder.result(entry["tool_call_id"], output=reason, failed=True)
+            recorder.result(
+                entry["tool_call_id"],
+                output=reason,
+                failed=True,
+                timestamp=milliseconds(entry.get("timestamp")),
+            )
 
 
 def _event_id(number: object) -> str:

@@ -4,7 +4,7 @@ Of a tree, the branch that ends with the last message of the file is read. Messa
 removed from later prompts are read as well, because the model saw them before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ctxmgr.core.model import Usage
@@ -19,18 +19,18 @@ def recognises(entries: Sequence[Entry]) -> bool:
     return bool(entries) and entries[0].get("type") == "session" and "cwd" in entries[0]
 
 
-def wanted(entries: Sequence[Entry]) -> set[int]:
-    """Return the positions of the header and of the entries on the last branch."""
+def selected(entries: Sequence[Entry]) -> Iterable[tuple[int, Entry]]:
+    """Return the header and the entries on the last branch."""
     by_id = {entry["id"]: n for n, entry in enumerate(entries) if "parentId" in entry}
     if not by_id:
-        return set(range(len(entries)))
+        return enumerate(entries)
     messages = [n for n, entry in enumerate(entries) if entry.get("type") == "message"]
     branch: set[int] = set()
     position = messages[-1] if messages else None
     while position is not None and position not in branch:  # a damaged file may have a cycle
         branch.add(position)
         position = by_id.get(entries[position].get("parentId"))
-    return branch | {0}
+    return [(n, entries[n]) for n in sorted(branch | {0})]
 
 
 def read(entry: Entry, recorder: Recorder) -> None:
@@ -59,7 +59,22 @@ def _message(message: Entry, recorder: Recorder) -> None:
                 message["toolCallId"],
                 output=content_text(message["content"]),
                 failed=bool(message.get("isError")),
+                timestamp=milliseconds(message.get("timestamp")),
             )
+        case "system":
+            _system(message, recorder)
+
+
+def _system(message: Entry, recorder: Recorder) -> None:
+    """Read a prompt, or a change of it: its text, then its sections by name (since 0.87)."""
+    recorder.system(content_text(message.get("content")))
+    for name, text in (message.get("sections") or {}).items():
+        if not recorder.has_answers:
+            recorder.system(text or "")
+        elif text is None:
+            recorder.system(f'Removed system prompt section "{name}".')
+        else:
+            recorder.system(f'Updated system prompt section "{name}":\n\n{text}')
 
 
 def _answer(message: Entry, recorder: Recorder) -> None:

@@ -44,6 +44,8 @@ class RecordedCall:
     output: str | None = field(repr=False)
     """None if no result was recorded."""
     failed: bool = False
+    timestamp: int | None = None
+    """When the result was recorded, in UTC milliseconds."""
 
 
 RecordedPart: TypeAlias = str | RecordedCall
@@ -79,6 +81,8 @@ class Recording:
     turns: tuple[RecordedTurn, ...] = field(repr=False)
     unanswered: str = field(default="", repr=False)
     """User text at the end for which no answer was recorded."""
+    parent: str | None = None
+    """The session that started this one for a subagent; None for other sessions."""
 
 
 @dataclass(slots=True)
@@ -88,6 +92,7 @@ class _OpenCall:
     args: Any
     output: str | None = None
     failed: bool = False
+    timestamp: int | None = None
 
     def finished(self) -> RecordedCall:
         return RecordedCall(
@@ -96,6 +101,7 @@ class _OpenCall:
             args=self.args,
             output=self.output,
             failed=self.failed,
+            timestamp=self.timestamp,
         )
 
 
@@ -124,9 +130,12 @@ class Recorder:
 
     def __init__(self) -> None:
         self.recorded_id: str | None = None
+        self.parent: str | None = None
+        """The session that started this one for a subagent."""
         self.model: str | None = None
         """The model of answers that do not name one."""
         self._system: list[str] = []
+        self._environment: list[str] = []
         self._turns: list[_OpenTurn] = []
         self._user: list[str] = []
         self._calls: dict[str, _OpenCall] = {}
@@ -134,8 +143,17 @@ class Recorder:
 
     def system(self, text: str) -> None:
         """Add to the system prompt or, after the first answer, to the next user text."""
-        if _text(text, "text"):
-            (self._user if self._turns else self._system).append(text)
+        if self._turns:
+            self.user(text)
+        elif _text(text, "text"):
+            self._system.append(text)
+
+    def environment(self, text: str) -> None:
+        """Add what the harness says about its environment, which follows the system prompt."""
+        if self._turns:
+            self.user(text)
+        elif _text(text, "text"):
+            self._environment.append(text)
 
     def user(self, text: str) -> None:
         if _text(text, "text"):
@@ -171,7 +189,9 @@ class Recorder:
         self._last.parts.append(call)
         self._calls[call_id] = call
 
-    def result(self, call_id: str, *, output: str, failed: bool = False) -> None:
+    def result(
+        self, call_id: str, *, output: str, failed: bool = False, timestamp: int | None = None
+    ) -> None:
         """Add the result of a call and end the answer; ``Incorrect`` if there is no such call."""
         call = self._calls.get(call_id)
         if call is None:
@@ -180,8 +200,34 @@ class Recorder:
             )
         _text(output, "output")
         call.output = output if call.output is None else f"{call.output}\n{output}"
-        call.failed = failed
+        call.failed = call.failed or failed
+        call.timestamp = call.timestamp if timestamp is None else timestamp
         self._open = False
+
+    def fail(self, call_id: str) -> None:
+        """Mark a call as failed, whether its result was recorded before or will be later."""
+        if call_id in self._calls:
+            self._calls[call_id].failed = True
+
+    def end_answer(self) -> None:
+        """End the last answer: what follows is another one."""
+        self._open = False
+
+    def discard_summary(self, text: str) -> None:
+        """Remove the last text of the last answer if ``text`` ends with it, and end the answer.
+
+        Such a text is the summary of a compaction. If nothing else was answered, the user text
+        before it belongs to the next answer.
+        """
+        self._open = False
+        last = self._turns[-1] if self._turns else None
+        part = last.parts[-1] if last is not None and last.parts else None
+        if last is None or not isinstance(part, str) or not _text(text, "text").endswith(part):
+            return
+        last.parts.pop()
+        if not last.parts:
+            self._turns.pop()
+            self._user = [last.user, *self._user] if last.user else self._user
 
     def usage(self, usage: Usage) -> None:
         """Set the usage of the last answer, replacing an earlier report."""
@@ -196,6 +242,20 @@ class Recorder:
         if not self._turns:
             raise ValueError("a part of an answer before the first answer")
         return self._turns[-1]
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether an answer has started."""
+        return bool(self._turns)
+
+    @property
+    def has_system_prompt(self) -> bool:
+        return bool(self._system)
+
+    @property
+    def has_usage(self) -> bool:
+        """Whether the usage of the last answer is known."""
+        return bool(self._turns) and self._turns[-1].usage is not None
 
     @property
     def is_open(self) -> bool:
@@ -215,7 +275,8 @@ class Recorder:
         return Recording(
             format=name,
             recorded_id=_optional(self.recorded_id, "session id"),
-            system_prompt="\n\n".join(self._system),
+            parent=_optional(self.parent, "parent"),
+            system_prompt="\n\n".join([*self._system, *self._environment]),
             turns=tuple(turn.finished() for turn in self._turns),
             unanswered="\n\n".join(self._user),
         )

@@ -140,7 +140,7 @@ def test_messages_may_be_one_per_line() -> None:
         (b'{"role": "user"}\n[1]', "line 2: an entry is an object"),
         (b'[{"role": "user"}, 7]', "entry 2: an entry is an object"),
         (b'[{"role": "user"},\n {"role" "user"}]', "line 2: invalid JSON"),
-        (b'{"type": "user"}', r"\(pi, claude-code, codex, openhands, anthropic, openai\)"),
+        (b'{"type": "user"}', r"\(pi, claude-code, codex, openhands, gemini, opencode, "),
         (b'{"role": "user", "content": "x"}', "no answer of a model"),
         (b'{"role": "user", "content": "\xff"}', "line 1: invalid UTF-8"),
         (b'[{"role": "emperor", "content": "x"}]', "entry 1: .*unknown role 'emperor'"),

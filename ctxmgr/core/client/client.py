@@ -126,13 +126,19 @@ class Client:
         return live
 
     async def start(
-        self, session_id: str, *, system_prompt: str, policy: "str | Economy | None" = None
+        self,
+        session_id: str,
+        *,
+        system_prompt: str,
+        policy: "str | Economy | None" = None,
+        at: Instant | None = None,
     ) -> LiveSession:
         """Start a new session; ``Incorrect`` if the id is taken.
 
         ``policy`` says how its prompts are rendered: ``"plain"``, ``"compact"``, ``"economy"``, or
         an ``Economy`` with other settings; by default, it is the policy that ``connect`` was given.
         It is stored with the session, and holds after a resume, for a fork, and in another store.
+        ``at`` is when the session began, in UTC milliseconds, if not now.
         """
         check_session_id(session_id)
         _check_system_prompt(system_prompt)
@@ -145,6 +151,7 @@ class Client:
             prompt=SystemPrompt(session_id=session_id, content=system_prompt),
             besides=[Put(policy_document(session_id, chosen)), lease.put()],
             created=lease.acquired,
+            at=at,
         )
         return await self._opened(state, None, lease, policy=chosen)
 

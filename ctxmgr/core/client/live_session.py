@@ -53,7 +53,7 @@ from ctxmgr.core.secrets.masking import Secrets
 from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.lease import LeaseHolder
 from ctxmgr.core.sessions.sets import Session
-from ctxmgr.core.store.contract import Match, Put
+from ctxmgr.core.store.contract import Instant, Match, Put
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.errors import Conflict, Incorrect, NotFound
 
@@ -290,6 +290,7 @@ class LiveSession:
         writes: Iterable[str | PurePath] | None = None,
         faithful: bool = False,
         discover: bool = True,
+        at: Instant | None = None,
     ) -> IndexedToolCall:
         """Store a tool call that the harness ran, and the files it concerns, in one transaction.
 
@@ -303,7 +304,9 @@ class LiveSession:
 
         ``faithful`` states that the output is byte for byte the one file that was read, which
         matters for files that only the sandbox can read. With ``discover=False`` nothing is derived
-        from tool, arguments and output, as for a call that ran elsewhere or long ago.
+        from tool, arguments and output, as for a call that ran elsewhere or long ago. ``at`` is
+        when the call ended, in UTC milliseconds, if not now: the call is valid from then on, but
+        never before what the session already holds.
 
         A call is not lost because of its form: paths in ``args`` are stored as text, tuples as
         lists, lone surrogates as U+FFFD, and of an output that is too long for a document the
@@ -341,7 +344,7 @@ class LiveSession:
                 return draft.effects.add_to(session).created(tool_call_id)
 
             draft = Draft(toolcall=toolcall, effects=plan.effects)
-            saved = [(await self._state.save(change, draft=draft)).effects]
+            saved = [(await self._state.save(change, draft=draft, at=at)).effects]
             # Before the rest: the call is stored, even if storing further stubs fails.
             self._conversation.add_call(tool_call_id, turn=self.turn)
             if self._economy is not None:
@@ -387,7 +390,12 @@ class LiveSession:
         return stored
 
     async def end_turn(
-        self, answer: Answer = (), *, user: str | None = None, meta: AssistantMeta | None = None
+        self,
+        answer: Answer = (),
+        *,
+        user: str | None = None,
+        meta: AssistantMeta | None = None,
+        at: Instant | None = None,
     ) -> int:
         """Store the turn: the user's message, the answer and its tool calls. Return its number.
 
@@ -396,7 +404,8 @@ class LiveSession:
         makes its prompts itself renders none: it has to give ``user``, which may be empty, and the
         turn is recorded with the plain prompt. Otherwise a turn without a prompt is ``Incorrect``.
         Raises ``Conflict`` if another client ended this turn first; the session then holds that
-        turn, and the prompt has to be rendered again.
+        turn, and the prompt has to be rendered again. ``at`` is when the turn ended, as in
+        ``record``.
 
         If a call was cancelled, or its outcome is unknown, call again with the same answer: a turn
         that was stored after all is not stored twice, and its number is returned.
@@ -419,7 +428,7 @@ class LiveSession:
                 toolcall_ids=tuple(self._conversation.pending),
                 assistant_meta=meta or AssistantMeta(),
             )
-            return await self._end(turn, sent)
+            return await self._end(turn, sent, at=at)
 
     async def take_turns(self, turns: Sequence[Turn]) -> int:
         """Store the new ones of a harness's complete list of turns; return how many there were.
@@ -647,7 +656,7 @@ class LiveSession:
             sequence=state.sequence,
         )
 
-    async def _end(self, turn: Turn, sent: SentPrompt) -> int:
+    async def _end(self, turn: Turn, sent: SentPrompt, *, at: Instant | None = None) -> int:
         state, number = self._state, self.turn
         self._adopt(sent.active)
         if sent.economy is not None and self._economy is not None:
@@ -671,7 +680,7 @@ class LiveSession:
             operations += self._economy.compactions.operations()
         draft = Draft(fixed=(*operations, Put(record.to_document())))
         try:
-            await state.save(change, draft=draft)
+            await state.save(change, draft=draft, at=at)
         except Conflict:
             await self._reload()
             if state.chat.has_turn(turn, number=number):

@@ -10,6 +10,7 @@ Only a turn is never merged: it answers a prompt that did not contain the other 
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self, TypeAlias
@@ -26,7 +27,15 @@ from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sessions.sets import Session, merge
 from ctxmgr.core.sessions.storage import ATTEMPTS_MAX, StoredSets, read_session, read_sets
-from ctxmgr.core.store.contract import Commit, Match, Operation, Put, Version
+from ctxmgr.core.store.contract import (
+    INSTANT_MAX,
+    Commit,
+    Instant,
+    Match,
+    Operation,
+    Put,
+    Version,
+)
 from ctxmgr.core.store.documents import ID
 from ctxmgr.core.tracking.index_plan import IndexOutcome
 from ctxmgr.errors import Conflict, Corrupt, Incorrect
@@ -76,6 +85,8 @@ class SessionState:
         """Of the last known transaction."""
         self.tokens: dict[str, str | None] = {}
         """By object: the token that guards its next version."""
+        self.latest_valid: Instant = 0
+        """From when the latest known versions of the session's own objects are valid."""
         self.reads_files = True
         """Whether files that the session names may be read without being named by the agent."""
         self._known: KnownPaths | None = None
@@ -90,18 +101,21 @@ class SessionState:
         prompt: SystemPrompt,
         besides: Iterable[Operation] = (),
         created: Callable[[Commit], None] | None = None,
+        at: Instant | None = None,
     ) -> Self:
         """Store a new session with its chat and system prompt, in one transaction."""
         state = cls(runtime, session=session, chat=chat, prompt=prompt)
         objects: tuple[StoredObject, ...] = (prompt, chat, session.to_record())
         operations: list[Operation] = [Match(item.object_id, None) for item in objects]
+        valid_from = state.valid_from(at)
+        puts = valid_since(map(put_of, objects), valid_from)
         try:
-            commit = await runtime.commit([*operations, *map(put_of, objects), *besides])
+            commit = await runtime.commit([*operations, *puts, *besides])
         except Conflict:
             raise Incorrect(
                 f"session {session.session_id} exists already; resume it, or open it"
             ) from None
-        state.note(commit, *(item.object_id for item in objects))
+        state.note(commit, *(item.object_id for item in objects), at=valid_from)
         if created is not None:
             created(commit)
         return state
@@ -115,6 +129,7 @@ class SessionState:
         read = await read_session(runtime.store, session_id, whole=whole)
         state = cls(runtime, session=read.session, chat=read.chat, prompt=read.prompt)
         state.tokens = dict(read.tokens)
+        state.latest_valid = read.valid_since
         return state
 
     async def make_whole(self) -> None:
@@ -131,10 +146,25 @@ class SessionState:
             if not self.session.is_whole:
                 await self._take_whole(read)
 
-    def note(self, commit: Commit, *object_ids: str) -> None:
+    def note(self, commit: Commit, *object_ids: str, at: Instant | None = None) -> None:
         """Remember the tokens of objects that were just committed."""
         self.sequence = max(self.sequence or 0, commit.sequence)
         self.tokens.update(dict.fromkeys(object_ids, commit.token))
+        if object_ids:
+            self.latest_valid = max(self.latest_valid, commit.system_time if at is None else at)
+
+    def valid_from(self, at: Instant | None) -> Instant | None:
+        """Return from when a change is valid that happened at ``at``; None: from now on.
+
+        A version that were valid before its predecessor would never be the current one, and one of
+        the future not yet; so times before the latest version and times to come are moved.
+        """
+        if at is None:
+            return None
+        if type(at) is not int or not 0 <= at <= INSTANT_MAX:
+            raise Incorrect(f"at must be a time in UTC milliseconds, not {at!r:.80}")
+        moved = max(at, self.latest_valid)
+        return None if moved >= int(time.time() * 1_000) else moved
 
     def guarded(self, version: Chat | SystemPrompt | SessionRecord) -> list[Operation]:
         """Return the operations that put the next version of one of the session's own objects."""
@@ -142,12 +172,16 @@ class SessionState:
         guard: list[Operation] = [] if token is None else [Match(version.object_id, token)]
         return [*guard, put_of(version)]
 
-    async def save(self, change: Change, *, draft: Draft = NOTHING) -> Draft:
+    async def save(
+        self, change: Change, *, draft: Draft = NOTHING, at: Instant | None = None
+    ) -> Draft:
         """Change the session, and store it with the draft in one transaction.
 
-        Returns the draft as it was stored. A change that changes nothing writes nothing.
+        Returns the draft as it was stored. A change that changes nothing writes nothing. ``at`` is
+        when it happened, if not now; see ``valid_from``.
         """
         base = self.session
+        valid_from = self.valid_from(at)
         ours = change(base, draft)
         for _ in range(ATTEMPTS_MAX):
             operations = draft.operations()
@@ -156,8 +190,11 @@ class SessionState:
             if not operations:
                 return draft
             try:
-                commit = await self.runtime.commit(operations, read=draft.effects.files_read)
+                commit = await self.runtime.commit(
+                    valid_since(operations, valid_from), read=draft.effects.files_read
+                )
             except Conflict as conflict:
+                valid_from = None  # what the other client has stored is valid since just now
                 draft = await self._plan_again(draft, conflict)
                 if session_object_id(base.session_id) in conflict.object_ids:
                     self._take(await self._stored_sets())
@@ -166,7 +203,7 @@ class SessionState:
             saved = [item.document[ID] for item in draft.fixed if isinstance(item, Put)]
             if ours != self.session:
                 saved.append(session_object_id(ours.session_id))
-            self.note(commit, *saved)
+            self.note(commit, *saved, at=valid_from)
             self.session = ours
             await self.learn(draft)
             return draft
@@ -226,7 +263,7 @@ class SessionState:
         """Read again what another client has stored of this session."""
         fresh = await type(self).load(self.runtime, self.session.session_id)
         self.session, self.chat, self.prompt = fresh.session, fresh.chat, fresh.prompt
-        self.tokens = fresh.tokens
+        self.tokens, self.latest_valid = fresh.tokens, fresh.latest_valid
         self.cache.reorder()
         await self.fill()
 
@@ -291,6 +328,18 @@ class SessionState:
                 )
             toolcall = None
         return replace(draft, toolcall=toolcall, effects=effects)
+
+
+def valid_since(operations: Iterable[Operation], valid_from: Instant | None) -> Iterable[Operation]:
+    """Return the operations with a valid time for the documents that have none."""
+    if valid_from is None:
+        return operations
+    return [
+        replace(operation, valid_from=valid_from)
+        if isinstance(operation, Put) and operation.valid_from is None
+        else operation
+        for operation in operations
+    ]
 
 
 def _identity(call: ToolCall) -> tuple[object, ...]:

@@ -111,6 +111,11 @@ _DECLARED: Final = (
     Kind("run", ids=IdForm.NAMED),
     Kind("lease", ids=IdForm.NAMED),
     Kind("imported", {"session": FieldType.TEXT}, ids=IdForm.NAMED),
+    Kind(
+        "recorded",
+        dict.fromkeys(("session", "parent", "digest"), FieldType.TEXT),
+        ids=IdForm.NAMED,
+    ),
     Kind("title", ids=IdForm.NAMED),
     Kind(DELETION, ids=IdForm.NAMED),
     Kind(PURGE, ids=IdForm.NAMED),

@@ -38,7 +38,16 @@ from ctxmgr.core.objects.envelope import (
 from ctxmgr.core.objects.session_record import SETS, SessionRecord, SystemPrompt
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.commits import commit_once
-from ctxmgr.core.store.contract import LATEST, PAGE_MAX, AsOf, Match, Query, Store, Version
+from ctxmgr.core.store.contract import (
+    LATEST,
+    PAGE_MAX,
+    AsOf,
+    Instant,
+    Match,
+    Query,
+    Store,
+    Version,
+)
 from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
 
@@ -120,6 +129,8 @@ class StoredSession:
     chat: Chat
     prompt: SystemPrompt
     tokens: dict[str, str | None]
+    valid_since: Instant
+    """From when the latest of these versions is valid."""
 
 
 async def read_session(store: Store, session_id: str, *, whole: bool = True) -> StoredSession:
@@ -139,6 +150,7 @@ async def read_session(store: Store, session_id: str, *, whole: bool = True) -> 
         chat=chat,
         prompt=prompt,
         tokens={object_id: versions[object_id].token for object_id in ids},
+        valid_since=max(version.valid_time for version in versions.values()),
     )
 
 

@@ -10,15 +10,25 @@ from ctxmgr.surfaces.operations.store import count_progress
 if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.core.history.cache_report import CacheReport
+    from ctxmgr.recordings.folders import ImportedFolder
     from ctxmgr.recordings.import_session import ImportedRecording
-    from ctxmgr.recordings.recorder import Recording
 
 
 RecordingFormat = Annotated[
-    Literal["pi", "claude-code", "codex", "openhands", "anthropic", "openai"] | None,
+    Literal[
+        "pi",
+        "claude-code",
+        "codex",
+        "openhands",
+        "gemini",
+        "opencode",
+        "anthropic",
+        "openai",
+    ]
+    | None,
     Param("The format; default: detected from the content."),
 ]
-RecordingFile = Annotated[Path, Param("The recorded session.", metavar="FILE")]
+RecordingFile = Annotated[Path, Param("The recorded session, or a folder of them.", metavar="FILE")]
 
 
 async def import_recorded(
@@ -27,22 +37,26 @@ async def import_recorded(
     *,
     session: Annotated[str | None, Param("The session's id; default: the recorded one.")] = None,
     recorded_by: RecordingFormat = None,
-) -> "ImportedRecording":
-    """Import a session that another harness recorded.
+) -> "ImportedRecording | ImportedFolder":
+    """Import sessions that other harnesses recorded.
 
-    Reads files of pi, Claude Code, Codex and OpenHands, and arrays of Anthropic or OpenAI messages.
-    The new session is paused.
+    Reads files of Claude Code, Codex, Gemini CLI, opencode, OpenHands and pi, and arrays of
+    Anthropic or OpenAI messages. New sessions are paused. If a session was imported before, only
+    its new turns are added. Files of a folder that cannot be imported are listed.
     """
     from ctxmgr.app import connect
-    from ctxmgr.recordings.import_session import import_recording
+    from ctxmgr.recordings.folders import import_file, import_folder, recordings_below
 
-    recording = read_file(path, recorded_by)
-    name = session or recording.recorded_id
-    if name is None:
-        raise Incorrect(f"{path} does not name its session: give --session")
+    is_folder = path.is_dir() and recordings_below(path) != [path]
+    if is_folder and session is not None:
+        raise Incorrect(f"{path} is a folder: its sessions keep their recorded names")
     async with connect(store=await app.store(), tracking=False) as client:
-        return await import_recording(
-            client, recording, session_id=name, progress=count_progress(app, "storing turns")
+        if is_folder:
+            progress = count_progress(app, "importing files")
+            return await import_folder(client, path, form=recorded_by, progress=progress)
+        progress = count_progress(app, "storing turns")
+        return await import_file(
+            client, path, form=recorded_by, session_id=session, progress=progress
         )
 
 
@@ -67,18 +81,3 @@ async def cache(
     if recorded:
         return await recorded_cache_report(store, session, last=last)
     return await cache_report(store, session, last=last, say=app.say)
-
-
-def read_file(path: Path, recorded_by: str | None) -> "Recording":
-    """Read a recording; errors name the file."""
-    from ctxmgr.recordings.formats import RECORDING_BYTES_MAX, read_recording
-
-    try:
-        with path.open("rb") as file:
-            data = file.read(RECORDING_BYTES_MAX + 1)
-    except OSError as error:
-        raise Incorrect(f"{path} cannot be read: {error.strerror}") from error
-    try:
-        return read_recording(data, form=recorded_by)
-    except Incorrect as error:
-        raise Incorrect(f"{path}: {error}") from error

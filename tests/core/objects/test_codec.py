@@ -263,6 +263,7 @@ def test_two_objects_never_share_a_history(one: StoredObject, other: StoredObjec
 def test_every_type_declares_what_it_is_found_by() -> None:
     """003-R016: and the plain documents, which are none of the five."""
     plain = {"turn", "lifecycle", "fork", "run", "lease", "imported", "policy", "compaction"}
+    plain |= {"recorded"}
     of_people = {"title", "deletion", "purge", "purged"}
     assert set(KINDS) == OBJECT_KINDS | plain | of_people
     assert all(name == kind.name for name, kind in KINDS.items())

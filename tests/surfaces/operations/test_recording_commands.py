@@ -19,7 +19,13 @@ def test_a_recorded_session_is_imported_under_its_own_name(ctxmgr: Run, home: Pa
     result = json.loads(ctxmgr("import-recorded", str(FIXTURES / "pi.jsonl"), *store).output)
     chat = json.loads(ctxmgr("get", "chat:pi-1", *store).output)
 
-    assert result == {"session_id": "pi-1", "format": "pi", "turns": 2, "tool_calls": 1}
+    assert result == {
+        "session_id": "pi-1",
+        "format": "pi",
+        "outcome": "new",
+        "turns": 2,
+        "tool_calls": 1,
+    }
     assert chat["document"]["turn_count"] == 2
 
 

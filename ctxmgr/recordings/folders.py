@@ -1,0 +1,211 @@
+"""Imports recorded sessions from files and folders. Reads files, commits.
+
+    read_file       one file, or one folder that the OpenHands SDK writes for a conversation
+    import_file     imports it, unless it is unchanged since its last import
+    import_folder   imports every recording below a folder; what cannot be imported is listed
+
+A folder is searched without following symbolic links. A file that is damaged, too large or no
+recording does not prevent the others from being imported.
+"""
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from ctxmgr.core.client.client import Client
+from ctxmgr.core.store.contract import Query, Store
+from ctxmgr.errors import CtxmgrError, Incorrect, Unavailable
+from ctxmgr.recordings.formats import RECORDING_BYTES_MAX, read_recording
+from ctxmgr.recordings.import_session import (
+    CONTINUED,
+    NEW,
+    RECORDED,
+    UNCHANGED,
+    ImportedRecording,
+    Progress,
+    import_recording,
+)
+
+FILES_MAX: Final = 100_000
+"""Files of one folder; years of daily work leave some ten thousand."""
+
+DEPTH_MAX: Final = 16
+"""Folders inside of folders; the harnesses use up to six."""
+
+EVENTS_MAX: Final = 100_000
+"""Events of a conversation of the OpenHands SDK, which has one file for each."""
+
+_DIGEST_BYTES: Final = 32
+_EVENTS: Final = "events"
+_EVENT_FILES: Final = "event-*.json"
+_SUFFIXES: Final = (".jsonl", ".json")
+_NO_RECORDINGS: Final = (".meta.json", "history.jsonl", "settings.json", "package.json")
+"""How files end that harnesses keep beside recordings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotImported:
+    """A file of a folder that was not imported."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedFolder:
+    """The result of importing a folder. Turns and calls are those that were added."""
+
+    files: int
+    """The files that were found, among them those that were not imported."""
+    imported: int
+    """Sessions that are new."""
+    continued: int
+    """Sessions that had been imported before, and have new turns."""
+    unchanged: int
+    turns: int
+    tool_calls: int
+    not_imported: tuple[NotImported, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingFile:
+    """The content of a recording."""
+
+    data: bytes = field(repr=False)
+    digest: str
+    name: str | None = None
+    """The session's id, if the content does not have it."""
+
+
+async def import_file(
+    client: Client,
+    path: Path,
+    *,
+    form: str | None = None,
+    session_id: str | None = None,
+    progress: Progress = lambda _done, _total: None,
+) -> ImportedRecording:
+    """Import one recording; ``Incorrect`` names the file."""
+    file = read_file(path)
+    known = await _known(client.store, file.digest, session_id)
+    if known is not None:
+        return known
+    try:
+        recording = read_recording(file.data, form=form)
+    except Incorrect as error:
+        raise Incorrect(f"{path}: {error}") from error
+    name = session_id or recording.recorded_id or file.name
+    if name is None:
+        raise Incorrect(f"{path} does not name its session: give --session")
+    return await import_recording(
+        client, recording, session_id=name, digest=file.digest, progress=progress
+    )
+
+
+async def import_folder(
+    client: Client,
+    folder: Path,
+    *,
+    form: str | None = None,
+    progress: Progress = lambda _done, _total: None,
+) -> ImportedFolder:
+    """Import every recording below a folder. ``progress`` counts files."""
+    paths = recordings_below(folder)
+    counts: Counter[str] = Counter()
+    failed: list[NotImported] = []
+    for number, path in enumerate(paths, start=1):
+        try:
+            result = await import_file(client, path, form=form)
+        except Unavailable:
+            raise  # the store: the next file would fail as well
+        except CtxmgrError as error:
+            reason = str(error).removeprefix(f"{path}: ")
+            failed.append(NotImported(path=str(path.relative_to(folder)), reason=reason))
+        else:
+            counts[result.outcome] += 1
+            counts["turns"] += result.turns
+            counts["tool_calls"] += result.tool_calls
+        progress(number, len(paths))
+    return ImportedFolder(
+        files=len(paths),
+        imported=counts[NEW],
+        continued=counts[CONTINUED],
+        unchanged=counts[UNCHANGED],
+        turns=counts["turns"],
+        tool_calls=counts["tool_calls"],
+        not_imported=tuple(failed),
+    )
+
+
+def recordings_below(folder: Path) -> list[Path]:
+    """Return the files that may be recordings, and the folders of OpenHands, in order."""
+    found: list[Path] = []
+    for directory, folders, files in os.walk(folder, followlinks=False):
+        path = Path(directory)
+        if _EVENTS in folders and any(path.joinpath(_EVENTS).glob(_EVENT_FILES)):
+            found.append(path)
+            folders.clear()
+            continue
+        if len(path.relative_to(folder).parts) >= DEPTH_MAX:
+            folders.clear()
+        folders.sort()
+        found += (path / name for name in files if _may_be_recording(path / name))
+        if len(found) > FILES_MAX:
+            raise Incorrect(f"{folder} has more than {FILES_MAX:,} files: import its subfolders")
+    return sorted(found)
+
+
+def read_file(path: Path) -> RecordingFile:
+    """Read a recording; ``Incorrect`` names the file."""
+    try:
+        data = _read_events(path) if path.is_dir() else _read_bytes(path)
+    except OSError as error:
+        raise Incorrect(f"{path} cannot be read: {error.strerror}") from error
+    digest = blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+    return RecordingFile(data, digest, path.name if path.is_dir() else None)
+
+
+def _may_be_recording(path: Path) -> bool:
+    is_named_so = path.name.endswith(_SUFFIXES) and not path.name.endswith(_NO_RECORDINGS)
+    return is_named_so and not path.is_symlink() and path.is_file()
+
+
+def _read_bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(RECORDING_BYTES_MAX + 1)
+
+
+def _read_events(folder: Path) -> bytes:
+    """Return the events of a conversation of the OpenHands SDK as one array."""
+    paths = sorted(folder.joinpath(_EVENTS).glob(_EVENT_FILES))
+    if not paths:
+        raise Incorrect(f"{folder} has no {_EVENTS}/{_EVENT_FILES}")
+    if len(paths) > EVENTS_MAX:
+        raise Incorrect(f"{folder} has more than {EVENTS_MAX:,} events")
+    parts: list[bytes] = []
+    size = 0
+    for path in paths:
+        parts.append(_read_bytes(path))
+        size += len(parts[-1])
+        if size > RECORDING_BYTES_MAX:
+            raise Incorrect(f"{folder} has more than {RECORDING_BYTES_MAX:,} bytes of events")
+    return b"[" + b",".join(parts) + b"]"
+
+
+async def _known(store: Store, digest: str, session_id: str | None) -> ImportedRecording | None:
+    """Return the session that was imported from this content, if there is one."""
+    where = {"digest": digest} if session_id is None else {"digest": digest, "session": session_id}
+    page = await store.find(Query(RECORDED, where), limit=1)
+    if not page.versions:
+        return None
+    mark = page.versions[0].document
+    return ImportedRecording(
+        session_id=mark["session"],
+        format=mark["format"],
+        outcome=UNCHANGED,
+        turns=0,
+        tool_calls=0,
+    )
