@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
     from ctxmgr.knowledge.notes.layout import Layout
     from ctxmgr.knowledge.repository.introspection import Introspection
-    from ctxmgr.knowledge.repository.memory_git import MemoryGit
+    from ctxmgr.knowledge.repository.memory_git import FindSecrets, MemoryGit
     from ctxmgr.knowledge.topics.topic import TopicSet
     from ctxmgr.knowledge.topics.triggers import Firing
     from ctxmgr.knowledge.transcripts.capture import ConversationCapture
@@ -394,13 +394,30 @@ class App:
             )
         return configured or found
 
-    async def lifecycle(self, folder: Path | None = None) -> "Lifecycle":
+    @asynccontextmanager
+    async def asked_model(self, name: str | None) -> "AsyncIterator[Model | None]":
+        """Open a model with the API and key of the settings; None without a name."""
+        if name is None:
+            yield None
+            return
+        from ctxmgr.models.open_model import open_model
+
+        settings = self.loaded.settings
+        self.loaded.require_trusted("api", "base_url", f"{settings.api}_api_key")
+        key = settings.api_key(settings.api)
+        opened = open_model(name, api=settings.api, key=key, base_url=settings.base_url)
+        async with opened as model:
+            yield model
+
+    async def lifecycle(
+        self, folder: Path | None = None, *, model: "Model | None" = None
+    ) -> "Lifecycle":
         """The lifecycle of a folder of notes, by default that of the settings."""
         from ctxmgr.knowledge.notes.frontmatter import require_yaml
 
         require_yaml()
         root = self.knowledge_folder(folder)
-        return await _lifecycle(await self.store_or_empty(), root)
+        return await _lifecycle(await self.store_or_empty(), root, model=model)
 
     async def close_abandoned_transcripts(self, folder: Path | None, *, now: int) -> list[str]:
         """Close the transcripts of sessions that crashed; return their paths."""
@@ -482,14 +499,11 @@ class App:
         root = (folder or self.loaded.settings.knowledge or Path.cwd()).resolve()
         return Layout(root, raw_folder(root, data=data_dir()))
 
-    def memory_git(self, layout: "Layout") -> "MemoryGit":
+    def memory_git(self, layout: "Layout", *, model: "Model | None" = None) -> "MemoryGit":
         """Git for a repository of notes; a push is checked for secrets."""
         from ctxmgr.knowledge.repository.memory_git import MemoryGit
 
-        masker = Masker()
-        return MemoryGit(
-            layout, find_secrets=lambda text: [kind for _, _, kind in masker.positions(text)]
-        )
+        return MemoryGit(layout, model=model, find_secrets=_secret_finder())
 
     def introspection(self, layout: "Layout") -> "Introspection":
         """The history of a repository of notes."""
@@ -498,9 +512,11 @@ class App:
 
         return Introspection(Git(layout.root), adopted=layout.adopted)
 
-    async def library(self, folder: Path | None = None, *, main: bool = True) -> "Library":
+    async def library(
+        self, folder: Path | None = None, *, main: bool = True, model: "Model | None" = None
+    ) -> "Library":
         """The notes of a folder, by default that of the settings, without secrets."""
-        library = await _open_library(self.knowledge_folder(folder), main=main)
+        library = await _open_library(self.knowledge_folder(folder), main=main, model=model)
         library.mask = self.masker.shown
         return library
 
@@ -846,7 +862,7 @@ async def _noted(
     indexing = Indexing(store, files, fingerprints=Fingerprints(None), kept=masker.stored)
     kept = await closing.enter_async_context(KeptFiles(indexing))
     library.keep = kept.add
-    await library.available()
+    await library.prepare()
     return library
 
 
@@ -932,30 +948,44 @@ async def _capture(lifecycle: "Lifecycle", masker: Masker) -> "ConversationCaptu
     )
 
 
-async def _lifecycle(store: Store, root: Path, *, library: "Library | None" = None) -> "Lifecycle":
+async def _lifecycle(
+    store: Store, root: Path, *, library: "Library | None" = None, model: "Model | None" = None
+) -> "Lifecycle":
     from ctxmgr.knowledge.config import KnowledgeConfig
     from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
     from ctxmgr.knowledge.notes.notes_folder import NotesFolder
     from ctxmgr.knowledge.repository.memory_git import MemoryGit
 
     layout, is_set_up = await _knowledge_layout(root)
+    config, messages = KnowledgeConfig(), model
     if library is not None:
-        layout = library.notes.layout
+        layout, config, model = library.notes.layout, library.config, library.model
+        messages = library.named_model(config.git.commit_message_model)
+    git = MemoryGit(layout, model=messages, find_secrets=_secret_finder()) if is_set_up else None
     return Lifecycle(
         NotesFolder(layout),
         store=store,
-        config=(library.config if library else KnowledgeConfig()).lifecycle,
-        git=MemoryGit(layout) if is_set_up else None,
+        config=config.lifecycle,
+        git=git,
+        git_config=config.git,
+        model=model,
     )
 
 
-async def _open_library(root: Path, *, main: bool = True) -> "Library":
+def _secret_finder() -> "FindSecrets":
+    masker = Masker()
+    return lambda text: [kind for _, _, kind in masker.positions(text)]
+
+
+async def _open_library(
+    root: Path, *, main: bool = True, model: "Model | None" = None
+) -> "Library":
     """Open the notes of a folder, with the layout that it was set up with."""
     from ctxmgr.knowledge.library import Library
 
     layout, _ = await _knowledge_layout(root)
     return await asyncio.to_thread(
-        lambda: Library.open(root, raw=layout.raw, adopted=layout.adopted, main=main)
+        lambda: Library.open(root, raw=layout.raw, adopted=layout.adopted, main=main, model=model)
     )
 
 

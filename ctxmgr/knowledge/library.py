@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ctxmgr.knowledge.compiler.scoring import Relevance
     from ctxmgr.knowledge.notes.note import Note
     from ctxmgr.knowledge.notes.notes_folder import NotesFolder
+    from ctxmgr.knowledge.topics.gate import GatedActivator
     from ctxmgr.knowledge.topics.watcher_pipeline import TopicActivation
 
 _UNREADABLE: Final = (-1, -1, -1)
@@ -59,11 +60,17 @@ class Library:
     mask: Callable[[str], str] = str
     """Returns a text without its secrets."""
     model: "Model | None" = None
-    """Answers the gate of topics, and sorts what is saved before a compaction; None: rules do."""
+    """Answers the gate of topics, writes commit messages, extracts notes, and sorts what is saved
+    before a compaction; None: rules do."""
+    open_model: "Callable[[str], Model] | None" = None
+    """Opens the models that the settings name, ``gate_model`` and ``commit_message_model``, where
+    these should not be ``model``. Its caller closes them."""
     now: Callable[[], Instant] = lambda: int(datetime.now(UTC).timestamp() * 1000)
     keep: Callable[[Sequence[Path]], None] = lambda _: None
     """Stores versions of files that changed, as objects of the core."""
     topics: "ActiveTopics" = field(init=False)
+    gate: "GatedActivator" = field(init=False)
+    """Its ledger says what the questions about topics cost."""
     _parsed: dict[str, _Parsed] = field(default_factory=dict, init=False)
     _state: dict[str, tuple[int, int, int]] = field(default_factory=dict, init=False)
     _prompts: PromptNotes = field(init=False)
@@ -84,6 +91,7 @@ class Library:
         config: KnowledgeConfig | None = None,
         main: bool = True,
         model: "Model | None" = None,
+        open_model: "Callable[[str], Model] | None" = None,
     ) -> Self:
         """Open a folder of notes; ``NotFound`` if there is none.
 
@@ -112,6 +120,7 @@ class Library:
             compiler=ContextCompiler(chosen, relevance=_relevance()),
             main=main,
             model=model,
+            open_model=open_model,
         )
 
     def use_store(self, store: "Store | None") -> None:
@@ -120,9 +129,16 @@ class Library:
         from ctxmgr.knowledge.topics.gate import GatedActivator  # noqa: PLC0415 -- extra
 
         watchers = self.config.watchers
-        gate = GatedActivator(self.model, output_tokens_max=watchers.gate_max_tokens)
-        self.topics = ActiveTopics(store=store, gate=gate, threshold=watchers.similarity_threshold)
+        model = self.named_model(watchers.gate_model)
+        self.gate = GatedActivator(model, output_tokens_max=watchers.gate_max_tokens)
+        self.topics = ActiveTopics(
+            store=store, gate=self.gate, threshold=watchers.similarity_threshold
+        )
         self._state = {}
+
+    def named_model(self, name: str) -> "Model | None":
+        """Return the model of a name in the settings, or that of all purposes; None: rules."""
+        return self.model if self.open_model is None else self.open_model(name)
 
     @property
     def contributors(self) -> tuple[NotesContributor, ...]:
@@ -180,6 +196,10 @@ class Library:
         changed = await asyncio.to_thread(self._read)
         self.keep([self.notes.layout.root / path for path in changed])
         return [parsed.file for parsed in self._parsed.values()]
+
+    async def prepare(self) -> None:
+        """Read the notes, and load what compiling needs: the first prompt need not wait for it."""
+        await self._plan("hello", (), await self.available())
 
     async def _compile_for(self, session_id: str, message: str, is_new: bool) -> Compiled:  # noqa: FBT001 (a callback)
         files = await self.available()

@@ -11,10 +11,11 @@ import pytest
 from ctxmgr import connect
 from ctxmgr.app import App
 from ctxmgr.core.context.flushes import FlushRequest
-from ctxmgr.core.model import AnswerDone, AnswerPart, Charge, Request, Stop, TextDelta
+from ctxmgr.core.model import AnswerDone, AnswerPart, Charge, Model, Request, Stop, TextDelta
 from ctxmgr.core.store.contract import Query
 from ctxmgr.errors import NotFound
 from ctxmgr.knowledge.compiler.flush import FLUSH_OK, pre_compaction_flush
+from ctxmgr.knowledge.config import KnowledgeConfig, WatcherConfig
 from ctxmgr.knowledge.library import Library
 from ctxmgr.knowledge.notes.layout import Layout
 from ctxmgr.knowledge.repository.setup import init_repository
@@ -368,3 +369,22 @@ class TestFlush:
         found = await pre_compaction_flush(request, notes=notes, model=Answers(answer), now=NOW)
 
         assert found == changed
+
+
+def test_models_are_opened_by_the_names_of_the_settings(tmp_path: Path) -> None:
+    """002-R210, R213: a person may choose a cheap one for the gate and for commit messages."""
+    named: list[str] = []
+
+    def open_model(name: str) -> Model:
+        named.append(name)
+        return Answers(name)
+
+    config = KnowledgeConfig(watchers=WatcherConfig(gate_model="small"))
+    library = Library.open(tmp_path, config=config, open_model=open_model)
+    other = Answers("large")
+
+    messages = library.named_model(config.git.commit_message_model)
+
+    assert named == ["small", "haiku"]
+    assert messages is not None
+    assert Library.open(tmp_path, model=other).named_model("haiku") is other

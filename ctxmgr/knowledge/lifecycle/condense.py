@@ -30,6 +30,7 @@ from ctxmgr.knowledge.lifecycle.extractors.knowledge_change import (
     stamped,
 )
 from ctxmgr.knowledge.lifecycle.prune import ACTIVE_CONTEXT, MemoryPruner
+from ctxmgr.knowledge.notes.frontmatter import split
 from ctxmgr.knowledge.notes.layout import MEMORY_FILE, Category, day_of, journal_path
 from ctxmgr.knowledge.notes.sections import add_bullet, dated, sections
 from ctxmgr.knowledge.transcripts.transcript import SessionTranscript, moment
@@ -212,7 +213,7 @@ def _of_journals(journals: Sequence[tuple[date, str]]) -> list[tuple[date, str]]
     """Return the last entry of each section of each day, newest day first."""
     found = []
     for day, text in sorted(journals, reverse=True):
-        for section in sections(text):
+        for section in sections(split(text).body):  # the frontmatter has lists, too
             if section.bullets:
                 last = section.bullets[-1].text
                 found.append((day, f"{section.title}: {last}" if section.title else last))

@@ -8,7 +8,8 @@ run applies exactly that draft.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Final, Literal, TypeAlias
 from ctxmgr.core.model import Ledger, Model
 from ctxmgr.core.store.contract import Instant, Store
 from ctxmgr.errors import CtxmgrError, Incorrect
-from ctxmgr.knowledge.config import ExtractionTrigger, LifecycleConfig
+from ctxmgr.knowledge.config import ExtractionTrigger, GitConfig, LifecycleConfig
 from ctxmgr.knowledge.lifecycle.condense import Condensed, MemoryCondenser
 from ctxmgr.knowledge.lifecycle.draft import NotesDraft
 from ctxmgr.knowledge.lifecycle.extract import (
@@ -37,9 +38,8 @@ from ctxmgr.knowledge.lifecycle.reconstruct import (
 from ctxmgr.knowledge.lifecycle.review import ReviewQueue, needs_approval
 from ctxmgr.knowledge.lifecycle.schedule import (
     COMMIT,
-    CONDENSE,
-    EXTRACT,
-    PRUNE,
+    TAG,
+    TASKS,
     Schedule,
     TaskRun,
     due_times,
@@ -51,6 +51,8 @@ from ctxmgr.knowledge.repository.memory_git import MemoryGit
 from ctxmgr.knowledge.transcripts.open_transcripts import verify_hashes
 
 SUNDAY: Final = 6
+_log = logging.getLogger(__name__)
+
 PATHS_MAX: Final = 1_000
 """Notes that one call archives."""
 
@@ -112,6 +114,7 @@ class Lifecycle:
         store: Store,
         config: LifecycleConfig,
         git: MemoryGit | None = None,
+        git_config: GitConfig | None = None,
         model: Model | None = None,
         extractors: Sequence[Extractor] = EXTRACTORS,
     ) -> None:
@@ -119,6 +122,7 @@ class Lifecycle:
         self._store = store
         self._config = config
         self._git = git
+        self._git_config = git_config or GitConfig()
         self._model = model
         self._extractors = extractors
         self._extractor = KnowledgeExtractor(notes, store=store, model=model, extractors=extractors)
@@ -258,7 +262,7 @@ class Lifecycle:
         """Run what is due. Of several processes that try, one runs each task."""
         last = await self._schedule.last_runs()
         steps = []
-        for due, task in due_times(self._config, last=last, now=now):
+        for due, task in self._due(last, now):
             claim = await self._schedule.claim(task, due, now=now)
             if claim is None:
                 continue
@@ -276,12 +280,19 @@ class Lifecycle:
         """Return when each task last ran, and whether it is due."""
         last = await self._schedule.last_runs()
         due: dict[str, Instant] = {}
-        for time, task in due_times(self._config, last=last, now=now):
+        for time, task in self._due(last, now):
             due.setdefault(task, time)
-        tasks = (COMMIT, EXTRACT, CONDENSE, PRUNE)
         return tuple(
-            TaskStatus(task=task, last=last.get(task), due=due.get(task)) for task in tasks
+            TaskStatus(task=task, last=last.get(task), due=due.get(task)) for task in TASKS
         )
+
+    def _due(self, last: Mapping[str, TaskRun], now: Instant) -> list[tuple[Instant, str]]:
+        skipped = set()
+        if self._git is None or not self._git_config.auto_commit:
+            skipped.add(COMMIT)
+        if self._git is None or not self._git_config.auto_tag_daily:
+            skipped.add(TAG)
+        return due_times(self._config, last=last, now=now, skipped=skipped)
 
     async def pending(self) -> list[str]:
         """Return the transcripts that the current extractors have not read."""
@@ -298,15 +309,37 @@ class Lifecycle:
         day = datetime.fromtimestamp(due / 1_000, UTC).date()
         match task:
             case "commit":
-                committed = None if self._git is None else await self._git.batch_commit()
-                done = (committed.message.partition("\n")[0],) if committed else ()
-                return LifecycleStep(step=COMMIT, dry_run=False, done=done)
+                return await self._commit_batch()
+            case "tag":
+                return await self._tag(day - timedelta(days=1))
             case "extract":
                 return await self.extract()
             case "condense":
                 return await self.nightly(day)
             case _:
                 return await self.prune(day=day)
+
+    async def _commit_batch(self) -> LifecycleStep:
+        assert self._git is not None  # it is not due without
+        committed = await self._git.batch_commit()
+        done = [committed.message.partition("\n")[0]] if committed else []
+        if self._git_config.auto_push:
+            try:
+                pushed = await self._git.push()
+                done.append(f"pushed {pushed.branch} to {pushed.remote}")
+            except CtxmgrError as error:  # the commit is safe here, and the next push has it
+                _log.warning("the notes were not pushed: %s", error)
+                done.append(f"not pushed: {error}")
+        spent = self._git.spent or Ledger()
+        return LifecycleStep(step=COMMIT, dry_run=False, done=tuple(done), ledger=spent)
+
+    async def _tag(self, day: date) -> LifecycleStep:
+        """Tag the last commit of a day, and after a Sunday that of the week."""
+        assert self._git is not None  # it is not due without
+        tags = [await self._git.tag_daily(day)]
+        if day.weekday() == SUNDAY:
+            tags.append(await self._git.tag_weekly(day))
+        return LifecycleStep(step=TAG, dry_run=False, done=tuple(filter(None, tags)))
 
     async def _condense(self, draft: NotesDraft, period: Period, day: date) -> Condensed:
         transcripts = await asyncio.to_thread(self._extractor.transcripts)
@@ -400,7 +433,7 @@ class Lifecycle:
         if not dry_run and paths:
             applied = await asyncio.to_thread(draft.apply)
             paths, conflicts = applied.paths, applied.conflicts
-            if self._git is not None and paths:
+            if self._git is not None and self._git_config.auto_commit and paths:
                 message = f"{step}: {len(paths)} notes"
                 await self._git.batch_commit(message, kind=kind, session=session)
         return LifecycleStep(

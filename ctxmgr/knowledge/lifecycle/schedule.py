@@ -7,7 +7,7 @@ that is not finished within ``CLAIM_MS`` belongs to a process that died: another
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +29,11 @@ COMMIT: Final = "commit"
 EXTRACT: Final = "extract"
 CONDENSE: Final = "condense"
 PRUNE: Final = "prune"
+TAG: Final = "tag"
+TASKS: Final = (COMMIT, EXTRACT, CONDENSE, PRUNE, TAG)
+
+DAY_ENDED: Final = "0 0 * * *"
+"""When the tag of a day is due: a minute after the last one of 002-R071, 23:59."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +58,11 @@ class Claim:
 
 
 def due_times(
-    config: LifecycleConfig, *, last: Mapping[str, TaskRun], now: Instant
+    config: LifecycleConfig,
+    *,
+    last: Mapping[str, TaskRun],
+    now: Instant,
+    skipped: Collection[str] = (),
 ) -> list[tuple[Instant, str]]:
     """Return what is due, oldest first. A task that never ran is due once."""
     found: list[tuple[Instant, str]] = []
@@ -62,12 +71,15 @@ def due_times(
         (EXTRACT, _intervals(3_600_000, now)),
         (CONDENSE, _cron(config.condensation_schedule, now)),
         (PRUNE, _cron(config.pruning_schedule, now)),
+        (TAG, _cron(DAY_ENDED, now)),
     ):
         if task == EXTRACT and config.extraction_trigger is not ExtractionTrigger.HOURLY:
             continue
+        if task in skipped:
+            continue
         run = last.get(task)
         # Nights are made up for one by one; what only catches up needs to run once.
-        wanted = times if task == CONDENSE and run is not None else times[:1]
+        wanted = times if task in {CONDENSE, TAG} and run is not None else times[:1]
         done = -1 if run is None else run.due if run.state == "done" else run.due - 1
         found += [(due, task) for due in wanted if due > done]
     return sorted(found)
@@ -83,7 +95,7 @@ class Schedule:
 
     async def last_runs(self) -> dict[str, TaskRun]:
         """Return the last run of each task."""
-        ids = {self._object_id(task): task for task in (COMMIT, EXTRACT, CONDENSE, PRUNE)}
+        ids = {self._object_id(task): task for task in TASKS}
         stored = await self._store.get_many(ids)
         return {
             ids[object_id]: TaskRun(

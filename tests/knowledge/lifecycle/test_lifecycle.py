@@ -357,7 +357,7 @@ async def test_of_two_processes_one_runs_a_task(
         again = await doors[0].run_due(now=now)
 
     steps = [step.step for steps in results for step in steps]
-    assert sorted(steps) == ["commit", "nightly", "prune"]
+    assert sorted(steps) == ["nightly", "prune"]
     assert again == []
     assert "knowledge/journal/2026-05-19.md" in texts(notes)
 
@@ -405,6 +405,7 @@ def test_schedules_are_settings() -> None:
         "prune": -3 * 24 * 60,
         "extract": 14 * 60,
         "commit": 14 * 60 + 30,
+        "tag": 0,
     }
     with pytest.raises(Incorrect, match="is not a schedule"):
         due_times(LifecycleConfig(pruning_schedule="often"), last={}, now=AT)

@@ -58,7 +58,8 @@ def test_a_session_becomes_notes_and_commits(ask: Callable[..., Any], notes: Pat
     assert "Turns out the disk was full." in (notes / MEMORY).read_text()
     assert not transcript.is_relative_to(notes)
     assert f"Session: {transcript.relative_to(raw)}" in log
-    assert {task["task"] for task in status["tasks"]} == {"commit", "extract", "condense", "prune"}
+    tasks = {task["task"] for task in status["tasks"]}
+    assert tasks == {"commit", "extract", "condense", "prune", "tag"}
 
 
 def test_steps_run_by_command(ask: Callable[..., Any], notes: Path) -> None:

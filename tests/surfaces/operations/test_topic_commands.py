@@ -127,7 +127,7 @@ def test_a_trial_says_which_tiers_fired_and_why(run: Callable[..., Any]) -> None
     assert candidate["tier1"] == [r"pattern \bdeploy"]
     assert candidate["tfidf"] > 0.3
     assert candidate["reason"].startswith("high, score")
-    assert nothing == {"active": [], "candidates": []}
+    assert nothing == {"active": [], "candidates": [], "costs": []}
     assert output["candidates"][0]["hint"] == "Change the chart."
 
 

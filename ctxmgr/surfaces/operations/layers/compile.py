@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.layers.asked_models import AskedModel, ModelOption, costs_of
 from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class CompiledContext:
     topics: tuple[str, ...]
     included: tuple[ShownNote, ...]
     left_out: tuple[HiddenNote, ...]
+    costs: tuple[AskedModel, ...]
+    """What the gate's model cost."""
     why: bool
     """Whether a person asked for the reasons instead of the text."""
 
@@ -61,6 +64,7 @@ async def compile_context(
     shared: Annotated[
         bool, Param("For a session that others read, which does not see MEMORY.md.")
     ] = False,
+    model: ModelOption = None,
     folder: NotesOption = None,
 ) -> CompiledContext:
     """Show what a prompt would get of the notes.
@@ -72,8 +76,9 @@ async def compile_context(
 
     if budget is not None:
         CompilerConfig(token_budget=budget)  # refuses what cannot be a budget
-    library = await app.library(folder, main=not shared)
-    compiled = await library.compile(message, budget_tokens=budget)
+    async with app.asked_model(model) as asked:
+        library = await app.library(folder, main=not shared, model=asked)
+        compiled = await library.compile(message, budget_tokens=budget)
     return CompiledContext(
         text=compiled.text,
         tokens=compiled.tokens,
@@ -101,6 +106,7 @@ async def compile_context(
             )
             for each in compiled.left_out
         ),
+        costs=costs_of(library.gate.ledger, app.prices),
         why=why,
     )
 

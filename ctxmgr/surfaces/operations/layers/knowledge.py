@@ -1,12 +1,13 @@
 """``ctxmgr knowledge``: set up, check, commit and question a repository of notes. Imports late."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.layers.asked_models import AskedModel, ModelOption, costs_of
 from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class KnowledgeCommit:
     message: str
     paths: tuple[str, ...]
     remarks: tuple[str, ...]
+    costs: tuple[AskedModel, ...] = ()
+    """What the model that wrote the summary cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +261,7 @@ async def knowledge_commit(
     session: Annotated[
         str | None, Param("The conversation that it came from.", metavar="PATH")
     ] = None,
+    model: ModelOption = None,
     folder: NotesOption = None,
 ) -> KnowledgeCommit:
     """Commit what has changed in the notes.
@@ -265,12 +269,14 @@ async def knowledge_commit(
     In knowledge/, topics/, archive/ and attachments/. What you have staged stays staged and is
     not part of the commit. Notes with errors are left out, and named.
     """
-    memory_git = app.memory_git(await app.knowledge_layout(folder))
-    made = await memory_git.batch_commit(message, kind=kind, session=session)
+    async with app.asked_model(model) as asked:
+        memory_git = app.memory_git(await app.knowledge_layout(folder), model=asked)
+        made = await memory_git.batch_commit(message, kind=kind, session=session)
     if made is None and memory_git.left_out:
         message = "nothing was committed: what has changed was left out"
         return KnowledgeCommit(commit=None, message=message, paths=(), remarks=memory_git.left_out)
-    return _commit(made)
+    costs = () if memory_git.spent is None else costs_of(memory_git.spent, app.prices)
+    return replace(_commit(made), costs=costs)
 
 
 async def knowledge_log(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.layers.asked_models import AskedModel, ModelOption, costs_of
 from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class StepResult:
     rejected: tuple[str, ...]
     calls: int
     """Calls of a model."""
+    costs: tuple[AskedModel, ...]
     diff: str
 
 
@@ -148,7 +150,9 @@ async def lifecycle_status(app: "App", *, folder: NotesOption = None) -> Lifecyc
     )
 
 
-async def lifecycle_run(app: "App", *, folder: NotesOption = None) -> StepResults:
+async def lifecycle_run(
+    app: "App", *, model: ModelOption = None, folder: NotesOption = None
+) -> StepResults:
     """Run what is due.
 
     Call it from cron, or leave it to `ctxmgr serve`. Of several processes that try, one runs each
@@ -156,9 +160,10 @@ async def lifecycle_run(app: "App", *, folder: NotesOption = None) -> StepResult
     """
     now = _now()
     closed = await app.close_abandoned_transcripts(folder, now=now)
-    lifecycle = await app.lifecycle(folder)
-    steps = await lifecycle.run_due(now=now, progress=app.say)
-    return StepResults(steps=tuple(map(_result, steps)), closed=tuple(closed))
+    async with app.asked_model(model) as asked:
+        lifecycle = await app.lifecycle(folder, model=asked)
+        steps = await lifecycle.run_due(now=now, progress=app.say)
+    return StepResults(steps=tuple(_result(app, step) for step in steps), closed=tuple(closed))
 
 
 async def lifecycle_extract(
@@ -169,18 +174,19 @@ async def lifecycle_extract(
     *,
     extractor: Annotated[tuple[str, ...], _EXTRACTORS] = (),
     dry_run: Annotated[bool, _DRY] = False,
+    model: ModelOption = None,
     folder: NotesOption = None,
 ) -> StepResult:
     """Extract notes from transcripts.
 
     Decisions, lessons, people, procedures, facts, and the journal.
     """
-    lifecycle = await app.lifecycle(folder)
-    return _result(
-        await lifecycle.extract(
+    async with app.asked_model(model) as asked:
+        lifecycle = await app.lifecycle(folder, model=asked)
+        step = await lifecycle.extract(
             transcripts or None, extractor or None, dry_run=dry_run, progress=app.say
         )
-    )
+    return _result(app, step)
 
 
 async def lifecycle_replay(
@@ -188,14 +194,16 @@ async def lifecycle_replay(
     *,
     extractor: Annotated[tuple[str, ...], _EXTRACTORS] = (),
     dry_run: Annotated[bool, _DRY] = False,
+    model: ModelOption = None,
     folder: NotesOption = None,
 ) -> StepResult:
     """Extract notes from all transcripts again.
 
     In the order of their sessions. What the notes have already is not added again.
     """
-    lifecycle = await app.lifecycle(folder)
-    return _result(await lifecycle.replay(extractor or None, dry_run=dry_run))
+    async with app.asked_model(model) as asked:
+        lifecycle = await app.lifecycle(folder, model=asked)
+        return _result(app, await lifecycle.replay(extractor or None, dry_run=dry_run))
 
 
 async def lifecycle_condense(
@@ -204,11 +212,13 @@ async def lifecycle_condense(
     *,
     day: Annotated[str | None, _DAY] = None,
     dry_run: Annotated[bool, _DRY] = False,
+    model: ModelOption = None,
     folder: NotesOption = None,
 ) -> StepResult:
     """Complete the journal of a day, or roll up its week or month."""
-    lifecycle = await app.lifecycle(folder)
-    return _result(await lifecycle.condense(period, day=_day(day), dry_run=dry_run))
+    async with app.asked_model(model) as asked:
+        lifecycle = await app.lifecycle(folder, model=asked)
+        return _result(app, await lifecycle.condense(period, day=_day(day), dry_run=dry_run))
 
 
 async def lifecycle_prune(
@@ -223,7 +233,7 @@ async def lifecycle_prune(
     MEMORY.md is brought below its cap; old journals and unused notes move to the archive.
     """
     lifecycle = await app.lifecycle(folder)
-    return _result(await lifecycle.prune(day=_day(day), dry_run=dry_run))
+    return _result(app, await lifecycle.prune(day=_day(day), dry_run=dry_run))
 
 
 async def lifecycle_archive(
@@ -240,7 +250,7 @@ async def lifecycle_archive(
     if not notes:
         raise Incorrect("no note is named; pass a path such as knowledge/reference/old.md")
     lifecycle = await app.lifecycle(folder)
-    return _result(await lifecycle.archive(notes, dry_run=dry_run))
+    return _result(app, await lifecycle.archive(notes, dry_run=dry_run))
 
 
 async def lifecycle_reconstruct(
@@ -249,14 +259,15 @@ async def lifecycle_reconstruct(
     *,
     extractor: Annotated[tuple[str, ...], _EXTRACTORS] = (),
     merge: Annotated[bool, Param("Merge a branch that was reconstructed, and delete it.")] = False,
+    model: ModelOption = None,
     folder: NotesOption = None,
 ) -> ReconstructedNotes:
     """Build all notes again from the transcripts, on a branch.
 
     Your files stay as they are. Look at the differences, then merge the branch or delete it.
     """
-    lifecycle = await app.lifecycle(folder)
     if merge:
+        lifecycle = await app.lifecycle(folder)
         merged = await lifecycle.merge_reconstruction(branch)
         return ReconstructedNotes(
             branch=merged.branch,
@@ -267,7 +278,9 @@ async def lifecycle_reconstruct(
             rejected=(),
             statistics=merged.statistics,
         )
-    built = await lifecycle.reconstruct(branch, extractor or None, progress=app.say)
+    async with app.asked_model(model) as asked:
+        lifecycle = await app.lifecycle(folder, model=asked)
+        built = await lifecycle.reconstruct(branch, extractor or None, progress=app.say)
     return ReconstructedNotes(
         branch=built.branch,
         commit=built.commit,
@@ -346,7 +359,7 @@ async def knowledge_review(
     return ProposedChanges(proposals=(_proposed(decided),))
 
 
-def _result(step: "LifecycleStep") -> StepResult:
+def _result(app: "App", step: "LifecycleStep") -> StepResult:
     return StepResult(
         step=step.step,
         dry_run=step.dry_run,
@@ -356,6 +369,7 @@ def _result(step: "LifecycleStep") -> StepResult:
         waiting=step.waiting,
         rejected=step.rejected,
         calls=step.ledger.calls,
+        costs=costs_of(step.ledger, app.prices),
         diff=step.diff if step.dry_run else "",
     )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.layers.asked_models import AskedModel, ModelOption, costs_of
 from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class TopicTrial:
 
     active: tuple[str, ...]
     candidates: tuple[CandidateRow, ...]
+    costs: tuple[AskedModel, ...]
+    """What the gate's model cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,21 +215,26 @@ async def topics_try(
     path: Annotated[
         tuple[str, ...], Param("A path of a tool call; may be repeated.", metavar="PATH")
     ] = (),
+    model: ModelOption = None,
     folder: NotesOption = None,
 ) -> TopicTrial:
     """Show which topics a message would activate, and why.
 
-    Every candidate is listed with the triggers that matched, its scores and what decided. No model
-    is asked: where the gate would be, its rule decides. Nothing is logged.
+    Every candidate is listed with the triggers that matched, its scores and what decided. The gate
+    asks a model only with --model; otherwise its rule decides. Nothing is logged.
     """
+    from ctxmgr.knowledge.topics.gate import GatedActivator
     from ctxmgr.knowledge.topics.topic import Direction
     from ctxmgr.knowledge.topics.watcher_pipeline import WatcherPipeline
 
-    pipeline = WatcherPipeline((await app.topics(folder)).topics)
-    verdicts = await pipeline.verdicts(message, Direction(direction), tool_paths=path)
+    async with app.asked_model(model) as asked:
+        gate = GatedActivator(asked)
+        pipeline = WatcherPipeline((await app.topics(folder)).topics, gate=gate)
+        verdicts = await pipeline.verdicts(message, Direction(direction), tool_paths=path)
     return TopicTrial(
         active=tuple(each.topic.name for each in verdicts if each.result.activates),
         candidates=tuple(_candidate(verdict) for verdict in verdicts),
+        costs=costs_of(gate.ledger, app.prices),
     )
 
 
