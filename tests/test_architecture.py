@@ -132,7 +132,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "trust": _rooms("errors"),
     "settings": _rooms("trust core.store errors"),
     "app": _rooms(
-        "settings audit memory memory.learning memory.records memory.tiers"
+        "models settings audit memory memory.learning memory.records memory.tiers"
         " knowledge.config knowledge.library knowledge.notes"
         " knowledge.topics knowledge.lifecycle knowledge.transcripts"
         " knowledge.repository"
@@ -232,6 +232,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.prices core.sessions core.store errors"
     ),
     "surfaces.operations.layers": _rooms(
+        "core.model core.prices "
         "surfaces.operation surfaces.access_tokens surfaces.encoding app settings search"
         " experience.concepts experience.documents experience.records experience.windows errors"
         " core.store memory memory.learning memory.records memory.tiers knowledge.topics"
