@@ -17,6 +17,7 @@ from ctxmgr.surfaces.operation import Operation, Param
 from ctxmgr.surfaces.operations.access_tokens import token
 from ctxmgr.surfaces.operations.agents.hook import hook
 from ctxmgr.surfaces.operations.agents.proxy import proxy, proxy_status
+from ctxmgr.surfaces.operations.agents.wrap import wrap
 from ctxmgr.surfaces.operations.bench import bench
 from ctxmgr.surfaces.operations.completion import completion
 from ctxmgr.surfaces.operations.demo import demo
@@ -335,6 +336,14 @@ OPERATIONS: Final = (
         uses_store=False,
     ),
     Operation(
+        run=wrap,
+        name="wrap",
+        writes=True,
+        example="ctxmgr wrap claude -- --model sonnet",
+        streams=True,
+        exit_code=lambda report: report.exit_code,
+    ),
+    Operation(
         run=token,
         name="token",
         writes=True,
@@ -403,7 +412,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),
-        "Serve": ("serve", "mcp", "hook", "proxy", "token"),
+        "Serve": ("serve", "mcp", "hook", "proxy", "wrap", "token"),
         "Know": ("knowledge", "lifecycle", "topics"),
         "Store": ("store", "xtdb", "audit", "experience", "memory"),
         "Develop": ("bench", "completion"),

@@ -56,6 +56,8 @@ class Operation:
     """With --json, every part that it shows while it runs is a line of JSON."""
     succeeded: Callable[[Any], bool] = lambda _: True
     """Whether a result is a success; some operations fail without an error."""
+    exit_code: Callable[[Any], int] | None = None
+    """The exit code of a result, for a command that runs another program."""
     failure: int | None = None
     """The exit code of every failure, for callers that give the usual codes another meaning."""
     interrupted: Callable[[Any], bool] = lambda _: False

@@ -121,6 +121,7 @@ LEFT_OUT: Final = MappingProxyType(
         "proxy": "is another server",
         "proxy status": "describes a process of the server's machine",
         "serve": "is this server",
+        "wrap": "starts processes on the server's machine",
         "token": "creates this server's credentials",
     }
 )

@@ -123,6 +123,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "topics tune": "is for people who write topics",
         "proxy": "is another server",
+        "wrap": "starts processes on the host",
         "proxy status": "describes a process of the host",
         "compile": "shows what prompts contain already",
         "search": "is recall for a session; agents search notes with a tool of that name",

@@ -107,6 +107,8 @@ def run(
         click.echo(escape_controls(operation.text(result)), nl=False)
     elif result is not None:
         show(result)
+    if operation.exit_code is not None:
+        return operation.exit_code(result)
     if operation.interrupted(result):
         return TERMINATED if signalled else INTERRUPTED
     return 0 if operation.succeeded(result) else UNSATISFIED

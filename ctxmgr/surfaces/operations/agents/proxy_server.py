@@ -49,8 +49,9 @@ async def open_proxy(
     upstreams: Mapping[Provider, str],
     record_only: bool,
     token: bool,
+    announced: bool = True,
 ) -> AsyncIterator[RunningProxy]:
-    """Serve a proxy until the block ends."""
+    """Serve a proxy until the block ends; others find it if it is ``announced``."""
     # Their messages contain URLs, and those of some providers contain the key.
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -86,7 +87,8 @@ async def open_proxy(
             asyncio.create_task(queue.run()),
             asyncio.create_task(serve_application(_config(application), listener)),
         )
-        announce(state_dir(), proxy)
+        if announced:
+            announce(state_dir(), proxy)
         try:
             yield proxy
         finally:
