@@ -161,9 +161,10 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "proxy.wire core.bounded_cache core.context core.discovery core.economy core.model"
         " core.objects core.store errors"
     ),
-    "proxy.server": _rooms(
-        "proxy messages core.client core.economy core.history core.model core.objects"
-        " core.sessions core.store errors"
+    "proxy.server": _rooms("proxy core.economy core.history core.model core.store errors"),
+    "proxy.recording": _rooms(
+        "proxy proxy.server messages core.client core.model core.objects core.sessions core.store"
+        " errors"
     ),
     "bench": _rooms(""),
     "bench.stores": _rooms(
@@ -243,6 +244,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "surfaces.operations.agents": _rooms(
         "surfaces.operation surfaces.spooled_events surfaces.local_state surfaces.views"
         " surfaces.http surfaces.uvicorn_server __init__ proxy proxy.server"
+        " proxy.recording"
         " app settings integrations.agents core.objects core.store errors"
     ),
     "surfaces.http": _rooms(

@@ -49,8 +49,9 @@ BODY_SECONDS_MAX: Final = 60.0
 STREAMS_MAX: Final = 1_000
 """Requests at once; more are answered 503. An agent with subagents has about ten."""
 
-PREPARE_SECONDS_MAX: Final = 0.050
-"""Time for shaping one request; afterwards the client's own bytes are forwarded."""
+PREPARE_SECONDS_MAX: Final = 0.5
+"""Time for an engine, which keeps a deadline of its own of 50 ms; this one is for an engine that
+waits for its store. Afterwards the client's own bytes are forwarded."""
 
 REFUSAL_BYTES_MAX: Final = 64 * 1024
 """Read of the answer that refuses a shaped request."""
@@ -249,7 +250,8 @@ class ProxyApplication:
             )
             try:
                 async with asyncio.timeout(PREPARE_SECONDS_MAX):
-                    outgoing = await self._engine.prepare(incoming)
+                    # It is not cancelled: what it knows of the conversation must stay consistent.
+                    outgoing = await asyncio.shield(self._engine.prepare(incoming))
             except TimeoutError:
                 reason = f"shaping took longer than {PREPARE_SECONDS_MAX * 1_000:g} ms"
                 outgoing = Outgoing(body=body, reason=reason)

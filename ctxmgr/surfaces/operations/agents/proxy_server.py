@@ -13,10 +13,10 @@ import uvicorn
 from ctxmgr import connect
 from ctxmgr.core.store.urls import redact_url
 from ctxmgr.proxy.engine import PassThrough
+from ctxmgr.proxy.recording.record_queue import RecordQueue
+from ctxmgr.proxy.recording.recorder import ExchangeRecorder
 from ctxmgr.proxy.server.application import ProxyApplication
 from ctxmgr.proxy.server.providers import Provider
-from ctxmgr.proxy.server.record_queue import RecordQueue
-from ctxmgr.proxy.server.recorder import ExchangeRecorder
 from ctxmgr.proxy.server.request_guard import ProxyGuard
 from ctxmgr.proxy.server.running import RunningProxy, announce, withdraw
 from ctxmgr.proxy.server.traffic import Traffic

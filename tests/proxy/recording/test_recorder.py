@@ -14,11 +14,11 @@ from ctxmgr.core.objects.envelope import exchange_id
 from ctxmgr.core.sessions.retention import delete_session, plan_purge, purge
 from ctxmgr.core.sessions.storage import exchange_count
 from ctxmgr.proxy.engine import Api, Outgoing
+from ctxmgr.proxy.recording.exchange_records import rebuilt
+from ctxmgr.proxy.recording.record_queue import RecordQueue
+from ctxmgr.proxy.recording.recorder import ExchangeRecorder
 from ctxmgr.proxy.server.exchange import ProxiedExchange
-from ctxmgr.proxy.server.exchange_records import rebuilt
 from ctxmgr.proxy.server.providers import Provider
-from ctxmgr.proxy.server.record_queue import RecordQueue
-from ctxmgr.proxy.server.recorder import ExchangeRecorder
 from tests.proxy.server.events import anthropic_stream
 
 SESSION = "proxy-c1"
@@ -190,7 +190,7 @@ async def test_a_purge_removes_the_requests(store: Store, client: Client) -> Non
 
 async def test_a_queue_that_is_full_reports_what_it_drops(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow store must not hold answers back, nor fill the memory."""
-    monkeypatch.setattr("ctxmgr.proxy.server.record_queue.RECORDS_MAX", 2)
+    monkeypatch.setattr("ctxmgr.proxy.recording.record_queue.RECORDS_MAX", 2)
 
     async def record(_exchange: ProxiedExchange, _account: object) -> None:
         raise AssertionError("not started")

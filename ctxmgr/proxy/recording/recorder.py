@@ -24,11 +24,11 @@ from ctxmgr.core.store.contract import Put, Store
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.errors import NotFound
 from ctxmgr.messages.answers import ToolCallIds, read_call
+from ctxmgr.proxy.recording.answer_parts import AnswerParts, CalledTool, read_answer_parts
+from ctxmgr.proxy.recording.exchange_records import RequestText, exchange_document
+from ctxmgr.proxy.recording.request_parts import CallOutput, RequestParts, read_request
 from ctxmgr.proxy.server.accounting import RequestAccount
-from ctxmgr.proxy.server.answer_parts import AnswerParts, CalledTool, read_answer_parts
 from ctxmgr.proxy.server.exchange import ProxiedExchange
-from ctxmgr.proxy.server.exchange_records import RequestText, exchange_document
-from ctxmgr.proxy.server.request_parts import CallOutput, RequestParts, read_request
 
 OPEN_SESSIONS_MAX: Final = 100
 """Sessions that are kept open; the least recently used are paused, and resumed when needed."""

@@ -16,9 +16,9 @@ from ctxmgr.core.model import to_value
 from ctxmgr.core.objects.envelope import EXCHANGE, exchange_id
 from ctxmgr.core.store.documents import ID, KIND, Document, storable
 from ctxmgr.errors import Corrupt
+from ctxmgr.proxy.recording.request_parts import RequestParts
 from ctxmgr.proxy.server.accounting import RequestAccount
 from ctxmgr.proxy.server.exchange import ProxiedExchange
-from ctxmgr.proxy.server.request_parts import RequestParts
 
 RECORD_BYTES_MAX: Final = 12 * 1024 * 1024
 """Of new messages in one record: less than a document may have."""
