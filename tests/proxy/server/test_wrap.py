@@ -79,7 +79,7 @@ async def test_an_agent_runs_through_a_proxy_that_ends_with_it(tmp_path: Path) -
     sessions = await finished(await start(tmp_path, home, "sessions", "--json"))
 
     assert ran[0] == 7, ran
-    assert ran[1].startswith("unshaped; reason=")
+    assert ran[1].startswith("shaped; ")
     assert ran[1].endswith(" a b\n")
     assert ended[0] == 128 + signal.SIGTERM, ended
     assert provider.requests[0].named["x-api-key"] == "sk-ant-s3cret"
@@ -93,7 +93,7 @@ async def test_an_agent_joins_the_proxy_that_runs(tmp_path: Path) -> None:
     home = environment(tmp_path)
     async with ScriptedUpstream() as provider:
         provider.otherwise = stream(*anthropic_stream())
-        flags = ("--upstream", f"anthropic={provider.url}")
+        flags = ("--record-only", "--upstream", f"anthropic={provider.url}")
         proxy = await start(tmp_path, home, "proxy", "--port", "0", "--token", *flags)
         assert proxy.stdout is not None
         async with asyncio.timeout(WAIT):

@@ -28,7 +28,7 @@ _FROM_TERMINAL: Final = frozenset({signal.SIGINT, signal.SIGQUIT})
 
 @asynccontextmanager
 async def joined_proxy(
-    app: "App", *, upstream: tuple[str, ...], record_only: bool
+    app: "App", *, upstream: tuple[str, ...], record_only: bool, fidelity: float
 ) -> AsyncIterator[tuple[RunningProxy, bool]]:
     """Yield a proxy with these settings, and whether it was running.
 
@@ -41,12 +41,19 @@ async def joined_proxy(
     if running is not None and running.upstreams == shown:
         status = await ask_status(running)
         store = (await (await app.store()).status()).url
-        same = status is not None and status.get("record_only") == record_only
+        wanted = (record_only, fidelity)
+        same = status is not None and (status.get("record_only"), status.get("fidelity")) == wanted
         if same and running.store == store:
             yield running, True
             return
     async with open_proxy(
-        app, port=0, upstreams=chosen, record_only=record_only, token=True, announced=False
+        app,
+        port=0,
+        upstreams=chosen,
+        record_only=record_only,
+        fidelity=fidelity,
+        token=True,
+        announced=False,
     ) as own:
         yield own, False
 

@@ -38,6 +38,9 @@ async def proxy(
         Param("The address of a provider, as in openai=https://host; may be repeated.", "NAME=URL"),
     ] = (),
     record_only: Annotated[bool, Param("Record requests, and change none.")] = False,
+    fidelity: Annotated[
+        float, Param("From 0, cheapest, to 1, closest to what the client sent.", metavar="NUMBER")
+    ] = 0.5,
     token: Annotated[bool, Param("Require a random token, which the URL then contains.")] = False,
 ) -> None:
     """Forward an agent's model requests, shortened and recorded.
@@ -55,6 +58,7 @@ async def proxy(
         port=port,
         upstreams=read_upstreams(upstream),
         record_only=record_only,
+        fidelity=fidelity,
         token=token,
     ) as running:
         app.write(

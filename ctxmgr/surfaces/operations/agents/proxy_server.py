@@ -21,6 +21,7 @@ from ctxmgr.proxy.server.request_guard import ProxyGuard
 from ctxmgr.proxy.server.running import RunningProxy, announce, withdraw
 from ctxmgr.proxy.server.traffic import Traffic
 from ctxmgr.proxy.server.upstream import Upstream
+from ctxmgr.proxy.shaping_engine import ShapingEngine
 from ctxmgr.settings import state_dir
 from ctxmgr.surfaces.http.connections import DeadlineProtocol
 from ctxmgr.surfaces.http.server import ListenAddress, listening
@@ -49,6 +50,7 @@ async def open_proxy(
     upstreams: Mapping[Provider, str],
     record_only: bool,
     token: bool,
+    fidelity: float,
     announced: bool = True,
 ) -> AsyncIterator[RunningProxy]:
     """Serve a proxy until the block ends; others find it if it is ``announced``."""
@@ -75,13 +77,14 @@ async def open_proxy(
             store=(await store.status()).url,
             upstreams={str(name): redact_url(address) for name, address in upstreams.items()},
         )
+        settings = {"record_only": record_only, "fidelity": fidelity}
         application = ProxyApplication(
-            engine=PassThrough(),
+            engine=PassThrough() if record_only else ShapingEngine(store, fidelity=fidelity),
             upstream=upstream,
             urls=upstreams,
             guard=ProxyGuard(secret),
             sink=queue,
-            traffic=Traffic(describe=lambda: _description(proxy, queue, record_only=record_only)),
+            traffic=Traffic(describe=lambda: _description(proxy, queue, settings)),
         )
         tasks = (
             asyncio.create_task(queue.run()),
@@ -100,12 +103,14 @@ async def open_proxy(
             tasks[0].cancel()
 
 
-def _description(proxy: RunningProxy, queue: RecordQueue, *, record_only: bool) -> dict[str, Any]:
+def _description(
+    proxy: RunningProxy, queue: RecordQueue, settings: Mapping[str, Any]
+) -> dict[str, Any]:
     return {
         "pid": proxy.pid,
         "store": proxy.store,
         "upstreams": proxy.upstreams,
-        "record_only": record_only,
+        **settings,
         "records": {
             "recorded": queue.recorded,
             "waiting": queue.waiting,

@@ -28,6 +28,9 @@ async def wrap(
     args: Annotated[tuple[str, ...], Param("Arguments of the agent, after --.", "ARGS")] = (),
     *,
     record_only: Annotated[bool, Param("Record requests, and change none.")] = False,
+    fidelity: Annotated[
+        float, Param("From 0, cheapest, to 1, closest to what the client sent.", metavar="NUMBER")
+    ] = 0.5,
     upstream: Annotated[
         tuple[str, ...],
         Param("The address of a provider, as in openai=https://host; may be repeated.", "NAME=URL"),
@@ -48,7 +51,10 @@ async def wrap(
 
     if shutil.which(agent) is None:
         raise NotFound(f"there is no program {agent}: install it, or extend PATH")
-    async with joined_proxy(app, upstream=upstream, record_only=record_only) as (running, joined):
+    async with joined_proxy(app, upstream=upstream, record_only=record_only, fidelity=fidelity) as (
+        running,
+        joined,
+    ):
         command = agent_commands.agent_command(
             agent,
             args,
