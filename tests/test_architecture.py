@@ -199,6 +199,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "bench.experience": _rooms("bench experience.log experience.records core.events stores errors"),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
     "integrations.langgraph": _rooms("integrations __init__ core.store"),
+    "integrations.setup": _rooms("errors"),
     "integrations.agents": _rooms("__init__ core.store errors"),
     # surfaces
     "surfaces.operation": _rooms("errors"),
@@ -245,7 +246,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "surfaces.operation surfaces.spooled_events surfaces.local_state surfaces.views"
         " surfaces.http surfaces.uvicorn_server __init__ proxy proxy.server"
         " proxy.recording"
-        " app settings integrations.agents core.objects core.store errors"
+        " app settings integrations.agents integrations.setup stores.sqlite"
+        " core.objects core.store errors"
     ),
     "surfaces.http": _rooms(
         "surfaces.spooled_events"

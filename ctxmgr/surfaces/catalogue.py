@@ -17,6 +17,7 @@ from ctxmgr.surfaces.operation import Operation, Param
 from ctxmgr.surfaces.operations.access_tokens import token
 from ctxmgr.surfaces.operations.agents.hook import hook
 from ctxmgr.surfaces.operations.agents.proxy import proxy, proxy_status
+from ctxmgr.surfaces.operations.agents.setup import setup
 from ctxmgr.surfaces.operations.agents.wrap import wrap
 from ctxmgr.surfaces.operations.bench import bench
 from ctxmgr.surfaces.operations.completion import completion
@@ -296,6 +297,13 @@ OPERATIONS: Final = (
         interrupted=lambda report: report.interrupted,
     ),
     Operation(
+        run=setup,
+        name="setup",
+        writes=True,
+        example="ctxmgr setup claude-code --print",
+        text=lambda report: report.text,
+    ),
+    Operation(
         run=hook,
         name="hook",
         writes=True,
@@ -404,7 +412,7 @@ sessions.
 
 SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "Start": ("demo", "run", "doctor", "serve", "trust"),
+        "Start": ("demo", "run", "setup", "doctor", "serve", "trust"),
         "Look": (
             *("sessions", "show", "log", "timeline", "turn", "unfold", "context", "diff"),
             *("objects", "calls", "as-of", "cache", "usage", "compare", "recall", "search"),

@@ -102,6 +102,7 @@ LEFT_OUT: Final = MappingProxyType(
         "vacuum": "rewrites the whole file; for the store's administrator",
         "run": "starts processes on the server's machine",
         "hook": "reads standard input",
+        "setup": "writes settings of other programs",
         "demo": "starts processes on the server's machine",
         "bench": "starts processes on the server's machine",
         "doctor": "describes the server's machine and its settings",

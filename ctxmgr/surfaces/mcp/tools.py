@@ -144,6 +144,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "purges": "is store maintenance, which is up to the user",
         "size": "is store maintenance, and takes long",
         "hook": "is called by a harness",
+        "setup": "writes settings of other programs",
         "run": "is another agent",
         "demo": "is for a terminal",
         "bench": "is for a terminal",

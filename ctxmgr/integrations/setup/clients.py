@@ -1,0 +1,262 @@
+"""What each coding agent is told in its own files: hooks, and the MCP server. No I/O.
+
+client        hooks                          MCP server
+claude-code   ~/.claude/settings.json        ~/.claude.json
+codex         ~/.codex/hooks.json            ~/.codex/config.toml
+gemini        ~/.gemini/settings.json        ~/.gemini/settings.json
+opencode      –                              ~/.config/opencode/opencode.json
+cursor        –                              ~/.cursor/mcp.json
+"""
+
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any, Final
+
+from ctxmgr.errors import Incorrect
+from ctxmgr.integrations.setup.jsonc import JsonText, Path
+from ctxmgr.integrations.setup.toml_blocks import add_table, get_table, remove_table
+
+SERVER: Final = "ctxmgr"
+"""The name of the MCP server."""
+
+_CLAUDE_EVENTS: Final = (
+    *("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"),
+    *("SubagentStop", "PreCompact", "PostCompact", "SessionEnd"),
+)
+_CODEX_EVENTS: Final = (
+    *("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"),
+    *("SubagentStop", "PreCompact", "PostCompact"),
+)
+_GEMINI_EVENTS: Final = (
+    *("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "PreCompress", "SessionEnd"),
+)
+_PROXY_VARIABLE: Final = "ANTHROPIC_BASE_URL"
+
+HOOK_SECONDS: Final = 60
+"""How long a client waits for a hook; only that of SessionStart takes more than a moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """What clients have to start."""
+
+    program: str
+    """The absolute path of ``ctxmgr``."""
+    store: str
+    """The URL of the store, absolute."""
+    home: PurePosixPath
+    environment: Mapping[str, str]
+    proxy: str | None = None
+    """The address of a proxy that requests are sent through."""
+
+    @property
+    def hook(self) -> str:
+        return f"{shlex.quote(self.program)} hook --store {shlex.quote(self.store)}"
+
+    @property
+    def server_args(self) -> list[str]:
+        return ["mcp", "--store", self.store]
+
+    def folder(self, variable: str, default: str) -> PurePosixPath:
+        """Return the folder that an environment variable names, or one in the home folder."""
+        named = self.environment.get(variable)
+        return PurePosixPath(named) if named else self.home / default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsEdit:
+    """The text of a file after a change, and what is to be remembered of it."""
+
+    text: str
+    created: tuple[Path, ...] = ()
+    """Objects and arrays that were added around what is ours."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonFile:
+    """Hooks and values in a JSON file."""
+
+    path: PurePosixPath
+    hooks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By event: the group of hooks that is added."""
+    values: Mapping[Path, Any] = field(default_factory=dict)
+
+    def add(self, text: str, *, ours: frozenset[Path]) -> SettingsEdit:
+        """Add what is missing. ``ours`` are the values that an earlier setup added."""
+        document, notes = JsonText.parse(text), []
+        created: list[Path] = []
+        for path, value in self.values.items():
+            found = document.get(path)
+            if found is not None and found.value == value:
+                continue
+            if found is not None and path not in ours:
+                raise Incorrect(f"it has another {'.'.join(path)}: remove that, and run this again")
+            created += _missing(document, path[:-1])
+            document = document.set(path, value)
+        for event, group in self.hooks.items():
+            path = ("hooks", event)
+            groups = document.get(path)
+            present = [] if groups is None else [_commands(item) for item in groups.value]
+            if any(runs_hook(command) for commands in present for command in commands):
+                if _commands(group) not in present:
+                    notes.append(f"{event} runs `ctxmgr hook` in another way, which stays")
+                continue
+            created += _missing(document, path)
+            document = document.append(path, group)
+        return SettingsEdit(text=document.text, created=tuple(created), notes=tuple(notes))
+
+    def remove(self, text: str, *, ours: frozenset[Path], created: tuple[Path, ...]) -> str:
+        """Remove what was added, and what is empty now and was created for it."""
+        document = JsonText.parse(text)
+        for event, group in self.hooks.items():
+            path, command = ("hooks", event), _commands(group)
+            groups = document.get(path)
+            items = () if groups is None or not groups.is_array else groups.children
+            for number in reversed(range(len(items))):
+                if _commands(items[number].node.value) == command:
+                    document = document.remove_item(path, number)
+        for path in ours:
+            document = document.remove(path)
+        for path in sorted(created, key=len, reverse=True):
+            found = document.get(path)
+            if found is not None and found.value in ({}, []):
+                document = document.remove(path)
+        return document.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TomlFile:
+    """A table in a TOML file."""
+
+    path: PurePosixPath
+    table: str
+    values: Mapping[str, Any]
+
+    def add(self, text: str, *, ours: frozenset[Path]) -> SettingsEdit:
+        found = get_table(text, self.table)
+        if found is not None and all(found.get(name) == item for name, item in self.values.items()):
+            return SettingsEdit(text=text)
+        if found is not None and (self.table,) not in ours:
+            raise Incorrect(f"it has another table {self.table}: remove that, and run this again")
+        lines = [f"{name} = {json.dumps(item)}" for name, item in self.values.items()]
+        rest = text if found is None else remove_table(text, self.table)
+        return SettingsEdit(text=add_table(rest, self.table, lines))
+
+    def remove(self, text: str, *, ours: frozenset[Path], created: tuple[Path, ...]) -> str:
+        assert not created
+        return remove_table(text, self.table) if (self.table,) in ours else text
+
+
+ClientFile = JsonFile | TomlFile
+
+
+def client_files(client: str, installation: Installation) -> list[ClientFile]:
+    """Return what is added to which file; ``Incorrect`` for an unknown client."""
+    if installation.proxy is not None and client != "claude-code":
+        raise Incorrect(
+            f"the settings of {client} cannot name a proxy: run it with `ctxmgr wrap {client}`"
+        )
+    return CLIENTS[client](installation)
+
+
+def owned(file: ClientFile) -> list[Path]:
+    """Return the paths of the values that a file gets."""
+    return list(file.values) if isinstance(file, JsonFile) else [(file.table,)]
+
+
+def runs_hook(command: str) -> bool:
+    """Return whether a command of a hook runs ``ctxmgr hook``."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    return any(
+        PurePosixPath(word).name in {"ctxmgr", "ctxmgr-agent"} and following == "hook"
+        for word, following in pairwise(words)
+    )
+
+
+def _claude_code(installation: Installation) -> list[ClientFile]:
+    named = "CLAUDE_CONFIG_DIR" in installation.environment
+    folder = installation.folder("CLAUDE_CONFIG_DIR", ".claude")
+    state = folder / ".claude.json" if named else installation.home / ".claude.json"
+    server = {"type": "stdio", "command": installation.program, "args": installation.server_args}
+    proxy = installation.proxy
+    return [
+        JsonFile(
+            path=folder / "settings.json",
+            hooks={name: _group(installation) for name in _CLAUDE_EVENTS},
+            values={} if proxy is None else {("env", _PROXY_VARIABLE): proxy},
+        ),
+        JsonFile(path=state, values={("mcpServers", SERVER): server}),
+    ]
+
+
+def _codex(installation: Installation) -> list[ClientFile]:
+    folder = installation.folder("CODEX_HOME", ".codex")
+    hooks = {name: _group(installation) for name in _CODEX_EVENTS}
+    values = {"command": installation.program, "args": installation.server_args}
+    return [
+        JsonFile(path=folder / "hooks.json", hooks=hooks),
+        TomlFile(path=folder / "config.toml", table=f"mcp_servers.{SERVER}", values=values),
+    ]
+
+
+def _gemini(installation: Installation) -> list[ClientFile]:
+    server = {"command": installation.program, "args": installation.server_args}
+    return [
+        JsonFile(
+            path=installation.home / ".gemini" / "settings.json",
+            hooks={name: _group(installation, milliseconds=True) for name in _GEMINI_EVENTS},
+            values={("mcpServers", SERVER): server},
+        )
+    ]
+
+
+def _opencode(installation: Installation) -> list[ClientFile]:
+    folder = installation.folder("XDG_CONFIG_HOME", ".config") / "opencode"
+    command = [installation.program, *installation.server_args]
+    server = {"type": "local", "command": command, "enabled": True}
+    return [JsonFile(path=folder / "opencode.json", values={("mcp", SERVER): server})]
+
+
+def _cursor(installation: Installation) -> list[ClientFile]:
+    server = {"command": installation.program, "args": installation.server_args}
+    path = installation.home / ".cursor" / "mcp.json"
+    return [JsonFile(path=path, values={("mcpServers", SERVER): server})]
+
+
+CLIENTS: Final[Mapping[str, Callable[[Installation], list[ClientFile]]]] = MappingProxyType(
+    {
+        "claude-code": _claude_code,
+        "codex": _codex,
+        "opencode": _opencode,
+        "gemini": _gemini,
+        "cursor": _cursor,
+    }
+)
+
+
+def _group(installation: Installation, *, milliseconds: bool = False) -> dict[str, Any]:
+    timeout = HOOK_SECONDS * 1000 if milliseconds else HOOK_SECONDS
+    hook = {"type": "command", "command": installation.hook, "timeout": timeout}
+    return {"hooks": [hook]}
+
+
+def _commands(group: object) -> list[str]:
+    hooks = group.get("hooks") if isinstance(group, Mapping) else None
+    found = hooks if isinstance(hooks, list) else []
+    commands = (hook.get("command") for hook in found if isinstance(hook, Mapping))
+    return [command for command in commands if isinstance(command, str)]
+
+
+def _missing(document: JsonText, path: Path) -> list[Path]:
+    """Return the parts of a path that do not exist."""
+    parts = [path[:length] for length in range(1, len(path) + 1)]
+    return [part for part in parts if document.get(part) is None]

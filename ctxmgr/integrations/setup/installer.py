@@ -1,0 +1,170 @@
+"""Writes and removes what clients are told, file by file. Owns ``setup/CLIENT.json`` of the state.
+
+What was added is remembered, so that it can be removed after a person has edited the file, and
+nothing else. Each file is replaced as a whole; all are read and checked before the first is
+written.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ctxmgr.errors import Incorrect, NotFound, Unavailable
+from ctxmgr.integrations.setup.clients import ClientFile, JsonFile, owned
+
+FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of a client's file: Claude Code keeps its own state beside the servers."""
+
+
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsChange:
+    """A file as it is, and as it will be."""
+
+    path: Path
+    before: str | None
+    """None: there is no such file."""
+    after: str | None
+    """None: the file goes."""
+    notes: tuple[str, ...] = ()
+    added: Mapping[str, Any] | None = None
+    """What is remembered for the removal."""
+
+    @property
+    def is_change(self) -> bool:
+        return self.before != self.after
+
+
+def plan_setup(files: Iterable[ClientFile], receipt: Path) -> list[SettingsChange]:
+    """Return what a setup would change; ``Incorrect`` names a damaged file."""
+    known = _load_receipt(receipt)
+    changes = []
+    for file in files:
+        path = _real(Path(file.path))
+        before, past = _read(path), known.get(str(path), {})
+        ours, created = _past(past)
+        try:
+            edit = file.add(before or "", ours=ours)
+        except Incorrect as error:
+            raise Incorrect(f"{path}: {error}") from error
+        added = {
+            "created": [list(each) for each in dict.fromkeys((*created, *edit.created))],
+            "values": [list(each) for each in sorted({*ours, *owned(file)})],
+            "hooks": dict(file.hooks) if isinstance(file, JsonFile) else {},
+            "new": past.get("new", before is None),
+        }
+        changes.append(
+            SettingsChange(path=path, before=before, after=edit.text, notes=edit.notes, added=added)
+        )
+    return changes
+
+
+def plan_removal(files: Iterable[ClientFile], receipt: Path) -> list[SettingsChange]:
+    """Return what a removal would change; ``NotFound`` if nothing was set up."""
+    known = _load_receipt(receipt)
+    if not known:
+        raise NotFound(f"{receipt.stem} was not set up on this machine")
+    changes = []
+    for file in files:
+        path = _real(Path(file.path))
+        before, past = _read(path), known.get(str(path))
+        if before is None or past is None:
+            continue
+        ours, created = _past(past)
+        try:
+            after: str | None = _as_added(file, past).remove(before, ours=ours, created=created)
+        except Incorrect as error:
+            raise Incorrect(f"{path}: {error}") from error
+        if past.get("new") is True and (after or "").strip() in {"", "{}"}:
+            after = None
+        changes.append(SettingsChange(path=path, before=before, after=after))
+    return changes
+
+
+def apply_setup(changes: Iterable[SettingsChange], receipt: Path) -> None:
+    """Write the files, and remember what was added before that."""
+    changes = list(changes)
+    entries = {str(change.path): change.added for change in changes}
+    _write(receipt, json.dumps(entries, indent=2) + "\n", mode=0o600)
+    for change in changes:
+        if change.is_change and change.after is not None:
+            _write(change.path, change.after, mode=0o600)
+
+
+def apply_removal(changes: Iterable[SettingsChange], receipt: Path) -> None:
+    """Write the files, and forget what was added."""
+    for change in changes:
+        if change.after is None:
+            change.path.unlink(missing_ok=True)
+        elif change.is_change:
+            _write(change.path, change.after, mode=0o600)
+    receipt.unlink(missing_ok=True)
+
+
+def _as_added(file: ClientFile, past: Mapping[str, Any]) -> ClientFile:
+    """Return the file with the hooks that were added, whatever this version would add."""
+    hooks = past.get("hooks")
+    if not isinstance(file, JsonFile) or not isinstance(hooks, dict):
+        return file
+    return JsonFile(path=file.path, hooks=hooks, values=file.values)
+
+
+def _past(past: Mapping[str, Any]) -> tuple[frozenset[Keys], tuple[Keys, ...]]:
+    """Return the values that were added, and what was created around them."""
+    values = frozenset(tuple(each) for each in past.get("values", ()))
+    return values, tuple(tuple(each) for each in past.get("created", ()))
+
+
+def _load_receipt(path: Path) -> dict[str, dict[str, Any]]:
+    text = _read(path)
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Incorrect(f"{path} is damaged: {error}") from error
+    return value if isinstance(value, dict) else {}
+
+
+def _real(path: Path) -> Path:
+    """Return the file that a link leads to: settings often live in a repository."""
+    return path.resolve()
+
+
+def _read(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be read: {error.strerror}") from error
+    if len(data) > FILE_BYTES_MAX:
+        raise Incorrect(f"{path} has more than {FILE_BYTES_MAX} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Incorrect(f"{path} is not UTF-8") from error
+
+
+def _write(path: Path, text: str, *, mode: int) -> None:
+    """Replace a file; its permissions stay, and a new one is private."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists():
+            mode = path.stat().st_mode & 0o777
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error.strerror}") from error
