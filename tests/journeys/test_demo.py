@@ -9,6 +9,7 @@ import pytest
 from ctxmgr import connect
 from ctxmgr.harness.demo import demo as telling
 from ctxmgr.harness.demo.demo import run_demo
+from ctxmgr.harness.demo.lessons import LESSON
 from ctxmgr.harness.demo.report import Chapter, Demo, DemoPart, TurnShown
 from tests.components import need
 
@@ -112,6 +113,14 @@ def test_past_prompts_are_shown_unchanged(finished_demo: Demo) -> None:
         "CURRENCY=EUR · DISCOUNT=10",
         "CURRENCY=EUR · DISCOUNT=10 · SHOP=corner",
     ]
+
+
+def test_a_topic_makes_the_agent_write_a_note(finished_demo: Demo) -> None:
+    """002-R201, R215: the topic was in the prompt, and the next session knows the lesson."""
+    facts = [fact["answer"] for fact in chapter(finished_demo, "keeps").facts]
+
+    assert facts[0] == "receipts"
+    assert all(LESSON in answer for answer in facts[1:])
 
 
 def test_what_was_said_is_recorded_while_it_is_streamed(finished_demo: Demo) -> None:

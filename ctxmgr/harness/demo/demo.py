@@ -5,6 +5,7 @@
     pause, resume      a second client, in another sandbox, with other mounts
     looking back       an earlier prompt, verified by its hash; what was true, what was believed
     its experience     what was said, as it was recorded token by token; needs an extra
+    its notes          a topic, a lesson, and a session that knows it; needs an extra
 
 Runs a sandbox, and writes to a temporary folder and to the given store. The loop is that of
 ``ctxmgr run``, and all figures come from the client or the store.
@@ -27,6 +28,7 @@ from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import ExtraMissing, Unavailable, requires_extra
 from ctxmgr.experience.hooks import WorkspaceHooks
+from ctxmgr.harness.demo.lessons import learn_a_lesson
 from ctxmgr.harness.demo.report import (
     Chapter,
     ChapterStarted,
@@ -248,6 +250,7 @@ class _DemoRun:
         async with workplace(self._project, at=ELSEWHERE) as place:
             found = await self._second_client(place, left)
             await self._look_at_experience()
+            await self._look_at_notes()
             turns = [turn for chapter in self._chapters for turn in chapter.turns]
             return Demo(
                 session=self._id,
@@ -352,6 +355,17 @@ class _DemoRun:
         )
         await self._xdb.flush()
         self._facts(await experienced(self._xdb))
+
+    async def _look_at_notes(self) -> None:
+        facts = await learn_a_lesson(self._project.parent)
+        if not facts:
+            return
+        self._chapter(
+            "What it keeps for later",
+            "Notes are markdown files. A topic's trigger put its instructions into the prompt, the "
+            "agent followed them and wrote a note, and a new session shows it without being asked.",
+        )
+        self._facts(facts)
 
     async def _reconciled(
         self, client: Client, session: LiveSession, left: Mapping[str, str]
