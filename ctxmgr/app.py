@@ -273,8 +273,7 @@ class App:
 
     async def learner(self, project: Path | None = None) -> "Learner":
         """Learns from sessions of this user in a project; by default, that of this folder."""
-        owner = await asyncio.to_thread(_principal, project or Path.cwd())
-        return _learner(await self.store(), owner, masker=self.masker)
+        return _learner(await self.store(), await self.memory(project), masker=self.masker)
 
     @property
     def prices(self) -> "PriceList":
@@ -876,13 +875,13 @@ def _memory_budget(policy: "SessionPolicy") -> int:
     return max(1, min(BUDGET_TOKENS, policy.window_tokens // MEMORY_SHARE))
 
 
-def _learner(store: Store, owner: "Principal", *, masker: Masker) -> "Learner":
+def _learner(store: Store, living: "LivingMemory", *, masker: Masker) -> "Learner":
     from ctxmgr.memory.learning.learner import Learner
 
     # Memories outlive their session and may be shared: they are masked whatever prompts show.
     return Learner(
         store,
-        owner,
+        living,
         mask=lambda text: masker.mask(text).text,
         now=lambda: time.time_ns() // 1_000_000,
     )
@@ -897,22 +896,23 @@ async def _remembered(
     budget_tokens: int,
 ) -> "tuple[Contributor, CommitObserver]":
     """Learn from the store's sessions, and contribute what was learnt to their prompts."""
-    with requires_extra("vectors", "numpy", "snowballstemmer"):
-        import ctxmgr.memory.relevance  # noqa: F401 (a prompt is too late to learn that it is missing)
     from ctxmgr.memory.learning.listener import MemoryListener
     from ctxmgr.memory.learning.prompt_memory import PromptMemory
     from ctxmgr.memory.living import LivingMemory
 
-    owner = memory
+    owner, root = memory, None
     if isinstance(owner, Path):
+        root = str(await asyncio.to_thread(owner.resolve))
         owner = await asyncio.to_thread(_principal, owner)
 
-    learner = _learner(store, owner, masker=masker)
-    listener = MemoryListener(learner)
+    living = LivingMemory(store, owner)
+    await living.prepare()
+    learner = _learner(store, living, masker=masker)
+    listener = MemoryListener(learner, root=root)
     await listener.begin(store)
     contributor = PromptMemory(
         store,
-        LivingMemory(store, owner),
+        living,
         learner,
         files=listener.files,
         budget_tokens=budget_tokens,

@@ -373,6 +373,7 @@ PURE_IMPORTS: Final = frozenset(
         "string",
         "struct",
         "textwrap",
+        "tomllib",
         "types",
         "typing",
         "unicodedata",

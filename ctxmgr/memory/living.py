@@ -3,6 +3,7 @@
 ``LivingMemory`` reads and writes for one principal. Nothing here calls a model.
 """
 
+import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -101,6 +102,11 @@ class LivingMemory:
             return AddedMemory(memory=known, contradictions=(), known=True)
         await self.repository.add(memory)
         return AddedMemory(memory=memory, contradictions=await self._scanned(memory))
+
+    async def prepare(self) -> None:
+        """Load what assembling a prompt needs, so that the first prompt does not wait for it."""
+        await self.resident.refresh()
+        await asyncio.to_thread(self.resident.pool)
 
     async def get(self, memory_id: str, *, as_of: AsOf = LATEST) -> Memory:
         return await self.repository.get(memory_id, as_of=as_of)

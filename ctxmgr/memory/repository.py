@@ -35,6 +35,7 @@ from ctxmgr.memory.records.contradiction import (
     stored_contradiction,
 )
 from ctxmgr.memory.records.learning_kinds import (
+    HABITS_KIND,
     LEARNING_KIND,
     POSITION_KIND,
     REFUSED,
@@ -64,6 +65,7 @@ MEMORY_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             RUN_KIND,
             LEARNING_KIND,
             POSITION_KIND,
+            HABITS_KIND,
             REFUSED_KIND,
         )
     }

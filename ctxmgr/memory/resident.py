@@ -10,6 +10,7 @@ A rewrite of the store is not in its feed: what was purged stays here until the 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ctxmgr.core.store.contract import PAGE_MAX, Instant, Store
@@ -169,8 +170,9 @@ def _text_key(memory: Memory) -> tuple[str, str, str]:
     return memory.content_hash, str(memory.visibility), str(memory.kind)
 
 
+@cache
 def _embedder() -> "Embedder | None":
-    """Return the word vectors of the extra; without them, words alone decide."""
+    """Return the word vectors of the extra, loaded once; without them, words alone decide."""
     try:
         from ctxmgr.search.static_vectors import StaticEmbedder  # noqa: PLC0415
 

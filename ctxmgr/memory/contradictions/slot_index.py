@@ -36,21 +36,32 @@ class SlotIndex:
             for word in slot_words(memory.body.key):
                 del self._by_word[word][memory_id]
 
+    def filling(self, memory: Memory) -> Iterator[Memory]:
+        """Yield the facts of the same project that share words of the key with one."""
+        for other in self._sharing(memory):
+            if other.id != memory.id and other.project_id == memory.project_id:
+                yield other
+
     def disagreeing(self, memory: Memory) -> Iterator[tuple[Memory, str]]:
         """Yield the memories that contradict one, each with the reason."""
+        for other in self._sharing(memory):
+            if other.id == memory.id or not _same_project(other, memory):
+                continue
+            assert isinstance(other.body, Fact)
+            assert isinstance(memory.body, Fact)
+            reason = disagreement(other.body, memory.body)
+            if reason is not None:
+                yield other, reason
+
+    def _sharing(self, memory: Memory) -> Iterator[Memory]:
+        """Yield the facts that share a word of their key with one."""
         if not isinstance(memory.body, Fact):
             return
         candidates: dict[str, None] = {}
         for word in sorted(slot_words(memory.body.key)):
             candidates.update(self._by_word.get(word, {}))
         for other_id in candidates:
-            other = self._memories[other_id]
-            if other_id == memory.id or not _same_project(other, memory):
-                continue
-            assert isinstance(other.body, Fact)
-            reason = disagreement(other.body, memory.body)
-            if reason is not None:
-                yield other, reason
+            yield self._memories[other_id]
 
 
 def _same_project(one: Memory, other: Memory) -> bool:

@@ -5,7 +5,8 @@ own_words        the sentences that the user wrote, without what was pasted or i
 tool_runs        the command, the changed files and the error of a tool call
 findings         what an extractor found, and what was refused, with the reason
 refusals         how what was refused is stored
-instructions, decisions, stated_facts, error_fixes, episodes
+instructions, decisions, stated_facts, error_fixes, episodes, workflows
                  one extractor each
-extract          all of them
+project_files    conventions that a project's own files state
+extract          all extractors of exchanges
 """

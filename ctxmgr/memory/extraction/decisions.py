@@ -38,7 +38,7 @@ _I: Final = re.IGNORECASE
 
 _CHOICE: Final = (
     r"(?:use|go with|switch(?: over)?(?: from [^,]{1,40}?)? to|stick (?:with|to)"
-    r"|keep(?! going| on | at it| it up)|drop"
+    r"|keep(?! going| on | at it| it up| in mind| you| an eye)|drop"
     r"|avoid|adopt"
     r"|standardi[sz]e on|move to|migrate to|stay (?:with|on)|not use|stop using|rely on)"
 )
@@ -70,6 +70,7 @@ _FROM_TO: Final = re.compile(
     r"to\s+(?P<new>.+?)(?:\s+for\s+(?P<key>.+))?$",
     _I,
 )
+_THANKS: Final = re.compile(r",?\s+(?:thanks|thank you|please|then|ok(?:ay)?)\b.*$", _I)
 _CHOSEN: Final = re.compile(rf"^{_CHOICE}\s+(?P<value>.+)$", _I)
 
 
@@ -108,7 +109,7 @@ def _read(sentence: str, *, by_user: bool) -> Fact | str | None:
     found = _USER.match(statement) if by_user else _AGENT.search(statement)
     if found is None:
         return None
-    decided = next(text for text in found.groupdict().values() if text).strip()
+    decided = _THANKS.sub("", next(text for text in found.groupdict().values() if text)).strip()
     if sentence.rstrip().endswith("?"):
         return "a question"
     if not by_user and reason is None:

@@ -45,6 +45,12 @@ PART_CHARS_MAX: Final = 400
 
 _COMMIT: Final = re.compile(r"^\[[^\]\n]{1,80}?\s([0-9a-f]{7,40})\]\s", re.MULTILINE)
 _PULL: Final = re.compile(r"https://[\w.-]+/[\w./-]+/(?:pull|merge_requests)/\d+")
+_PLAN: Final = re.compile(
+    r"(?:thought:\s*)?(?:(?:now|next|first|then|okay|ok|so)[,:]?\s+)?"
+    r"(?:let me|let's|let us|i'll|i will|i need to|i should|i'm going to|we need to"
+    r"|run (?:it|this))\b",
+    re.IGNORECASE,
+)
 _TAGGED: Final = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
 _OPENING: Final = re.compile(
     r"^(?:consider the following[^:]*:|you are\b.*|task:)\s*", re.IGNORECASE
@@ -108,9 +114,14 @@ def _problem(message: str) -> str:
 
 
 def _outcome(exchange: Exchange) -> str | None:
-    """Return the first sentence of the last answer that is more than a heading."""
-    said = answer_sentences(exchange.last_answer)
-    return next((sentence for sentence in said if len(sentence.split()) >= WORDS_MIN), None)
+    """Return the first sentence of the last answer that says more than a heading or a plan."""
+    said = [
+        sentence
+        for sentence in answer_sentences(exchange.last_answer)
+        if len(sentence.split()) >= WORDS_MIN and not _PLAN.match(sentence)
+    ]
+    whole = [sentence for sentence in said if not sentence.endswith(":")]
+    return next(iter((*whole, *said)), None)
 
 
 def _commands(runs: tuple[ToolRun, ...]) -> list[str]:

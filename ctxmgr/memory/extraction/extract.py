@@ -10,6 +10,7 @@ from ctxmgr.memory.extraction.exchange import Exchange
 from ctxmgr.memory.extraction.findings import LearntItem, RefusedItem
 from ctxmgr.memory.extraction.instructions import extract_instructions
 from ctxmgr.memory.extraction.stated_facts import extract_stated_facts
+from ctxmgr.memory.extraction.workflows import CommandSequence, extract_workflows
 
 LEARNT_MAX: Final = 50
 """Memories from one exchange; a message with more is a document."""
@@ -23,16 +24,28 @@ class ExchangeLessons:
     learnt: tuple[LearntItem, ...]
     refused: tuple[RefusedItem, ...]
     failures: tuple[OpenFailure, ...]
+    sequences: tuple[CommandSequence, ...] = ()
 
 
-def lessons_of(exchange: Exchange, *, failures: tuple[OpenFailure, ...] = ()) -> ExchangeLessons:
-    """Run every extractor. ``failures`` are those that earlier exchanges left open."""
+def lessons_of(
+    exchange: Exchange,
+    *,
+    failures: tuple[OpenFailure, ...] = (),
+    sequences: tuple[CommandSequence, ...] = (),
+) -> ExchangeLessons:
+    """Run every extractor.
+
+    ``failures`` are those that earlier exchanges of the session left open, ``sequences`` the
+    commands of earlier exchanges in the project.
+    """
     fixes, still_open = extract_error_fixes(exchange, failures)
+    habits, compared = extract_workflows(exchange, sequences)
     results = (
         extract_stated_facts(exchange),
         extract_instructions(exchange),
         extract_decisions(exchange),
         fixes,
+        habits,
         extract_episode(exchange),
     )
     once: dict[object, LearntItem] = {}
@@ -47,4 +60,5 @@ def lessons_of(exchange: Exchange, *, failures: tuple[OpenFailure, ...] = ()) ->
         learnt=tuple(once.values())[:LEARNT_MAX],
         refused=tuple(refused)[:REFUSED_MAX],
         failures=still_open,
+        sequences=compared,
     )

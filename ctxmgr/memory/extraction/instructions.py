@@ -45,8 +45,8 @@ _RULE: Final = re.compile(
     _I,
 )
 _MUST: Final = re.compile(
-    r"^(?P<object>.{2,100}?)\s+"
-    r"(?P<rest>(?:must|should|may|can)\s+(?:never|always)\b.*|must not\b.*)$",
+    r"^(?P<object>(?!(?:i|i'm|if|when|you know|he|she|they)\b).{2,100}?)\s+"
+    r"(?P<rest>(?:must|should)\s+(?:never|always)\b.*|must not\b.*)$",
     _I,
 )
 _FROM_NOW_ON: Final = re.compile(

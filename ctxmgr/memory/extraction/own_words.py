@@ -28,7 +28,8 @@ _PASTED: Final = re.compile(
     r"|at \S+ \(.*\)|at \S+:\d+|File \".*\", line \d+|Traceback \(most recent"
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[\w+\] |\w*(?:Error|Exception|Warning): "
     r"|[\w./-]+:\d+:\d*"
-    r"|['\"]?/\S+\.(?:png|jpe?g|gif|webp|pdf|mp4)['\"]?\s*$"
+    r"|['\"]?/.+\.(?:png|jpe?g|gif|webp|pdf|mp4)['\"]?\s*$"
+    r"|/\w*\s*$"  # a command of the harness
     r"|\|.*\|\s*$"
     r")"
 )

@@ -15,23 +15,28 @@ from functools import partial
 from typing import Any, Final
 
 from ctxmgr.core.context.tokens import TokenCounter
-from ctxmgr.core.events.events import EventId
+from ctxmgr.core.events.events import EventId, FileEvent
 from ctxmgr.core.objects.envelope import turn_id
-from ctxmgr.core.store.contract import Instant, Match, Put, Store, Version
+from ctxmgr.core.store.contract import AsOf, Instant, Match, Put, Store, Version
 from ctxmgr.errors import Conflict, Incorrect, NotFound
 from ctxmgr.memory.contradictions.slot_index import SlotIndex
 from ctxmgr.memory.contradictions.slots import says_nothing_new
 from ctxmgr.memory.extraction.exchange import Exchange
 from ctxmgr.memory.extraction.extract import ExchangeLessons, lessons_of
 from ctxmgr.memory.extraction.findings import LearntItem, RefusedItem, refused
+from ctxmgr.memory.extraction.project_files import conventions_of
 from ctxmgr.memory.extraction.refusals import stored_refusals
+from ctxmgr.memory.extraction.workflows import CommandSequence
 from ctxmgr.memory.learning.read_exchange import Mask, StoredTurn, read_exchange
 from ctxmgr.memory.learning.session_record import (
     LearningRecord,
+    habits_id,
     learning_id,
     position_id,
+    read_habits,
     read_learning,
     read_position,
+    stored_habits,
     stored_learning,
     stored_position,
 )
@@ -43,6 +48,7 @@ from ctxmgr.memory.learning.usage_judgement import (
     cited_lines,
     shown_lines,
 )
+from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.contradiction import (
     Contradiction,
@@ -58,15 +64,15 @@ from ctxmgr.memory.records.memory import (
     stored_id,
     stored_memory,
 )
-from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.records.usage import MemoryUsage
-from ctxmgr.memory.repository import MemoryRepository
 from ctxmgr.memory.tiers.assembly import SHORT_ID_CHARS
 
 CONTRIBUTOR: Final = "memory"
 """The name under which turn records keep what memory added to a prompt."""
 SESSIONS_MAX: Final = 4_096
 """Sessions whose owner is remembered; others are asked for again."""
+NO_LONGER_IN: Final = "it is no longer in "
+"""How the reason begins for which a convention ended with its line in a file."""
 IDS_MAX: Final = 20_000
 """Ids that are found by their beginning without asking the store."""
 ATTEMPTS_MAX: Final = 5
@@ -81,16 +87,17 @@ class Learner:
     """Learns from the sessions of one user in one project."""
 
     def __init__(
-        self, store: Store, owner: Principal, *, mask: Mask, now: Callable[[], Instant]
+        self, store: Store, living: LivingMemory, *, mask: Mask, now: Callable[[], Instant]
     ) -> None:
         self._store = store
+        self._resident = living.resident
         self._mask = mask
         self._now = now
         self._counter = TokenCounter()
         self._ours: dict[str, bool] = {}
         self._ids: dict[str, str] = {}
-        self._repository = MemoryRepository(store, owner, now=now)
-        self.owner = owner
+        self._repository = living.repository
+        self.owner = living.principal
 
     async def bind(self, session_id: str) -> None:
         """Make a session one of this user in this project."""
@@ -154,7 +161,9 @@ class Learner:
                 mask=self._mask,
                 follows_answer=record.answered,
             )
-            lessons = await asyncio.to_thread(_lessons, exchange, record)
+            habits = await self._store.get(habits_id(self.owner))
+            known = () if habits is None else read_habits(habits.document)
+            lessons = await asyncio.to_thread(_lessons, exchange, record, known)
             operations, stored = await self._operations(exchange, lessons, at=_said_at(new, at))
             after = replace(
                 record,
@@ -166,6 +175,10 @@ class Learner:
             operations += _changed(after, version)
             passed_over = [shown.id for shown in record.shown if shown.ignored]
             operations += await self._repository.counted(dict.fromkeys(passed_over, _ignored))
+            if lessons.sequences != known:
+                token = None if habits is None else habits.token
+                operations.append(Match(habits_id(self.owner), token))
+                operations.append(Put(stored_habits(self.owner, lessons.sequences)))
             if position is not None:
                 operations.append(Put(stored_position(self.owner, position)))
             try:
@@ -175,6 +188,31 @@ class Learner:
             return stored
         _log.warning("session %s is not learnt from: others write to it all the time", session_id)
         return None
+
+    async def learn_file(self, event: FileEvent, name: str) -> None:
+        """Learn the conventions that a version of a project file states.
+
+        What the file said before and does not say any more ends, unless a person edited it.
+        """
+        as_of = AsOf(sequence=event.id.sequence)
+        version = await self._store.get(event.object_id, as_of=as_of)
+        content = None if version is None else version.document.get("content")
+        items = conventions_of(
+            name,
+            self._mask(content) if isinstance(content, str) else "",
+            object_id=event.object_id,
+            object_hash=event.object_hash,
+        )
+        ids = {self._id_of(item) for item in items}
+        await self._resident.refresh()
+        for memory in list(self._resident.shortlist.memories.values()):
+            from_file = memory.origin.object_id == event.object_id and memory.author is Author.RULE
+            if from_file and memory.origin.session_id is None and memory.id not in ids:
+                await self._repository.change(memory.id, partial(_ended, at=self._now(), name=name))
+        lessons = ExchangeLessons(learnt=items, refused=(), failures=())
+        operations, _ = await self._operations(None, lessons, at=event.valid_time)
+        if operations:
+            await self._store.commit(operations)
 
     async def judge(self, session_id: str, turn: StoredTurn, *, number: int, said: str) -> None:
         """Count what the prompt of a turn showed, and what the agent used of it.
@@ -230,43 +268,57 @@ class Learner:
             await self._store.commit(_changed(replace(record, compacted_turn=through), version))
 
     async def _operations(
-        self, exchange: Exchange, lessons: ExchangeLessons, *, at: Instant
+        self, exchange: Exchange | None, lessons: ExchangeLessons, *, at: Instant
     ) -> tuple[list[Match | Put], ExchangeLessons]:
-        """Return the writes for what is new in an exchange, and what was new or refused."""
+        """Return the writes for what is new in an exchange or file, and what was new or refused."""
+        session_id = None if exchange is None else exchange.session_id
         turned_down = list(lessons.refused)
         kept: list[LearntItem] = []
         operations: list[Match | Put] = []
-        valid = await self._repository.valid() if lessons.learnt else []
+        await self._resident.refresh()
         ids = [self._id_of(item) for item in lessons.learnt]
         earlier = await self._store.get_many([stored_id(each) for each in ids])
-        own = [each for each in valid if each.project_id == self.owner.project_id]
-        facts = SlotIndex(valid)
+        new = SlotIndex()
         for item, memory_id in zip(lessons.learnt, ids, strict=True):
-            memory = self._memory(item, memory_id, exchange.session_id, at=at)
-            reason = (
-                memory
-                if isinstance(memory, str)
-                else _known(memory, own, earlier.get(stored_id(memory_id)))
-            )
+            memory = self._memory(item, memory_id, session_id, at=at)
+            before = earlier.get(stored_id(memory_id))
+            reason = memory if isinstance(memory, str) else self._known(memory, before, new)
             if isinstance(memory, str) or reason is not None:
                 text = item.original
                 turned_down.append(
                     refused(text, str(reason), extractor=item.extractor, turn=item.turn)
                 )
                 continue
-            operations += [Match(stored_id(memory.id), None)]
+            operations.append(Match(stored_id(memory.id), None if before is None else before.token))
             operations.append(Put(stored_memory(memory), valid_from=memory.valid_from))
-            for pair in _contradictions(memory, facts, at=self._now()):
-                operations.append(Put(stored_contradiction(pair)))
-            own.append(memory)
-            facts.put(memory)
+            found = (*self._resident.slots.disagreeing(memory), *new.disagreeing(memory))
+            pairs = _contradictions(memory, found, at=self._now())
+            operations += [Put(stored_contradiction(pair)) for pair in pairs]
+            new.put(memory)
             kept.append(item)
-        if turned_down:
+        if turned_down and exchange is not None:
             operations.append(self._refusals(exchange, turned_down))
         return operations, replace(lessons, learnt=tuple(kept), refused=tuple(turned_down))
 
+    def _known(self, memory: Memory, earlier: Version | None, new: SlotIndex) -> str | None:
+        """Return why a memory is not stored: the same is known, or was forgotten on purpose."""
+        if earlier is not None and earlier.document.get("valid_to") is None:
+            return "it is known already"
+        if earlier is not None and not _left_its_file(earlier.document):
+            return "it was forgotten before"
+        same = self._resident.same(memory)
+        if same is not None and same.project_id == memory.project_id:
+            return f"it is known already: {same.id}"
+        for index in (self._resident.slots, new):
+            for other in index.filling(memory):
+                assert isinstance(memory.body, Fact)
+                assert isinstance(other.body, Fact)
+                if says_nothing_new(memory.body, other.body):
+                    return f"it says nothing new: {other.id}"
+        return None
+
     def _memory(
-        self, item: LearntItem, memory_id: str, session_id: str, *, at: Instant
+        self, item: LearntItem, memory_id: str, session_id: str | None, *, at: Instant
     ) -> Memory | str:
         """Return a memory, or why none can be made of an item."""
         now = self._now()
@@ -284,7 +336,7 @@ class Learner:
                 valid_from=min(at, now),
                 origin=Origin(
                     session_id=session_id,
-                    turn=item.turn,
+                    turn=item.turn or None,
                     object_id=item.object_id,
                     object_hash=item.object_hash,
                 ),
@@ -317,16 +369,20 @@ class Learner:
             del self._ours[next(iter(self._ours))]
 
 
-def _lessons(exchange: Exchange, record: LearningRecord) -> ExchangeLessons:
+def _lessons(
+    exchange: Exchange, record: LearningRecord, sequences: tuple[CommandSequence, ...]
+) -> ExchangeLessons:
     """Return what an exchange teaches; a rule that fails on it must not stop all later ones."""
     try:
-        return lessons_of(exchange, failures=record.failures)
+        return lessons_of(exchange, failures=record.failures, sequences=sequences)
     except Exception as error:  # noqa: BLE001 (whatever a rule does wrong)
         _log.exception("turns %d to %d teach nothing", exchange.first_turn, exchange.last_turn)
         failed = refused(
             exchange.user, f"the rules failed: {error!r:.100}", extractor="all", turn=1
         )
-        return ExchangeLessons(learnt=(), refused=(failed,), failures=record.failures)
+        return ExchangeLessons(
+            learnt=(), refused=(failed,), failures=record.failures, sequences=sequences
+        )
 
 
 def _shown_by(record: Mapping[str, Any]) -> list[ShownLine]:
@@ -337,6 +393,17 @@ def _shown_by(record: Mapping[str, Any]) -> list[ShownLine]:
         if isinstance(added, Mapping) and added.get("name") == CONTRIBUTOR
         for line in shown_lines(str(added.get("text") or ""))
     ]
+
+
+def _ended(memory: Memory, *, at: Instant, name: str) -> Memory:
+    """End a convention that its file does not state any more."""
+    because = f"{NO_LONGER_IN}{name}"
+    return replace(memory, valid_to=max(at, memory.valid_from), ended_because=because)
+
+
+def _left_its_file(stored: Mapping[str, Any]) -> bool:
+    """Whether a memory ended because its file changed: it comes back with the text."""
+    return str(stored.get("ended_because") or "").startswith(NO_LONGER_IN)
 
 
 def _counted(
@@ -371,24 +438,9 @@ def _changed(record: LearningRecord, version: Version | None) -> list[Match | Pu
     return [Match(learning_id(record.session_id), token), Put(stored_learning(record))]
 
 
-def _known(memory: Memory, own: Sequence[Memory], earlier: Version | None) -> str | None:
-    """Return why a memory is not stored: the same is known, or was forgotten on purpose."""
-    if earlier is not None:
-        ended = earlier.document.get("valid_to") is not None
-        return "it was forgotten before" if ended else "it is known already"
-    for other in own:
-        if other.kind is memory.kind and other.body == memory.body:
-            return f"it is known already: {other.id}"
-        if (
-            isinstance(memory.body, Fact)
-            and isinstance(other.body, Fact)
-            and says_nothing_new(memory.body, other.body)
-        ):
-            return f"it says nothing new: {other.id}"
-    return None
-
-
-def _contradictions(memory: Memory, facts: SlotIndex, *, at: Instant) -> list[Contradiction]:
+def _contradictions(
+    memory: Memory, disagreeing: Iterable[tuple[Memory, str]], *, at: Instant
+) -> list[Contradiction]:
     """Return the pairs that a new memory makes with those that hold."""
     return [
         Contradiction(
@@ -398,7 +450,7 @@ def _contradictions(memory: Memory, facts: SlotIndex, *, at: Instant) -> list[Co
             reason=reason,
             detected_at=at,
         )
-        for other, reason in facts.disagreeing(memory)
+        for other, reason in disagreeing
     ]
 
 

@@ -3,6 +3,7 @@
     turn_finished    a turn of an exchange; one without tool calls ends it, so does a new message;
                      what its prompt showed of memory is judged at once
     session_paused   ends the exchange
+    file_…           conventions of a project file, if it lies in the folder of the project
     compacted        what was learnt from these turns may be shown again
 
 Only sessions of the listener's user and project are learnt from. The stored position stays before
@@ -12,8 +13,17 @@ the oldest exchange that is still open: after a crash it is read again, and noth
 from dataclasses import dataclass, field
 from typing import Final
 
-from ctxmgr.core.events.events import Compacted, Event, EventId, SessionPaused, TurnFinished
+from ctxmgr.core.events.events import (
+    Compacted,
+    Event,
+    EventId,
+    FileDiscovered,
+    FileEvent,
+    SessionPaused,
+    TurnFinished,
+)
 from ctxmgr.core.store.contract import Instant, Store
+from ctxmgr.memory.extraction.project_files import READERS
 from ctxmgr.memory.learning.learner import Learner
 from ctxmgr.memory.learning.read_exchange import StoredTurn, calls_tools, last_path
 
@@ -40,8 +50,10 @@ class MemoryListener:
 
     name = "memory"
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Learner, *, root: str | None = None) -> None:
+        """``root`` is the folder of the project on the host."""
         self._learner = learner
+        self._root = root
         self._open: dict[str, _OpenExchange] = {}
         self._seen: EventId | None = None
         self.files: dict[str, str] = {}
@@ -65,6 +77,8 @@ class MemoryListener:
                 await self._turn(event)
             case SessionPaused() if event.session_id in self._open:
                 await self._finish(event.session_id, event.id)
+            case FileEvent() if (name := self._project_file(event)) is not None:
+                await self._learner.learn_file(event, name)
             case Compacted() if await self._learner.is_ours(event.session_id):
                 await self._learner.compacted(event.session_id, through=event.range_end)
             case _:
@@ -105,6 +119,12 @@ class MemoryListener:
             began = -1 if exchange.before is None else exchange.before.sequence
             if now.sequence - began > REPLAY_MAX:
                 await self._finish(session_id, now)
+
+    def _project_file(self, event: FileEvent) -> str | None:
+        """Return the name of a file whose conventions are learnt; None for every other file."""
+        folder, _, name = event.source.get("path", "").rpartition("/")
+        is_read = not isinstance(event, FileDiscovered)
+        return name if is_read and folder == self._root and name in READERS else None
 
     def _note_file(self, session_id: str, turn: StoredTurn) -> None:
         path = last_path(turn)

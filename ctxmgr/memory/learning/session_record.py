@@ -3,21 +3,23 @@
     memory_session:{session}   whose session it is; the last turn that was learnt from; failures
                                that wait for their fix
     memory_position:{owner}    the event up to which everything was handled, per user and project
+    memory_habits:{owner}      the commands of the last exchanges, in which workflows are found
 
 A session belongs to the user and the project whose client asked memory for its prompts. What one
 exchange teaches and this record are one transaction, so that nothing is learnt twice.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ctxmgr.core.events.events import EventId
 from ctxmgr.errors import Corrupt
 from ctxmgr.memory.extraction.error_fixes import OpenFailure
+from ctxmgr.memory.extraction.workflows import CommandSequence
 from ctxmgr.memory.learning.usage_judgement import ShownMemory
-from ctxmgr.memory.records.learning_kinds import LEARNING, POSITION, named_after
+from ctxmgr.memory.records.learning_kinds import HABITS, LEARNING, POSITION, named_after
 from ctxmgr.memory.records.principal import Principal
 
 
@@ -43,8 +45,11 @@ def learning_id(session_id: str) -> str:
 
 
 def position_id(owner: Principal) -> str:
-    name = f"{owner.user_id}\n{owner.project_id}"
-    return f"{POSITION}:{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    return f"{POSITION}:{_digest(owner)}"
+
+
+def _digest(owner: Principal) -> str:
+    return hashlib.sha256(f"{owner.user_id}\n{owner.project_id}".encode()).hexdigest()[:32]
 
 
 def stored_learning(record: LearningRecord) -> dict[str, Any]:
@@ -77,6 +82,27 @@ def read_learning(stored: Mapping[str, Any]) -> LearningRecord:
     except (KeyError, TypeError, ValueError) as error:
         where = stored.get("xt/id")
         raise Corrupt(f"the stored record {where!r:.80} is not readable: {error}") from error
+
+
+def habits_id(owner: Principal) -> str:
+    return f"{HABITS}:{_digest(owner)}"
+
+
+def stored_habits(owner: Principal, sequences: Sequence[CommandSequence]) -> dict[str, Any]:
+    return {
+        "xt/id": habits_id(owner),
+        "type": HABITS,
+        "sequences": [list(sequence) for sequence in sequences],
+    }
+
+
+def read_habits(stored: Mapping[str, Any]) -> tuple[CommandSequence, ...]:
+    """Read a document; ``Corrupt`` if a field is missing or damaged."""
+    try:
+        return tuple(tuple(map(str, sequence)) for sequence in stored["sequences"])
+    except (KeyError, TypeError) as error:
+        where = stored.get("xt/id")
+        raise Corrupt(f"the stored habits {where!r:.80} are not readable: {error}") from error
 
 
 def stored_position(owner: Principal, position: EventId) -> dict[str, Any]:

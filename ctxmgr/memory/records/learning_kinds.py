@@ -8,12 +8,14 @@ from ctxmgr.core.store.contract import FieldType, IdForm, Kind
 LEARNING: Final = "memory_session"
 POSITION: Final = "memory_position"
 REFUSED: Final = "memory_refused"
+HABITS: Final = "memory_habits"
 
 SESSION_BYTES_MAX: Final = 500
 """Of a session's id in the ids of our documents; longer ones are replaced by a hash."""
 
 LEARNING_KIND: Final = Kind(LEARNING, ids=IdForm.NAMED)
 POSITION_KIND: Final = Kind(POSITION, ids=IdForm.NAMED)
+HABITS_KIND: Final = Kind(HABITS, ids=IdForm.NAMED)
 REFUSED_KIND: Final = Kind(
     REFUSED,
     {"user_id": FieldType.TEXT, "project_id": FieldType.TEXT, "refused_at": FieldType.INTEGER},

@@ -1,5 +1,6 @@
 """A session teaches, behind its turns, and the next session's prompts show it."""
 
+import getpass
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from ctxmgr.core.events.listeners import stored_events
 from ctxmgr.memory.learning.learner import Learner
 from ctxmgr.memory.learning.listener import MemoryListener
 from ctxmgr.memory.living import LivingMemory
+from ctxmgr.memory.project import project_id
 from ctxmgr.memory.records.bodies import Episode, Fact
 from ctxmgr.memory.records.memory import Author, MemoryKind
 from ctxmgr.memory.records.principal import Principal
@@ -34,6 +36,11 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def client_of(store: Store, owner: Principal = ADA) -> AsyncIterator[Client]:
     async with connect(store=store, memory=owner, tracking=False) as client:
         yield client
+
+
+def learner_of(store: Store) -> Learner:
+    living = LivingMemory(store, ADA)
+    return Learner(store, living, mask=str, now=lambda: 2_000_000_000_000)
 
 
 async def exchange(session: LiveSession, user: str, answer: str = "Done.") -> str:
@@ -108,7 +115,7 @@ async def test_events_that_are_delivered_again_teach_nothing_twice(store: Store)
         await exchange(session, "always run the linter before a commit")
     before = [memory.id for memory in await LivingMemory(store, ADA).memories()]
     assert len(before) == 2
-    again = MemoryListener(Learner(store, ADA, mask=str, now=lambda: 2_000_000_000_000))
+    again = MemoryListener(learner_of(store))
     async for events in stored_events(store, None):
         for event in events:
             await again.handle(event)
@@ -117,7 +124,7 @@ async def test_events_that_are_delivered_again_teach_nothing_twice(store: Store)
 
 async def test_an_exchange_that_was_open_at_a_crash_is_learnt_later(store: Store) -> None:
     """The stored position stays before the first turn of an exchange that is not finished."""
-    learner = Learner(store, ADA, mask=str, now=lambda: 2_000_000_000_000)
+    learner = learner_of(store)
     async with connect(store=store, tracking=False) as client:
         await learner.bind("one")
         session = await client.start("one", system_prompt="You help.")
@@ -145,7 +152,7 @@ async def test_an_exchange_that_was_open_at_a_crash_is_learnt_later(store: Store
         ]
         assert [event.n for event in turns] == [2]
         await exchange(session, "", answer="The linter is content.")
-    resumed = MemoryListener(Learner(store, ADA, mask=str, now=lambda: 2_000_000_000_000))
+    resumed = MemoryListener(learner_of(store))
     await resumed.begin(store)
     async for events in stored_events(store, await resumed.last_handled()):
         for event in events:
@@ -216,3 +223,32 @@ async def test_what_is_refused_can_be_seen(store: Store) -> None:
     assert batch.session_id == "one"
     assert "'this'" in batch.items[0].reason
     assert await LivingMemory(store, BOB).refused() == []
+
+
+async def test_conventions_follow_the_project_s_files(tmp_path: Path) -> None:
+    """A line that left the file is not shown any more; the version it came from is recorded."""
+    project = tmp_path / "project"
+    project.mkdir()
+    rules = project / "AGENTS.md"
+    owner = Principal(user_id=getpass.getuser(), project_id=project_id(project))
+    kinds = {**KINDS, **MEMORY_KINDS}
+    async with await open_store(f"sqlite:///{tmp_path}/s.db", kinds=kinds) as store:
+        living = LivingMemory(store, owner)
+        for number, (text, expected) in enumerate(
+            (
+                ("- Use tabs for indentation\n- Run the linter twice\n", {"tabs", "linter"}),
+                ("- Run the linter twice\n", {"linter"}),
+                ("- Run the linter twice\n- Use tabs for indentation\n", {"tabs", "linter"}),
+            )
+        ):
+            rules.write_text(text, encoding="utf-8")
+            async with connect(store=store, memory=project, tracking=False) as client:
+                session = await client.open("one", system_prompt="You help.")
+                await session.render("read the rules of the project")
+                read = {"path": str(rules)}
+                await session.record(f"c{number}", tool="read", args=read, output=text)
+                await session.end_turn([text_part("Done.")])
+            found = [each for each in await living.memories() if each.origin.object_id]
+            shown = " ".join(memory.levels.full for memory in found)
+            assert {word for word in ("tabs", "linter") if word in shown} == expected
+            assert all(memory.origin.object_hash for memory in found)
