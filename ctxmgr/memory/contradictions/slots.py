@@ -1,7 +1,8 @@
 """Facts that give one slot two values. Pure.
 
     slot        the words of the key, without order and filler; abbreviations are spelt out
-    same slot   equal scope, and keys that share at least KEY_SHARE of their words
+    same slot   equal scope, and keys that share at least KEY_SHARE of their words and have the
+                same qualifiers, such as ``staging``
     value       words, numbers and units, lower case; number words are numbers
     disagree    neither value says the other with more or fewer words, or one negates the other
 
@@ -21,33 +22,82 @@ PREFIX_CHARS_MIN: Final = 4
 
 _FILLER: Final = frozenset(
     [
+        "approach",
         "choice",
+        "code",
+        "convention",
+        "count",
         "current",
         "default",
+        "kind",
+        "limit",
         "main",
+        "maximum",
+        "method",
         "name",
+        "number",
         "our",
+        "policy",
+        "preference",
         "preferred",
         "project",
+        "rule",
         "setting",
         "standard",
+        "strategy",
         "style",
+        "supported",
         "tool",
+        "type",
         "use",
         "used",
         "using",
         "value",
         "version",
+        "way",
     ]
 )
+_QUALIFIERS: Final = frozenset(
+    [
+        "backend",
+        "backup",
+        "client",
+        "development",
+        "external",
+        "fallback",
+        "former",
+        "frontend",
+        "internal",
+        "legacy",
+        "local",
+        "minimum",
+        "mobile",
+        "old",
+        "primary",
+        "production",
+        "public",
+        "remote",
+        "secondary",
+        "server",
+        "staging",
+        "test",
+    ]
+)
+"""A word that makes another thing of a key: ``staging database`` is not ``database``."""
+
 _SPELT_OUT: Final = MappingProxyType(
     {
+        "amount": "number",
         "auth": "authentication",
         "cfg": "configuration",
         "conf": "configuration",
         "config": "configuration",
         "db": "database",
         "dep": "dependency",
+        "deploy": "deployment",
+        "deployed": "deployment",
+        "deploying": "deployment",
+        "deploys": "deployment",
         "deps": "dependency",
         "dev": "development",
         "dir": "folder",
@@ -62,15 +112,35 @@ _SPELT_OUT: Final = MappingProxyType(
         "lib": "library",
         "linter": "lint",
         "linting": "lint",
+        "max": "maximum",
         "mgr": "manager",
+        "min": "minimum",
+        "mocked": "mock",
+        "mocking": "mock",
         "msg": "message",
+        "owned": "owner",
+        "owns": "owner",
+        "param": "parameter",
+        "params": "parameter",
+        "perf": "performance",
         "pkg": "package",
         "prod": "production",
+        "pwd": "password",
         "repo": "repository",
+        "req": "request",
+        "retries": "retry",
+        "retrying": "retry",
         "runner": "run",
         "running": "run",
-        "tests": "test",
+        "sec": "security",
+        "srv": "server",
+        "svc": "service",
         "testing": "test",
+        "tests": "test",
+        "tmp": "temporary",
+        "var": "variable",
+        "vars": "variable",
+        "ver": "version",
     }
 )
 _YES: Final = frozenset(["allowed", "always", "enabled", "on", "required", "true", "yes"])
@@ -115,6 +185,8 @@ def same_slot(one: Fact, other: Fact) -> bool:
         return False
     first, second = slot_words(one.key), slot_words(other.key)
     shared = len(first & second)
+    if (first ^ second) & _QUALIFIER_STEMS:
+        return False
     return bool(shared) and shared / len(first | second) >= KEY_SHARE
 
 
@@ -149,6 +221,8 @@ def _agree(one: str, other: str) -> bool:
         return _verdict(first) == _verdict(second)
     if is_negated(one) != is_negated(other):
         return False
+    if "/" in one + other and len(one.split()) == len(other.split()) == 1:
+        return False  # a path that goes on is another path
     shorter, longer = sorted((first, second), key=len)
     return bool(shorter) and all(
         any(_same_word(part, candidate) for candidate in longer) for part in shorter
@@ -185,3 +259,5 @@ def _same_word(one: str, other: str) -> bool:
 
 
 _FILLER_STEMS: Final = frozenset(stem for word in _FILLER for stem in terms(word)) | _FILLER
+_QUALIFIER_STEMS: Final = frozenset(stem for word in _QUALIFIERS for stem in terms(word))
+"""Stems of the words that make another thing of a key."""

@@ -74,7 +74,7 @@ def _wanted(body: Body) -> tuple[str, str, str, str]:
             known = "; ".join(_clause(part) for part in parts if part)
             return (
                 body.full_narrative,
-                known or _first_words(body.full_narrative, SUMMARY_WORDS),
+                known or _first_sentences(body.full_narrative, SUMMARY_WORDS),
                 _first_words(body.title, COMPRESSED_WORDS),
                 _slug(body.title),
             )
@@ -101,6 +101,16 @@ def _first_words(text: str, words: int) -> str:
     """Return the first sentence, or its first words."""
     sentence = _SENTENCE_END.split(" ".join(text.split()), maxsplit=1)[0]
     return " ".join(sentence.split()[:words])
+
+
+def _first_sentences(text: str, words: int) -> str:
+    """Return as many whole sentences as have at most these words, or the start of the first."""
+    kept: list[str] = []
+    for sentence in _SENTENCE_END.split(" ".join(text.split())):
+        if len(" ".join((*kept, sentence)).split()) > words:
+            break
+        kept.append(sentence)
+    return " ".join(kept) or _first_words(text, words)
 
 
 def _slug(title: str) -> str:

@@ -33,6 +33,10 @@ RECENT_ERROR_MS: Final = 24 * 3_600_000
 RELEVANCE_CUT: Final = 0.35
 """The share of the best match's score that a memory needs to be relevant."""
 
+RECALL: Final = "recall"
+RECALL_CUT: Final = 0.15
+"""The same when a question about the past is asked: then the budget is there to be used."""
+
 SHORT_ID_CHARS: Final = 8
 
 _LAID_DOWN: Final = frozenset({MemoryKind.INSTRUCTION, MemoryKind.QUESTION})
@@ -88,10 +92,11 @@ def assemble_context(
     """
     by_id = {memory.id: memory for memory in memories}
     best = max(relevance.values(), default=0.0)
+    cut = RECALL_CUT if signals.activity == RECALL else RELEVANCE_CUT
     matching = {
         memory_id: score / best
         for memory_id, score in relevance.items()
-        if memory_id in by_id and score >= RELEVANCE_CUT * best > 0
+        if memory_id in by_id and score >= cut * best > 0
     }
 
     def rank(memory: Memory) -> float:

@@ -3,6 +3,7 @@
     tier           1 critical   2 relevant   3 background   4 index
     new feature    25 %         37.5 %       25 %           12.5 %      2,000 3,000 2,000 1,000
     debugging      37.5 %       31.25 %      18.75 %        12.5 %      3,000 2,500 1,500 1,000
+    recall         6.25 %       81.25 %      6.25 %         6.25 %        500 6,500   500   500
 
 A tier does not borrow from another.
 """
@@ -20,9 +21,16 @@ BUDGET_TOKENS_MAX: Final = 200_000
 
 DEFAULT_PROFILE: Final = (2_000, 3_000, 2_000, 1_000)
 DEBUGGING_PROFILE: Final = (3_000, 2_500, 1_500, 1_000)
+RECALL_PROFILE: Final = (500, 6_500, 500, 500)
+"""For answering a question about the past, where what matches is all that counts."""
 
 PROFILES: Final[Mapping[str, tuple[int, int, int, int]]] = MappingProxyType(
-    {"default": DEFAULT_PROFILE, "new_feature": DEFAULT_PROFILE, "debugging": DEBUGGING_PROFILE}
+    {
+        "default": DEFAULT_PROFILE,
+        "new_feature": DEFAULT_PROFILE,
+        "debugging": DEBUGGING_PROFILE,
+        "recall": RECALL_PROFILE,
+    }
 )
 """Tokens of each tier in a budget of ``BUDGET_TOKENS``, by activity."""
 

@@ -17,7 +17,15 @@ async def bench(
     app: "App",
     name: Annotated[
         Literal[
-            "stores", "core", "economy", "proxy", "surfaces", "audit", "knowledge", "experience"
+            "stores",
+            "core",
+            "economy",
+            "proxy",
+            "surfaces",
+            "audit",
+            "knowledge",
+            "experience",
+            "memory",
         ],
         Param("Which benchmark."),
     ],
@@ -25,7 +33,7 @@ async def bench(
         Path | None,
         Param(
             "For economy and proxy: a folder of recorded sessions; for knowledge: one of question"
-            " sets."
+            " sets; for memory: one with both, as sessions and retrieval."
         ),
     ] = None,
     *,
@@ -48,7 +56,7 @@ async def bench(
     module = import_module(f"ctxmgr.bench.{name}.run")
     given = {"folder": folder, "picture_file": picture, "steps": steps}
     options = {option: value for option, value in given.items() if value is not None}
-    if folder is not None and name not in {"economy", "knowledge", "proxy"}:
+    if folder is not None and name not in {"economy", "knowledge", "memory", "proxy"}:
         raise Incorrect(f"the {name} benchmark takes no folder; leave it out")
     if picture is not None and name != "economy":
         raise Incorrect("--picture draws recorded sessions; use it with `ctxmgr bench economy`")
