@@ -15,19 +15,35 @@ of a turn's answer:
 
 Every part keeps its item, so that the SDK gets back exactly what it stored. Until the first write,
 items are read from the chat alone, each time as it is stored then; the first write resumes the
-session, which verifies all of it.
+session, which verifies all of it. What other clients have stored since is read before each use, and
+an append that collides with theirs is repeated.
+
+``ThreadedAgentsSession`` is for ``Runner.run_sync``.
 """
 
+import asyncio
 import json
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any, Self, TypeAlias, cast
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, Self, TypeAlias, cast
 
-from ctxmgr import Client, Corrupt, ExtraMissing, LiveSession, Match, Put, Version
+from ctxmgr import (
+    Client,
+    Conflict,
+    Corrupt,
+    ExtraMissing,
+    LiveSession,
+    Match,
+    Put,
+    Version,
+    connect,
+)
 from ctxmgr.core.collector import collector_paused
 from ctxmgr.core.history.reading import is_stored, stored_answers
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.integrations.document_kinds import AGENTS_HISTORY
+from ctxmgr.integrations.loop_thread import LoopThread
 from ctxmgr.messages.answers import ToolCallIds, read_call
 
 try:
@@ -37,11 +53,19 @@ except ImportError as error:
 
 Item: TypeAlias = dict[str, Any]
 
+_OUTPUT: Final = "function_call_output"
+
+ATTEMPTS_MAX: Final = 100
+"""Of one write that collides with those of other clients, each of which then has succeeded."""
+
+WAIT_S_MAX: Final = 0.1
+"""Before another attempt, at most; the mean grows with their number."""
+
 
 class AgentsSession:
     """A session for ``Runner.run(…, session=…)``.
 
-    Methods that write raise ``Conflict`` if another client has just written.
+    Several clients may use it at once: a write that collides with another is repeated.
     """
 
     def __init__(self, client: Client, session: LiveSession | str) -> None:
@@ -73,16 +97,20 @@ class AgentsSession:
         with collector_paused():
             parts = [part for _, part in await self._visible(await self._state())]
             latest = parts if limit is None else parts[max(0, len(parts) - max(0, limit)) :]
-            recorded = [part["output"] for part in latest if "output" in part]
-            calls = await self._store.get_many(recorded)
-            items: list[Item] = [part["item"] for part in latest]
-            if self._live is not None:  # the SDK may change what it is given
-                items = json.loads(json.dumps(items))
-        for part, item in zip(latest, items, strict=True):
+            return cast("list[TResponseInputItem]", await self._items(latest))
+
+    async def _items(self, parts: list[Mapping[str, Any]]) -> list[Item]:
+        """Return the items of some parts, which the SDK may change."""
+        recorded = [part["output"] for part in parts if "output" in part]
+        calls = await self._store.get_many(recorded) if recorded else {}
+        items: list[Item] = [part["item"] for part in parts]
+        if self._live is not None:
+            items = json.loads(json.dumps(items))
+        for part, item in zip(parts, items, strict=True):
             if "output" in part:
                 text = _output_of(part, calls)
                 item["output"] = text if part["as_text"] else json.loads(text)
-        return cast("list[TResponseInputItem]", items)
+        return items
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Store the items as one turn."""
@@ -90,6 +118,8 @@ class AgentsSession:
             return
         new: list[Item] = [storable(json.loads(json.dumps(item))) for item in items]
         live = await self._resumed()
+        if any(item.get("type") == _OUTPUT for item in new):
+            await live.refresh()  # the call may be another client's
         turn, taken = live.turn, live.sets.session_index
         ids = ToolCallIds(self.session_id, turn=turn, unique=False, taken=taken)
         parts: list[Document] = []
@@ -98,21 +128,45 @@ class AgentsSession:
             recorded = None if call is None else await _record(live, item, call)
             parts.append(recorded or _part_of(item, ids))
         texts = (_text_of(item.get("content")) for item in new if item.get("role") == "user")
-        await live.end_turn(parts, user="\n".join(text for text in texts if text))
+        user = "\n".join(text for text in texts if text)
+        async for attempt in _attempts():
+            try:
+                await live.end_turn(parts, user=user)
+            except Conflict:  # the session holds the turn of the other client now
+                if attempt == ATTEMPTS_MAX:
+                    raise
+            else:
+                return
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Hide the latest item from now on, and return it."""
-        latest, state = await self.get_items(1), await self._state()
-        if not latest:
-            return None
-        position, _ = (await self._visible(state))[-1]
-        await self._save(state | {"popped": [*state["popped"], position]})
-        return latest[0]
+        async for attempt in _attempts():
+            state = await self._state()
+            visible = await self._visible(state)
+            if not visible:
+                return None
+            (latest,) = await self._items([visible[-1][1]])
+            try:
+                await self._save(state | {"popped": [*state["popped"], visible[-1][0]]})
+            except Conflict:  # another client has popped this item
+                if attempt == ATTEMPTS_MAX:
+                    raise
+            else:
+                return cast("TResponseInputItem", latest)
+        return None
 
     async def clear_session(self) -> None:
         """Hide all items. Nothing is erased."""
-        parts = await self._parts()
-        await self._save(await self._state() | {"start": len(parts), "popped": []})
+        async for attempt in _attempts():
+            state = await self._state()
+            parts = await self._parts()
+            try:
+                await self._save(state | {"start": len(parts), "popped": []})
+            except Conflict:
+                if attempt == ATTEMPTS_MAX:
+                    raise
+            else:
+                return
 
     async def _resumed(self) -> LiveSession:
         """Return the open session; one that was only read is resumed, and verified."""
@@ -121,8 +175,9 @@ class AgentsSession:
         return self._live
 
     async def _parts(self) -> list[Mapping[str, Any]]:
-        """Return the parts with an item."""
+        """Return the parts with an item, as they are stored now."""
         if self._live is not None:
+            await self._live.refresh()
             return self._known_parts(self._live)
         answers = await stored_answers(self._store, self.session_id)
         return [part for parts in answers for part in parts if "item" in part]
@@ -148,7 +203,7 @@ class AgentsSession:
         self, live: LiveSession, item: Document, new_parts: list[Document]
     ) -> Mapping[str, Any] | None:
         """Return the call that an output belongs to, if it is the call's first output."""
-        if item.get("type") != "function_call_output":
+        if item.get("type") != _OUTPUT:
             return None
         call_id = item.get("call_id")
         if not isinstance(call_id, str):
@@ -170,6 +225,73 @@ class AgentsSession:
         token = state.pop("token")
         fields = {"xt/id": self._state_id, "type": AGENTS_HISTORY, "session": self.session_id}
         await self._store.commit([Match(self._state_id, token), Put({**state, **fields})])
+
+
+class ThreadedAgentsSession:
+    """A session for ``Runner.run_sync``: its store lives on an event loop in another thread.
+
+    ``Runner.run_sync`` ends its event loop, or uses another, and a store belongs to one loop.
+    """
+
+    def __init__(self, thread: LoopThread[AgentsSession]) -> None:
+        self._thread = thread
+
+    @classmethod
+    def open(cls, url: str, session_id: str, *, system_prompt: str = "") -> Self:
+        """Open the stored session of a store, or start it if it does not exist."""
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[AgentsSession]:
+            async with connect(url, tracking=False) as client:
+                yield await AgentsSession.open(client, session_id, system_prompt=system_prompt)
+
+        return cls(LoopThread.holding(opened))
+
+    @property
+    def session_id(self) -> str:
+        return self._thread.held.session_id
+
+    @property
+    def session_settings(self) -> SessionSettings | None:
+        return self._thread.held.session_settings
+
+    @session_settings.setter
+    def session_settings(self, settings: SessionSettings | None) -> None:
+        self._thread.held.session_settings = settings
+
+    async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+        """Return the latest items, or all of them, oldest first."""
+        return await self._thread.call(self._thread.held.get_items(limit))
+
+    async def add_items(self, items: list[TResponseInputItem]) -> None:
+        """Store the items as one turn."""
+        await self._thread.call(self._thread.held.add_items(items))
+
+    async def pop_item(self) -> TResponseInputItem | None:
+        """Hide the latest item from now on, and return it."""
+        return await self._thread.call(self._thread.held.pop_item())
+
+    async def clear_session(self) -> None:
+        """Hide all items. Nothing is erased."""
+        await self._thread.call(self._thread.held.clear_session())
+
+    def close(self) -> None:
+        """Close the store and end the thread."""
+        self._thread.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+async def _attempts() -> AsyncIterator[int]:
+    """Count attempts from 1, with a random pause between them."""
+    yield 1
+    for attempt in range(2, ATTEMPTS_MAX + 1):
+        await asyncio.sleep(random.uniform(0, min(WAIT_S_MAX, 0.002 * attempt)))  # noqa: S311
+        yield attempt
 
 
 async def _record(live: LiveSession, item: Document, call: Mapping[str, Any]) -> Document:

@@ -6,6 +6,8 @@
     ModelRequest    the user's text, and the results of tools
     prompt          requests and responses, divided as in the openai form
 
+Older outputs are shown as one line; ``History.toolset`` gives the model a tool that returns them.
+
 pydantic-ai replaces its messages with the processed ones. Ours therefore carry a mark in their
 ``metadata``, which is kept and never sent: a message without the mark is new.
 """
@@ -16,11 +18,12 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from ctxmgr import ExtraMissing, LiveSession
+from ctxmgr import ExtraMissing, Incorrect, LiveSession, NotFound
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.messages.answers import ToolCallIds, read_call
 
 try:
+    from pydantic_ai import FunctionToolset, ModelRetry
     from pydantic_ai import messages as ai
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
 except ImportError as error:
@@ -28,6 +31,14 @@ except ImportError as error:
 
 API: Final = "pydantic-ai"
 MARK: Final = "ctxmgr"
+
+OUTPUT_CHARS_MAX: Final = 50_000
+"""Of an earlier output that one call returns; some 12,000 tokens."""
+
+INSTRUCTIONS: Final = (
+    "Outputs of earlier tool calls may be shortened to one line such as `toolcall_ref id=… "
+    "status=ok`. Nothing is lost: `show_output` with that id returns the output."
+)
 
 _PART: Final = TypeAdapter[Any](ai.ModelResponsePart)
 
@@ -44,6 +55,29 @@ class History:
         self._answer: tuple[dict[str, Any], ...] = ()
         self._answered: list[ModelMessage] = []
         """The new messages of the answer, to be marked when the turn is stored."""
+
+    @property
+    def toolset(self) -> FunctionToolset[Any]:
+        """The tool that returns outputs which the prompt shows as one line, for ``toolsets=``."""
+        return FunctionToolset([self.show_output], instructions=INSTRUCTIONS)
+
+    async def show_output(self, id: str, start: int = 0) -> str:  # noqa: A002 (as the line has it)
+        """Return the output of an earlier tool call.
+
+        Args:
+            id: The id of the tool call, as in `toolcall_ref id=…`.
+            start: The first character, if the output is long.
+        """
+        try:
+            call = await self._session.call_with_handle(id)
+        except (Incorrect, NotFound) as error:
+            raise ModelRetry(str(error)) from error
+        first = max(0, start)
+        shown = call.content[first : first + OUTPUT_CHARS_MAX]
+        rest = len(call.content) - first - len(shown)
+        if rest <= 0:
+            return shown
+        return f"{shown}\n[{rest} more characters: call again with start={first + len(shown)}]"
 
     async def __call__(self, messages: list[ModelMessage]) -> list[ModelMessage]:
         """Store the new messages and return the prompt of the next turn."""

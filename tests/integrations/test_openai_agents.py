@@ -1,12 +1,16 @@
 """The OpenAI Agents SDK on ctxmgr sessions, with the real package and a scripted model."""
 
+import asyncio
+import threading
+from pathlib import Path
+
 import pytest
 from agents import Agent, RunConfig, Runner, Session, SessionSettings, SQLiteSession, function_tool
 
 import ctxmgr
-from ctxmgr import Conflict, Corrupt
+from ctxmgr import Conflict, Corrupt, Incorrect
 from ctxmgr.core.client.client import Client
-from ctxmgr.integrations.openai_agents import AgentsSession
+from ctxmgr.integrations.openai_agents import AgentsSession, ThreadedAgentsSession
 from tests.integrations.agents_models import ScriptedModel, calls, says
 
 QUIET = RunConfig(tracing_disabled=True)
@@ -178,3 +182,66 @@ async def test_a_missing_output_is_reported(client: Client, name: str) -> None:
 
     with pytest.raises(Corrupt, match="output of tool call"):
         await session.get_items()
+
+
+async def test_items_of_another_client_are_seen_at_once(store_url: str, name: str) -> None:
+    """``get_items`` of a session that had been written to gave the old list."""
+    async with (
+        ctxmgr.connect(store_url, tracking=False) as one,
+        ctxmgr.connect(store_url, tracking=False) as two,
+    ):
+        ours = await AgentsSession.open(one, name)
+        await ours.add_items([{"role": "user", "content": "one"}])
+        theirs = await AgentsSession.open(two, name)
+        await theirs.add_items([{"role": "user", "content": "two"}])
+
+        assert [item["content"] for item in await ours.get_items()] == ["one", "two"]
+        await ours.add_items([{"role": "user", "content": "three"}])
+        assert await theirs.pop_item() == {"role": "user", "content": "three"}
+        assert [item["content"] for item in await ours.get_items()] == ["one", "two"]
+
+
+async def test_ten_writers_store_ten_items(store_url: str, name: str) -> None:
+    """An append depends on nothing, so a collision is repeated here: nobody else could."""
+
+    async def write(number: int) -> None:
+        async with ctxmgr.connect(store_url, tracking=False) as client:
+            session = await AgentsSession.open(client, name)
+            await session.add_items([{"role": "user", "content": str(number)}])
+
+    async with ctxmgr.connect(store_url, tracking=False) as client:
+        await AgentsSession.open(client, name)
+        await asyncio.gather(*map(write, range(10)))
+        reader = AgentsSession(client, name)
+
+        found = sorted(int(item["content"]) for item in await reader.get_items())
+
+    assert found == list(range(10))
+
+
+def test_run_sync_uses_a_session_in_a_thread(tmp_path: Path, name: str) -> None:
+    """Most examples of the SDK begin with ``Runner.run_sync``."""
+    url = f"sqlite:///{tmp_path / 's.db'}"
+    with ThreadedAgentsSession.open(url, name) as session:
+        assert isinstance(session, Session)
+        for question in ("Peru?", "Sure?"):
+            assistant, model = agent(says("Lima."))
+            Runner.run_sync(assistant, question, session=session, run_config=QUIET)
+    asyncio.get_event_loop_policy().get_event_loop().close()  # the SDK leaves it open
+    asyncio.set_event_loop(None)
+
+    assert [item["content"] for item in model.inputs[0] if item.get("role") == "user"] == [
+        "Peru?",
+        "Sure?",
+    ]
+    with ThreadedAgentsSession.open(url, name) as again:
+        session.close()  # twice
+        assert len(asyncio.run(again.get_items())) == 4
+
+
+def test_what_opening_a_session_raises_is_raised(tmp_path: Path, name: str) -> None:
+    """And no thread is left behind."""
+    with pytest.raises(Incorrect, match="no directory"):
+        ThreadedAgentsSession.open(f"sqlite:///{tmp_path / 'missing' / 's.db'}", name)
+
+    assert "ctxmgr" not in {thread.name for thread in threading.enumerate()}

@@ -1,9 +1,10 @@
 """pydantic-ai with the history processor: the real package, with a function as model."""
 
+import re
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, ModelMessagesTypeAdapter
+from pydantic_ai import Agent, ModelMessagesTypeAdapter, ModelRetry
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import (
     ImageUrl,
@@ -19,7 +20,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
-from ctxmgr.integrations.pydantic_ai import History
+from ctxmgr.integrations.pydantic_ai import OUTPUT_CHARS_MAX, History
 
 LOOK = ToolCallPart("look", {"at": "sky"}, "c1")
 
@@ -151,3 +152,51 @@ async def test_media_are_sent_in_their_own_turn(session: LiveSession) -> None:
     assert "bird.png" in scripted.text(0)
     assert "bird.png" not in scripted.text(1)
     assert "[image-url]" in scripted.text(1)
+
+
+async def test_a_folded_output_can_be_fetched_back(session: LiveSession) -> None:
+    """It was shown as ``toolcall_ref id=…``, which nothing explained and nothing could open."""
+    requests: list[str] = []
+    told: list[str] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        told.append(str(info.instructions))
+        requests.append("\n".join(str(part) for message in messages for part in message.parts))
+        if len(requests) == 1:
+            return ModelResponse(parts=[LOOK])
+        folded = re.search(r"toolcall_ref id=(\S+) tool=look", requests[-1])
+        if folded is None or "the sky is blue" in requests[-1]:
+            return ModelResponse(parts=[TextPart("go on")])
+        return ModelResponse(parts=[ToolCallPart("show_output", {"id": folded[1]}, "c2")])
+
+    history = History(session)
+    agent: Any = Agent(
+        FunctionModel(answer),
+        capabilities=[ProcessHistory(history)],
+        toolsets=[history.toolset],
+    )
+    agent.tool_plain(_look)
+    messages: list[ModelMessage] = []
+    while not any("the sky is blue" not in request for request in requests[1:]):
+        assert len(requests) < 20, "the output is never folded"
+        messages = (await agent.run("and now?", message_history=messages)).all_messages()
+
+    folded_at = next(n for n, text in enumerate(requests) if n and "the sky is blue" not in text)
+    assert "the sky is blue" in requests[folded_at + 1]
+    assert "show_output" in told[0]
+
+
+async def test_an_unknown_output_is_an_answer_for_the_model(session: LiveSession) -> None:
+    """Models invent ids; the run goes on."""
+    with pytest.raises(ModelRetry, match="nothing"):
+        await History(session).show_output("nothing")
+
+
+async def test_a_long_output_is_returned_in_parts(session: LiveSession) -> None:
+    """An output of a megabyte would not fit into any prompt."""
+    text = "x" * OUTPUT_CHARS_MAX + "end"
+    await session.record("c9", tool="look", args={}, output=text, discover=False)
+    history = History(session)
+
+    assert (await history.show_output("c9")).endswith(f"call again with start={OUTPUT_CHARS_MAX}]")
+    assert await history.show_output("c9", start=OUTPUT_CHARS_MAX) == "end"

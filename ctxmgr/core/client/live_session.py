@@ -446,6 +446,17 @@ class LiveSession:
                 await self._end(turn, self._sent_prompt(self.context(turn.user), user=turn.user))
             return len(new)
 
+    async def refresh(self) -> bool:
+        """Take over what other clients have stored of this session; return whether there was any.
+
+        A prompt that was rendered in this turn is then forgotten, since it lacks their turns.
+        """
+        async with self._locked():
+            if await self._state.is_current():
+                return False
+            await self._reload()
+            return True
+
     async def read(self, path: str | PurePath) -> File:
         """Read a file for the agent, store its version and show it in full.
 

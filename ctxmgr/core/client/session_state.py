@@ -23,7 +23,7 @@ from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import StoredObject, from_document, put_of, to_document
 from ctxmgr.core.objects.envelope import session_object_id
 from ctxmgr.core.objects.file import File, FileState
-from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
+from ctxmgr.core.objects.session_record import SETS, SessionRecord, SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sessions.sets import Session, merge
 from ctxmgr.core.sessions.storage import ATTEMPTS_MAX, StoredSets, read_session, read_sets
@@ -39,6 +39,9 @@ from ctxmgr.core.store.contract import (
 from ctxmgr.core.store.documents import ID
 from ctxmgr.core.tracking.index_plan import IndexOutcome
 from ctxmgr.errors import Conflict, Corrupt, Incorrect
+
+_LONG_FIELDS: Final = (*SETS, "turns", "toolcall_refs", "content")
+"""What need not be read of a session's own objects to know which versions they are."""
 
 LEARNED_AT_ONCE: Final = 100
 """Versions after which other tasks may run, among them the one that reads the next versions."""
@@ -258,6 +261,15 @@ class SessionState:
         for file, _ in unclear:
             await self._learn_file(file, state=states[file.object_id])
         return files
+
+    async def is_current(self) -> bool:
+        """Whether nobody else has stored a version of the session's own objects."""
+        ids = list(self.tokens)
+        stored = await self.runtime.store.get_many(ids, without=_LONG_FIELDS)
+        return all(
+            object_id in stored and stored[object_id].token == self.tokens[object_id]
+            for object_id in ids
+        )
 
     async def refresh(self) -> None:
         """Read again what another client has stored of this session."""

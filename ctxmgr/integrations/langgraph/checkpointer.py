@@ -12,19 +12,22 @@ value by accident.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 from uuid import uuid4
 
-from ctxmgr import Delete, ExtraMissing, Order, Put, Query, Range, Store
+from ctxmgr import Delete, ExtraMissing, Order, Put, Query, Range, Store, open_store
 from ctxmgr.core.store.documents import Document
 from ctxmgr.integrations.document_kinds import (
+    KINDS,
     LANGGRAPH_CHANNEL,
     LANGGRAPH_CHECKPOINT,
     LANGGRAPH_WRITE,
 )
 from ctxmgr.integrations.langgraph.sync import PlainCheckpointer
+from ctxmgr.integrations.loop_thread import LoopThread
 
 try:
     from langchain_core.runnables import RunnableConfig as Config
@@ -44,11 +47,28 @@ Writes = Sequence[tuple[str, Any]]
 
 
 class Checkpointer(PlainCheckpointer):
-    """A checkpointer for ``compile(checkpointer=…)``."""
+    """A checkpointer for ``compile(checkpointer=…)``.
+
+    Create it on the event loop of the store; ``from_conn_string`` opens one for a synchronous
+    program.
+    """
 
     def __init__(self, store: Store, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)
         self._threads = Threads(store)
+
+    @classmethod
+    @contextmanager
+    def from_conn_string(cls, url: str) -> Iterator[Self]:
+        """Open a store in a thread of its own; use the synchronous methods."""
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[Self]:
+            async with await open_store(url, kinds=KINDS) as store:
+                yield cls(store)
+
+        with LoopThread.holding(opened) as thread:
+            yield thread.held
 
     def get_next_version(self, current: str | int | None, _channel: None) -> str:
         number = int(str(current or 0).partition(".")[0]) + 1
@@ -108,6 +128,8 @@ class Checkpointer(PlainCheckpointer):
         where = {
             field: values[name] for field, name in names.items() if values.get(name) is not None
         }
+        if not where.get("checkpoint"):
+            where.pop("checkpoint", None)
         last = base.get_checkpoint_id(before) if before else None
         remaining = -1 if limit is None else limit
         async for document in self._threads.checkpoints(where, before=last):
@@ -273,7 +295,9 @@ class Threads:
 def _key_of(config: Mapping[str, Any]) -> CheckpointKey:
     values = config["configurable"]
     return CheckpointKey(
-        str(values["thread_id"]), values.get("checkpoint_ns") or "", values.get("checkpoint_id")
+        str(values["thread_id"]),
+        values.get("checkpoint_ns") or "",
+        values.get("checkpoint_id") or None,  # an empty id is the latest checkpoint, too
     )
 
 

@@ -8,18 +8,36 @@ index: a search with a query ranks items by the number of its words that they co
     filter      {"field": value}, or {"field": {"$gte": 3}} with one of the six comparisons
 """
 
+import asyncio
 import json
 import operator
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 from urllib.parse import quote, unquote
 
-from ctxmgr import Delete, ExtraMissing, Incorrect, Order, Put, Query, Range, Store, Version
-from ctxmgr.integrations.document_kinds import LANGGRAPH_ITEM
+from ctxmgr import (
+    CtxmgrError,
+    Delete,
+    ExtraMissing,
+    Incorrect,
+    Order,
+    Put,
+    Query,
+    Range,
+    Store,
+    Version,
+    open_store,
+)
+from ctxmgr.core.store.contract import OPERATIONS_MAX
+from ctxmgr.core.store.queries import batched
+from ctxmgr.integrations.document_kinds import KINDS, LANGGRAPH_ITEM
 from ctxmgr.integrations.langgraph.sync import PlainStore
+from ctxmgr.integrations.loop_thread import LoopThread
 
 try:
     from langgraph.store import base
@@ -44,25 +62,79 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 class LongTermStore(PlainStore):
-    """A store for ``compile(store=…)``. Create it on the event loop of the ctxmgr store."""
+    """A store for ``compile(store=…)``. Create it on the event loop of the ctxmgr store.
+
+    Batches that are waiting at the same time are carried out together. ``from_conn_string`` opens
+    one for a synchronous program.
+    """
 
     def __init__(self, store: Store) -> None:
         super().__init__()
         self._store = store
+        self._waiting: list[_Batch] = []
+        self._worker: asyncio.Task[None] | None = None
+
+    @classmethod
+    @contextmanager
+    def from_conn_string(cls, url: str) -> Iterator[Self]:
+        """Open a store in a thread of its own; use the synchronous methods."""
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[Self]:
+            async with await open_store(url, kinds=KINDS) as store:
+                yield cls(store)
+
+        with LoopThread.holding(opened) as thread:
+            yield thread.held
 
     async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Answer all reads from the current state, then apply all writes in one transaction."""
         operations = list(ops)
-        results = [await self._answer(op) for op in operations]
+        for op in operations:
+            if isinstance(op, base.PutOp):
+                _check_namespace(op.namespace)
+        batch = _Batch(operations, asyncio.get_running_loop().create_future())
+        self._waiting.append(batch)
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
+        return await batch.results
+
+    async def _work(self) -> None:
+        """Carry out what is waiting, as one batch, until nothing is."""
+        while self._waiting:
+            batches, self._waiting = self._waiting, []
+            try:
+                answers = await self._together([op for batch in batches for op in batch.ops])
+            except (CtxmgrError, base.InvalidNamespaceError) as error:
+                if len(batches) == 1:
+                    _settle(batches[0], error)
+                    continue
+                for batch in batches:  # the others must not fail with it
+                    _settle(batch, await self._alone(batch))
+                continue
+            for batch in batches:
+                _settle(batch, answers[: len(batch.ops)])
+                answers = answers[len(batch.ops) :]
+
+    async def _alone(self, batch: "_Batch") -> list[base.Result] | Exception:
+        try:
+            return await self._together(batch.ops)
+        except (CtxmgrError, base.InvalidNamespaceError) as error:
+            return error
+
+    async def _together(self, operations: Sequence[base.Op]) -> list[base.Result]:
+        gets = {_item_id(op.namespace, op.key) for op in operations if isinstance(op, base.GetOp)}
+        stored = await self._store.get_many(gets) if gets else {}
+        results = [await self._answer(op, stored) for op in operations]
         puts = (op for op in operations if isinstance(op, base.PutOp))
         await self._write({_item_id(op.namespace, op.key): op for op in puts})
         return results
 
-    async def _answer(self, op: base.Op) -> base.Result:
+    async def _answer(self, op: base.Op, stored: Mapping[str, Version]) -> base.Result:
         match op:
             case base.GetOp():
-                stored = await self._store.get(_item_id(op.namespace, op.key))
-                return None if stored is None else base.Item(**_item_fields(stored))
+                version = stored.get(_item_id(op.namespace, op.key))
+                return None if version is None else base.Item(**_item_fields(version))
             case base.SearchOp():
                 return await self._search(op)
             case base.ListNamespacesOp():
@@ -93,6 +165,10 @@ class LongTermStore(PlainStore):
         return items[op.offset : op.offset + op.limit]
 
     async def _write(self, puts: Mapping[str, base.PutOp]) -> None:
+        for some in batched(puts.items(), OPERATIONS_MAX):
+            await self._write_some(dict(some))
+
+    async def _write_some(self, puts: Mapping[str, base.PutOp]) -> None:
         stored = await self._store.get_many(puts)
         operations: list[Put | Delete] = []
         for object_id, op in puts.items():
@@ -124,7 +200,41 @@ class LongTermStore(PlainStore):
             cursor, more = page.cursor, page.cursor is not None
 
 
+@dataclass(slots=True)
+class _Batch:
+    ops: list[base.Op]
+    results: "asyncio.Future[list[base.Result]]"
+
+
+def _settle(batch: _Batch, answer: list[base.Result] | Exception) -> None:
+    if batch.results.done():
+        return  # the caller was cancelled
+    if isinstance(answer, Exception):
+        batch.results.set_exception(answer)
+    else:
+        batch.results.set_result(answer)
+
+
+def _check_namespace(namespace: Namespace) -> None:
+    """Refuse what LangGraph's own stores refuse to write to."""
+    if not namespace:
+        raise base.InvalidNamespaceError("Namespace cannot be empty.")
+    _path_of(namespace)
+    if not all(namespace) or any("." in label for label in namespace):
+        raise base.InvalidNamespaceError(
+            f"the labels of a namespace are not empty and have no period: {namespace!r:.200}"
+        )
+    if namespace[0] == "langgraph":
+        raise base.InvalidNamespaceError(
+            f'the first label of a namespace cannot be "langgraph": {namespace!r:.200}'
+        )
+
+
 def _path_of(namespace: Sequence[str]) -> str:
+    if not all(isinstance(label, str) for label in namespace):
+        raise base.InvalidNamespaceError(
+            f"the labels of a namespace are strings: {namespace!r:.200}"
+        )
     return "".join(quote(part, safe="") + "/" for part in namespace)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -117,3 +118,26 @@ async def test_a_deleted_thread_keeps_its_history(store: Store, name: str) -> No
     entries = (await store.history(page.versions[0].object_id, corrections=True)).entries
     assert [entry.deleted for entry in entries] == [False, True]
     assert entries[0].document == page.versions[0].document
+
+
+async def test_an_empty_checkpoint_id_is_the_latest_one(store: Store, name: str) -> None:
+    """As for LangGraph's own checkpointers; it was an id that nothing has."""
+    compiled = graph(Checkpointer(store))
+    await compiled.ainvoke({"said": ["hello"]}, thread(name))
+    empty = {"configurable": {"thread_id": name, "checkpoint_id": ""}}
+
+    state = await compiled.aget_state(empty)
+    listed = [found async for found in Checkpointer(store).alist(empty)]
+
+    assert state.values["said"] == ["hello", "first 1", "second 2"]
+    assert len(listed) == 4
+
+
+def test_a_synchronous_program_opens_a_checkpointer(tmp_path: Path) -> None:
+    """``invoke`` needed an event loop in another thread, which the program had to make."""
+    url = f"sqlite:///{tmp_path / 's.db'}"
+    for said in (["hello"], ["again"]):
+        with Checkpointer.from_conn_string(url) as checkpointer:
+            result = graph(checkpointer).invoke({"said": said}, thread("t1"))
+
+    assert result["said"][:4] == ["hello", "first 1", "second 2", "again"]

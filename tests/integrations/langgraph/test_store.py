@@ -1,15 +1,16 @@
 """LangGraph's long-term store on a ctxmgr store, compared with LangGraph's in-memory store."""
 
 import asyncio
+from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, InvalidNamespaceError, PutOp
 from langgraph.store.memory import InMemoryStore
 
-from ctxmgr import Incorrect, Store
+from ctxmgr import Incorrect, Put, Store
 from ctxmgr.integrations.langgraph.store import LongTermStore
 
 PEOPLE = ("people", "a/b")
@@ -130,3 +131,56 @@ async def test_a_graph_remembers_across_threads(store: Store, name: str) -> None
     result = await asyncio.to_thread(compiled.invoke, {"seen": 0})
 
     assert result == {"seen": 1}
+
+
+@pytest.mark.parametrize("namespace", [(), ("",), ("a", 1), ("a.b",), ("langgraph", "x")])
+async def test_namespaces_that_peers_refuse_are_refused(
+    store: Store, name: str, namespace: Any
+) -> None:
+    """``abatch`` does not check them as ``aput`` does, and one was a ``TypeError`` of urllib."""
+    good = PutOp((name, "x"), "k", {"n": 1})
+
+    with pytest.raises(InvalidNamespaceError):
+        await LongTermStore(store).abatch([good, PutOp(namespace, "k", {})])
+
+    assert await LongTermStore(store).aget((name, "x"), "k") is None
+
+
+async def test_concurrent_calls_are_carried_out_together(store: Store, name: str) -> None:
+    """A hundred writes at once were a hundred transactions."""
+    ours = LongTermStore(store)
+    first = (await store.commit([Put({"xt/id": f"{name}-a", "type": "x"})])).sequence
+
+    await asyncio.gather(*(ours.aput((name, "x"), str(n), {"n": n}) for n in range(100)))
+    last = (await store.commit([Put({"xt/id": f"{name}-b", "type": "x"})])).sequence
+    items = await asyncio.gather(*(ours.aget((name, "x"), str(n)) for n in range(100)))
+
+    assert [item.value["n"] for item in items if item is not None] == list(range(100))
+    assert last - first < 10
+
+
+async def test_a_call_that_fails_does_not_fail_others(store: Store, name: str) -> None:
+    """They only happened to be carried out together."""
+    ours = LongTermStore(store)
+    await ours.aput((name, "x"), "k", {"n": 1})
+
+    good, bad = await asyncio.gather(
+        ours.aget((name, "x"), "k"),
+        ours.asearch((name,), filter={"n": {"$near": 1}}),
+        return_exceptions=True,
+    )
+
+    assert getattr(good, "value", None) == {"n": 1}
+    assert isinstance(bad, Incorrect)
+
+
+def test_a_synchronous_program_opens_one(tmp_path: Path) -> None:
+    """``graph.invoke`` needed an event loop in another thread, which the program had to make."""
+    url = f"sqlite:///{tmp_path / 's.db'}"
+    with LongTermStore.from_conn_string(url) as ours:
+        ours.put(("x",), "k", {"n": 1})
+    with LongTermStore.from_conn_string(url) as again:
+        item = again.get(("x",), "k")
+
+    assert item is not None
+    assert item.value == {"n": 1}
