@@ -165,7 +165,8 @@ async def connect(
       agents get tools to search and write them, and notes are written before old turns are
       summarised (docs/knowledge-context.md).
     - ``memory`` is the folder of the project, or a ``Principal``: prompts show what earlier
-      sessions of this user taught, and sessions are learnt from (docs/memory.md).
+      sessions of this user taught, agents remember and expand, and sessions are learnt from
+      (docs/memory.md).
     - ``secrets`` says how secrets are treated (docs/secrets.md).
     - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"compact"``,
       ``"economy"``, or an ``Economy``. A session that is resumed keeps its own.
@@ -717,10 +718,11 @@ async def _client(
     if library is not None:
         observers.append(await _transcribed(store, closing, library, masker))
     if memory is not None:
-        remembered, observer = await _remembered(
+        remembered, tools, observer = await _remembered(
             store, closing, memory, masker=masker, budget_tokens=_memory_budget(policy)
         )
         contributors += (remembered,)
+        layer_tools += tools
         observers.append(observer)
     trackers = None
     if tracking:
@@ -894,8 +896,9 @@ async def _remembered(
     *,
     masker: Masker,
     budget_tokens: int,
-) -> "tuple[Contributor, CommitObserver]":
-    """Learn from the store's sessions, and contribute what was learnt to their prompts."""
+) -> "tuple[Contributor, tuple[LayerTool, ...], CommitObserver]":
+    """Learn from the store's sessions, and give what was learnt to their prompts and agents."""
+    from ctxmgr.memory.agent_tools import memory_tools
     from ctxmgr.memory.learning.listener import MemoryListener
     from ctxmgr.memory.learning.prompt_memory import PromptMemory
     from ctxmgr.memory.living import LivingMemory
@@ -910,6 +913,7 @@ async def _remembered(
     learner = _learner(store, living, masker=masker)
     listener = MemoryListener(learner, root=root)
     await listener.begin(store)
+    tools = memory_tools(living, mask=lambda text: masker.mask(text).text)
     contributor = PromptMemory(
         store,
         living,
@@ -918,7 +922,7 @@ async def _remembered(
         budget_tokens=budget_tokens,
         shown=masker.shown,
     )
-    return contributor, await _recorded(store, closing, listener)
+    return contributor, tools, await _recorded(store, closing, listener)
 
 
 async def _transcribed(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctxmgr.app import App
 
 LearntKind = Literal["decision", "convention", "preference", "error_fix", "question", "note"]
-"""Kinds that an agent may store: what every prompt has to follow is laid down by people."""
+"""Those of ``memory.agent_tools``, which is imported when it runs."""
 
 _PROJECT = Param("The project's folder; default: the current one.", metavar="DIR", local=True)
 _SESSION = Param("The session that it comes from.", metavar="SESSION", local=True)
@@ -145,23 +145,17 @@ async def memory_remember(
 
     As an agent does it: people can correct and forget it, and it never replaces what they said.
     """
-    from ctxmgr.memory.records.bodies import Fact
-    from ctxmgr.memory.records.memory import Author, MemoryKind, Origin
+    from ctxmgr.memory.agent_tools import remember
 
-    def clean(text: str) -> str:
-        return app.masker.mask(text).text
-
-    memory = await app.memory(project)
-    added = await memory.add(
-        Fact(
-            key=clean(key),
-            value=clean(value),
-            scope=None if scope is None else clean(scope),
-            reason=None if reason is None else clean(reason),
-        ),
-        kind=MemoryKind(kind),
-        author=Author.AGENT,
-        origin=Origin(session_id=session),
-        tags=file,
+    added = await remember(
+        await app.memory(project),
+        key=key,
+        value=value,
+        scope=scope,
+        reason=reason,
+        kind=kind,
+        files=file,
+        session=session,
+        mask=lambda text: app.masker.mask(text).text,
     )
     return stored(added)
