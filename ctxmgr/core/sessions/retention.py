@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from ctxmgr.core.append_only import OrderedIds
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import from_document, to_document
 from ctxmgr.core.objects.compaction import COMPACTION
@@ -70,7 +71,7 @@ from ctxmgr.core.store.contract import (
 )
 from ctxmgr.core.store.documents import ID, KIND, Document
 from ctxmgr.core.store.queries import batched
-from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.errors import Corrupt, Incorrect, NotFound
 
 RECORDS_PER_COMMIT: Final = 500
 """Records of purged objects in one transaction."""
@@ -236,13 +237,40 @@ async def _members(store: Store, sessions: frozenset[str]) -> tuple[dict[str, No
     async for version in _all(store, Query(SESSION), without=("session_index", "metadata_pool")):
         if not version.object_id.startswith(session_object_id("")):
             continue  # a document of that type under another object id is no session
-        stored = await stored_sets(store, version.object_id)
-        assert stored is not None, "just found"
-        if stored.session.session_id in sessions:
-            members.update(dict.fromkeys(stored.session.session_index))
+        session = await _sets(store, version.object_id)
+        if session.session_id in sessions:
+            members.update(dict.fromkeys(session.session_index))
         else:
-            others.append(stored.session)
+            others.append(session)
     return members, others
+
+
+async def _sets(store: Store, object_id: str) -> Session:
+    """Return the sets of a session; of a damaged one whatever it names, so that this is kept.
+
+    One damaged record must not make it impossible to purge anything else.
+    """
+    try:
+        stored = await stored_sets(store, object_id)
+        assert stored is not None, "just found"
+    except Corrupt:
+        version = await store.get(object_id)
+        document = {} if version is None else version.document
+        pinned = _named(document, "pinned_set")
+        named = {**_named(document, "session_index"), **_named(document, "metadata_pool"), **pinned}
+        return Session(
+            session_id=object_id.removeprefix(session_object_id("")),
+            session_index=OrderedIds(named),
+            metadata_pool=OrderedIds(named),
+            pinned_set=OrderedIds(pinned),
+        )
+    return stored.session
+
+
+def _named(document: Document, field_name: str) -> dict[str, None]:
+    ids = document.get(field_name)
+    named = ids if isinstance(ids, list | tuple) else ()
+    return dict.fromkeys(each for each in named if isinstance(each, str))
 
 
 def _refuse_used(objects: Iterable[str], others: Iterable[Session]) -> None:

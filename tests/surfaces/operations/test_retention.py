@@ -12,7 +12,9 @@ from click.testing import Result
 
 import ctxmgr as library
 from ctxmgr import Incorrect, text_part, toolcall_part
+from ctxmgr.core.objects.hashes import identity_hash
 from ctxmgr.core.objects.purged import purged_id
+from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Purged, Unavailable
 from ctxmgr.stores.xtdb.commits import Commits
 from tests.surfaces.worked_sessions import Worked, json_of
@@ -218,6 +220,44 @@ def test_one_version_of_a_file_is_purged_on_either_store(
     assert b"9090\\n" not in bundle.read_bytes()
     assert ctxmgr("import", str(bundle), "--store", f"sqlite:///{tmp_path}/o.db").exit_code == 0
     assert "[purged]" in asyncio.run(resumed(worked.url, worked.sid, "Go on."))
+
+
+@pytest.mark.parametrize("any_store_url", ["sqlite"], indirect=True)
+def test_a_damaged_session_keeps_what_it_names_and_stops_nothing_else(
+    ctxmgr: Run, worked: Worked
+) -> None:
+    """Design D9: one record that fails its check must not rule out every purge."""
+    options = ("--store", worked.url, "--json")
+    sid = f"{worked.sid}-damaged"
+    damaged = {
+        "xt/id": f"session:{sid}",
+        "type": "session",
+        "identity_hash": identity_hash("session", object_id=f"session:{sid}"),
+        "session_index": [worked.notes, 7],
+        "pinned_set": "nothing",
+    }
+    asyncio.run(_store(worked.url, damaged))
+
+    refused = ctxmgr("purge", "--session", worked.sid, "--object", worked.notes, *options)
+    (call,) = (line for line in _objects(ctxmgr, worked) if line["name"] == "t")
+    done = json_of(
+        ctxmgr("purge", "--session", worked.sid, "--object", call["object_id"], *options)
+    )
+
+    assert refused.exit_code == 2
+    assert f"is in several sessions ({worked.sid}, {sid})" in refused.stderr
+    assert done["objects"] == 1
+
+
+async def _store(url: str, document: Document) -> None:
+    async with await library.open_store(url) as store:
+        await store.commit([library.Put(document)])
+
+
+def _objects(ctxmgr: Run, worked: Worked) -> list[dict[str, Any]]:
+    found = json_of(ctxmgr("show", worked.sid, "--store", worked.url, "--json"))["objects"]
+    assert isinstance(found, list)
+    return found
 
 
 async def _hold_open(url: str) -> None:
