@@ -35,7 +35,9 @@ async def learn_session(store: Store, learner: Learner, session_id: str) -> Repl
         raise Incorrect(f"{session_id!r:.80} is a session of another user or project")
     await learner.bind(session_id)
     turns = dict(enumerate(version.document["turns"], start=1))
-    exchanges, learnt, turned_down = 0, [], []
+    exchanges = 0
+    learnt: list[LearntItem] = []
+    turned_down: list[RefusedItem] = []
     for exchange in exchanges_of(turns):
         lessons = await learner.learn(session_id, exchange, at=time.time_ns() // 1_000_000)
         if lessons is not None:
