@@ -154,7 +154,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "harness.demo": _rooms(
         "harness __init__ experience sandboxes messages core.client core.context core.economy"
         " core.files"
-        " core.model core.sandbox core.store errors knowledge.library"
+        " core.model core.sandbox core.store errors knowledge.library memory memory.records"
     ),
     "proxy.wire": _rooms("core.objects errors"),
     "proxy": _rooms(

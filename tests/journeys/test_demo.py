@@ -53,6 +53,15 @@ def test_prompts_are_compared_with_append_only_ones(finished_demo: Demo) -> None
     assert 0 < finished_demo.cost_ratio < 0.9
 
 
+def test_a_new_session_knows_the_error_and_its_fix(finished_demo: Demo) -> None:
+    """001-R014, PG-27: learnt from the first session by rules, and shown without being asked."""
+    taught, shown = (str(fact["answer"]) for fact in chapter(finished_demo, "learnt").facts)
+
+    assert "error fix: 1" in taught
+    assert "WRONG monday.txt" in shown
+    assert "lib/sum.sh" in shown
+
+
 async def test_each_part_is_shown_when_it_happens() -> None:
     """A demo that is silent and then prints a report shows nothing of an agent at work."""
     need("bubblewrap")

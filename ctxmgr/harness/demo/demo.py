@@ -5,6 +5,7 @@
     pause, resume      a second client, in another sandbox, with other mounts
     looking back       an earlier prompt, verified by its hash; what was true, what was believed
     its experience     what was said, as it was recorded token by token; needs an extra
+    its memory         an error and its fix, in the prompt of a new session; needs an extra
     its notes          a topic, a lesson, and a session that knows it; needs an extra
 
 Runs a sandbox, and writes to a temporary folder and to the given store. The loop is that of
@@ -28,6 +29,7 @@ from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import ExtraMissing, Unavailable, requires_extra
 from ctxmgr.experience.hooks import WorkspaceHooks
+from ctxmgr.harness.demo.learnt import demo_user, what_it_learnt
 from ctxmgr.harness.demo.lessons import learn_a_lesson
 from ctxmgr.harness.demo.report import (
     Chapter,
@@ -224,6 +226,7 @@ class _DemoRun:
         self._url, self._project, self._on_part = url, project, on_part
         self._xdb = xdb
         self._recorder = StreamRecorder(WorkspaceHooks(xdb))
+        self._user = demo_user()
         self._id = f"demo-{uuid4().hex[:8]}"
         self._system_prompt = f"{SYSTEM_PROMPT}\n\n{guide(POLICY)}"
         self._counter = TokenCounter()
@@ -238,7 +241,11 @@ class _DemoRun:
         async with (
             workplace(self._project, at=HERE, besides=notes) as place,
             connect(
-                self._url, sandbox=place.sandbox, directory=place.directory, policy=POLICY
+                self._url,
+                sandbox=place.sandbox,
+                directory=place.directory,
+                policy=POLICY,
+                memory=self._user,
             ) as client,
         ):
             session = await client.start(self._id, system_prompt=self._system_prompt)
@@ -250,6 +257,7 @@ class _DemoRun:
         async with workplace(self._project, at=ELSEWHERE) as place:
             found = await self._second_client(place, left)
             await self._look_at_experience()
+            await self._look_at_memory()
             await self._look_at_notes()
             turns = [turn for chapter in self._chapters for turn in chapter.turns]
             return Demo(
@@ -325,7 +333,9 @@ class _DemoRun:
             f"“{GO_ON}” The first client is gone. {_OTHER_MOUNTS if isolated else _NO_MOUNTS} "
             "Everything comes from the store. The agent asks for a shortened output again.",
         )
-        async with connect(self._url, sandbox=place.sandbox, directory=place.directory) as client:
+        async with connect(
+            self._url, sandbox=place.sandbox, directory=place.directory, memory=self._user
+        ) as client:
             session = await client.resume(self._id)
             self._facts(await self._reconciled(client, session, left.files))
             await self._work(session, user=GO_ON, until=None)
@@ -355,6 +365,17 @@ class _DemoRun:
         )
         await self._xdb.flush()
         self._facts(await experienced(self._xdb))
+
+    async def _look_at_memory(self) -> None:
+        if self._user is None:
+            return
+        facts = await what_it_learnt(self._url, self._user, session=self._id)
+        self._chapter(
+            "What it learnt",
+            "Behind the turns, rules found what the session taught: the error, and the change that "
+            "made the same command pass. A new session is told, without asking.",
+        )
+        self._facts(facts)
 
     async def _look_at_notes(self) -> None:
         facts = await learn_a_lesson(self._project.parent)

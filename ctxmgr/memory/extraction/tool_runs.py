@@ -29,8 +29,8 @@ _PATHS: Final = (
     "target_file",
 )
 _COMMANDS: Final = ("command", "cmd")
-_OLD: Final = ("oldText", "old_string", "old_str", "old_text", "search")
-_NEW: Final = ("newText", "new_string", "new_str", "new_text", "replace")
+_OLD: Final = ("oldText", "old_string", "old_str", "old_text", "old", "search")
+_NEW: Final = ("newText", "new_string", "new_str", "new_text", "new", "replace")
 _CONTENT: Final = ("content", "file_text", "text")
 _READERS: Final = frozenset({"read", "read_file", "view", "view_file", "cat", "ls", "glob", "grep"})
 RECALLING: Final = frozenset(
@@ -69,7 +69,7 @@ _ERRORS: Final = tuple(
         r"^(?P<error>FAILED \S+.*)$",
         r"^(?P<error>(?:npm ERR!|fatal:|Error:|ERROR:?|panic:)\s.*)$",
         r"^(?P<error>.*(?:command not found|No such file or directory|Permission denied).*)$",
-        r"^(?P<error>\s*(?:✗|✘|×|FAIL)\s.*)$",
+        r"^(?P<error>\s*(?:[✗✘×]|FAIL|WRONG|not ok)\s.*)$",
     )
 )
 _REDIRECTED: Final = re.compile(
