@@ -228,7 +228,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " surfaces.access_tokens"
         " surfaces.local_state"
         " __init__ app settings trust bench experience experience.records knowledge.library"
-        " harness harness.demo integrations integrations.agents models"
+        " harness harness.demo integrations integrations.agents models proxy.server"
         " recordings sandboxes"
         " stores.sqlite stores.xtdb core.client core.files core.history core.model core.objects"
         " core.prices core.sessions core.store errors"

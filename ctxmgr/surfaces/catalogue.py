@@ -16,7 +16,12 @@ from ctxmgr.surfaces.layer_catalogue import LAYER_OPERATIONS
 from ctxmgr.surfaces.operation import Operation, Param
 from ctxmgr.surfaces.operations.access_tokens import token
 from ctxmgr.surfaces.operations.agents.hook import hook
-from ctxmgr.surfaces.operations.agents.proxy import proxy, proxy_status
+from ctxmgr.surfaces.operations.agents.proxy import (
+    proxy,
+    proxy_request,
+    proxy_requests,
+    proxy_status,
+)
 from ctxmgr.surfaces.operations.agents.setup import setup
 from ctxmgr.surfaces.operations.agents.wrap import wrap
 from ctxmgr.surfaces.operations.bench import bench
@@ -342,6 +347,18 @@ OPERATIONS: Final = (
         writes=False,
         example="ctxmgr proxy status",
         uses_store=False,
+    ),
+    Operation(
+        run=proxy_requests,
+        name="proxy requests",
+        writes=False,
+        example="ctxmgr proxy requests proxy-0f3a",
+    ),
+    Operation(
+        run=proxy_request,
+        name="proxy request",
+        writes=False,
+        example="ctxmgr proxy request proxy-0f3a 12",
     ),
     Operation(
         run=wrap,

@@ -103,6 +103,8 @@ CONFINED: Final[Mapping[str, _Confine]] = MappingProxyType(
         "usage": _by_session,
         "context": _by_session,
         "cache": _by_session,
+        "proxy requests": _by_session,
+        "proxy request": _by_session,
         "recall": _by_session,
         "search": _by_session,
         "activate": _by_session,

@@ -125,6 +125,8 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "proxy": "is another server",
         "wrap": "starts processes on the host",
         "proxy status": "describes a process of the host",
+        "proxy requests": "is for the person who runs the proxy",
+        "proxy request": "is for the person who runs the proxy",
         "compile": "shows what prompts contain already",
         "search": "is recall for a session; agents search notes with a tool of that name",
         "export": "writes a file on the host",

@@ -10,12 +10,14 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from ctxmgr import __version__, open_store
 from ctxmgr.core.files.filesystem_ids import host_filesystem_id
 from ctxmgr.core.store.urls import redact_url
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.integrations.agents.spool import event_times, is_pending, refused_count, spool_origins
+from ctxmgr.proxy.server.running import announced, ask_status
 from ctxmgr.sandboxes.bubblewrap import Bubblewrap
 from ctxmgr.sandboxes.processes import kill, run_program
 from ctxmgr.settings import URLS, cache_dir, data_dir, settings_files, state_dir
@@ -57,6 +59,7 @@ async def examine(loaded: "LoadedSettings") -> Diagnosis:
             for name, note in INOTIFY.items()
         ),
         _filesystem(),
+        await _proxy(),
         _hooks(),
         *_folders(),
         *_settings(loaded),
@@ -163,6 +166,21 @@ def _hooks() -> Finding:
     states = ["events wait to be stored"] if waiting else ["all events are stored"]
     states += [f"{refused} could not be stored"] if refused else []
     return Finding(what=what, found=f"last event {last}", note="; ".join(states))
+
+
+async def _proxy() -> Finding:
+    """Ask the proxy that runs what it did not shape, and why."""
+    what = "proxy"
+    running = announced(state_dir())
+    status = None if running is None else await ask_status(running)
+    if running is None or status is None:
+        return Finding(what=what, found=None, note="not running; `ctxmgr proxy` starts it")
+    requests, records = status["requests"], status["records"]
+    reasons = (f"{reason}: {count}" for reason, count in requests["unshaped"].items())
+    notes = [f"shaped {requests['shaped']}", *reasons]
+    if records["dropped"] or records["failed"]:
+        notes.append(f"not recorded: {records['dropped'] + records['failed']}")
+    return Finding(what=what, found=urlsplit(running.url).netloc, note="; ".join(notes))
 
 
 def _folders() -> list[Finding]:

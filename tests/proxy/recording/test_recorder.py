@@ -3,27 +3,24 @@
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ctxmgr import Client, Store, connect, open_store
 from ctxmgr.core.history.reading import read_chat
-from ctxmgr.core.model import Usage
 from ctxmgr.core.objects.envelope import exchange_id
+from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.sessions.retention import delete_session, plan_purge, purge
 from ctxmgr.core.sessions.storage import exchange_count
-from ctxmgr.proxy.engine import Api, Outgoing
+from ctxmgr.errors import NotFound
+from ctxmgr.proxy.engine import Outgoing
 from ctxmgr.proxy.recording.exchange_records import rebuilt
+from ctxmgr.proxy.recording.exchange_view import list_exchanges, show_exchange
 from ctxmgr.proxy.recording.record_queue import RecordQueue
 from ctxmgr.proxy.recording.recorder import ExchangeRecorder
+from ctxmgr.proxy.server.accounting import CacheLoss, RequestAccount
 from ctxmgr.proxy.server.exchange import ProxiedExchange
-from ctxmgr.proxy.server.providers import Provider
-from tests.proxy.server.events import anthropic_stream
-
-SESSION = "proxy-c1"
-PICTURE = "A" * 5_000
-MARK = {"cache_control": {"type": "ephemeral"}}
+from tests.proxy.recording.exchanges import PICTURE, SESSION, conversation, exchange
 
 
 @pytest.fixture
@@ -36,55 +33,6 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def client(store: Store) -> AsyncIterator[Client]:
     async with connect(store=store, tracking=False) as opened:
         yield opened
-
-
-def exchange(messages: list[Any], answer: list[bytes], **more: Any) -> ProxiedExchange:
-    body = {"model": "m", "system": "Be brief.", "tools": [{"name": "Read"}], "messages": messages}
-    received = json.dumps(body).encode()
-    values: dict[str, Any] = {
-        "provider": Provider.ANTHROPIC,
-        "api": Api.ANTHROPIC_MESSAGES,
-        "path": "/v1/messages",
-        "headers": {},
-        "received": received,
-        "outgoing": Outgoing(body=received, conversation="c1"),
-        "refused": None,
-        "status": 200,
-        "answer": b"".join(answer),
-        "streamed": True,
-        "whole": True,
-        "model": "claude-sonnet-5-5",
-        "usage": Usage(input_tokens=5, output_tokens=7),
-        "began_ms": 1_000,
-        "ended_ms": 2_000,
-        "prepare_seconds": 0.001,
-        "first_byte_seconds": 0.01,
-    }
-    return ProxiedExchange(**{**values, **more})
-
-
-def conversation() -> list[tuple[list[Any], list[bytes]]]:
-    """Three requests, as Claude Code sends them: the mark moves, and a string becomes a list."""
-    call = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "/a.py"}}
-    image = {"type": "image", "source": {"type": "base64", "data": PICTURE}}
-    first = {"role": "user", "content": "Read a.py."}
-    said = {"role": "assistant", "content": [{"type": "text", "text": "I read."}, call]}
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "def a(): ...", **MARK}
-    done = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
-    marked = {"role": "user", "content": [{"type": "text", "text": "Read a.py.", **MARK}]}
-    unmarked = {key: value for key, value in result.items() if key != "cache_control"}
-    last = {"role": "user", "content": [image, {"type": "text", "text": "And this?"}]}
-    return [
-        (
-            [marked],
-            anthropic_stream("I read.", calls=(("toolu_1", "Read", {"file_path": "/a.py"}),)),
-        ),
-        ([first, said, {"role": "user", "content": [result]}], anthropic_stream("Done.")),
-        (
-            [first, said, {"role": "user", "content": [unmarked]}, done, last],
-            anthropic_stream("A picture."),
-        ),
-    ]
 
 
 async def test_a_conversation_becomes_the_turns_of_a_session(store: Store, client: Client) -> None:
@@ -128,6 +76,34 @@ async def test_requests_are_rebuilt_from_what_was_new_in_each(store: Store, clie
     assert documents[2]["received"]["frame"] is None
     assert documents[2]["received"]["kept"] == 2
     assert PICTURE not in json.dumps(documents)
+
+
+async def test_a_request_is_shown_as_it_came_and_as_it_went_out(
+    store: Store, client: Client
+) -> None:
+    """Proxy rules 36 to 38: both sides, the bill and the cause of a break; secrets are masked."""
+    recorder = ExchangeRecorder(client, store)
+    lost = CacheLoss(cause="the client changed it", tokens=2_000)
+    account = RequestAccount(billed=100.0, baseline=90.0, baseline_prompt=50.0, lost=lost)
+    for messages, answer in conversation():
+        said = [*messages[:-1], {"role": "user", "content": "key sk-ant-api03-" + "x" * 40}]
+        outgoing = Outgoing(body=exchange(said, []).received, shaped=True, conversation="c1")
+        await recorder.record(exchange(messages, answer, outgoing=outgoing), account)
+
+    listed = await list_exchanges(store, SESSION, mask=Masker().shown)
+    shown = await show_exchange(store, SESSION, 3, mask=Masker().shown)
+
+    assert (listed.requests, listed.saved, listed.breaks) == (3, -30.0, 3)
+    assert listed.exchanges[0].lost_because == "the client changed it"
+    assert [pair.changed for pair in shown.messages] == [False] * 4 + [True]
+    assert "And this?" in (shown.messages[-1].received or "")
+    assert "key " in (shown.messages[-1].sent or "")
+    assert "x" * 40 not in (shown.messages[-1].sent or "")
+    assert shown.answer == "A picture."
+    with pytest.raises(NotFound):
+        await show_exchange(store, SESSION, 4, mask=str)
+    with pytest.raises(NotFound):
+        await list_exchanges(store, "other", mask=str)
 
 
 async def test_recording_goes_on_after_a_restart(store: Store, client: Client) -> None:

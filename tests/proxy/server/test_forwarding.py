@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import brotli
 import httpx
 import pytest
 import uvicorn
@@ -28,6 +29,7 @@ from tests.proxy.server.events import anthropic_stream, sse
 from tests.proxy.server.scripted_upstream import ScriptedUpstream, answer, cut, stream
 
 WAIT = 30.0
+PACK = {"gzip": gzip.compress, "zstd": zstandard.compress, "br": brotli.compress}
 KEY = "sk-ant-oat01-secret"
 MESSAGES = "/anthropic/v1/messages?beta=true"
 BODY = {"model": "claude-sonnet-5-5", "messages": [{"role": "user", "content": "Hi"}], "tools": []}
@@ -187,11 +189,11 @@ async def test_events_are_passed_on_before_the_answer_ends(proxy: Proxy) -> None
     assert b"event: ping" in received
 
 
-@pytest.mark.parametrize("coding", ["identity", "gzip", "zstd"])
+@pytest.mark.parametrize("coding", ["identity", "gzip", "zstd", "br"])
 async def test_usage_is_read_on_the_way(proxy: Proxy, coding: str) -> None:
     """Proxy rule 28: message_start has the prompt's counts, message_delta the answer's."""
     body = b"".join(anthropic_stream(cache_read_input_tokens=30, cache_creation_input_tokens=2))
-    packed = {"gzip": gzip.compress, "zstd": zstandard.compress}.get(coding, bytes)(body)
+    packed = PACK.get(coding, bytes)(body)
     halves = (packed[: len(packed) // 2], packed[len(packed) // 2 :])
     proxy.upstream.replies = [stream(*halves, headers=(f"content-encoding: {coding}",))]
 
@@ -423,11 +425,11 @@ async def test_after_the_deadline_the_original_goes_out(monkeypatch: pytest.Monk
     assert "took longer than" in reply.headers["x-ctxmgr-proxy"]
 
 
-@pytest.mark.parametrize("coding", ["gzip", "zstd", "compress"])
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "br", "compress"])
 async def test_a_compressed_request_is_read_and_passed_as_it_came(coding: str) -> None:
     """X6: Codex compresses requests; one that cannot be read passes, and the reason is shown."""
     raw = json.dumps(BODY).encode()
-    packed = {"gzip": gzip.compress, "zstd": zstandard.compress}.get(coding, bytes)(raw)
+    packed = PACK.get(coding, bytes)(raw)
     async with proxying(PassThrough()) as proxy:
         reply = await proxy.post(content=packed, headers={"content-encoding": coding})
         exchange = await proxy.exchange()

@@ -1,5 +1,6 @@
 """Every result has a schema that real answers match; a TypeScript client is generated from it."""
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from ctxmgr.surfaces.http.api import offered_operations
 from ctxmgr.surfaces.http.openapi import openapi_document, path_of
 from tests.components import ROOT
 from tests.experience.packs import small_pack
+from tests.proxy.recording.exchanges import SESSION, record_conversation
 from tests.surfaces.http.servers import Server, serving
 from tests.surfaces.worked_sessions import Worked, work_three_turns
 
@@ -64,6 +66,7 @@ async def experience(home: Path) -> Path:
 
 def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None:
     """A generated client trusts the description: no field is missing, none is undescribed."""
+    asyncio.run(record_conversation(local.url))
     document = server.get("/openapi.json").json()
     session = {"session": local.sid}
     member = {**session, "object_id": local.notes}
@@ -85,6 +88,8 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         ("/unfold", {**session, "block": 1}),
         ("/compare", {**session, "other": local.sid}),
         ("/fork", {**session, "new_session": "copy"}),
+        ("/proxy-requests", {"session": SESSION}),
+        ("/proxy-request", {"session": SESSION, "number": 2}),
         ("/status", {}),
         ("/get", {"object_id": local.notes}),
         ("/history", {"object_id": local.notes, "documents": True}),

@@ -19,6 +19,7 @@ const PAGES = {
   experience: { make: async () => (await import("./pages/experience.js")).ExperiencePage, parts: 1 },
   knowledge: { make: async () => (await import("./pages/knowledge.js")).KnowledgePage, parts: 0 },
   memory: { make: async () => (await import("./pages/memory.js")).MemoryPage, parts: 0 },
+  proxy: { make: async () => (await import("./pages/proxy.js")).ProxyPage, parts: 1 },
   audit: { make: async () => (await import("./pages/audit.js")).AuditPage, parts: 0 },
   compare: { make: async () => (await import("./pages/compare.js")).ComparePage, parts: 2 },
 };

@@ -9,6 +9,7 @@ from ctxmgr.surfaces.operation import Param
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
+    from ctxmgr.proxy.recording.exchange_view import ExchangeDetail, ExchangeList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,3 +90,24 @@ async def proxy_status(app: "App") -> ProxyStatus:  # noqa: ARG001 (every operat
         saved=status["billed"]["saved"],
         details=status,
     )
+
+
+async def proxy_requests(
+    app: "App",
+    session: Annotated[str, Param("A session that the proxy recorded.")],
+) -> "ExchangeList":
+    """List the requests of a session, with what each cost and saved."""
+    from ctxmgr.proxy.recording.exchange_view import list_exchanges
+
+    return await list_exchanges(await app.store(), session, mask=app.masker.shown)
+
+
+async def proxy_request(
+    app: "App",
+    session: Annotated[str, Param("A session that the proxy recorded.")],
+    number: Annotated[int, Param("The number of the request.")],
+) -> "ExchangeDetail":
+    """Show a request as the client sent it and as it went out."""
+    from ctxmgr.proxy.recording.exchange_view import show_exchange
+
+    return await show_exchange(await app.store(), session, number, mask=app.masker.shown)

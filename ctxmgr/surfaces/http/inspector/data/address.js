@@ -29,6 +29,8 @@ export const toSession = (id, panel = "turn", rest = "") => address("s", id, pan
 
 export const toAudit = (id) => address("audit", id);
 
+export const toProxy = (id) => address("proxy", id);
+
 export const toExperience = (id) => address("experience", id);
 
 export function go(...parts) {

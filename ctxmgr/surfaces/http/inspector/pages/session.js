@@ -3,7 +3,7 @@
 // A panel is one row of PANELS. It has an element and show(rest); it may have hide(), key(name),
 // a list to step through and a filter to focus.
 
-import { address, go, toExperience } from "../data/address.js";
+import { address, go, toExperience, toProxy } from "../data/address.js";
 import { Session } from "../data/session.js";
 import { count, number, when } from "../data/words.js";
 import { PromptPanel } from "../panels/prompt.js";
@@ -27,7 +27,7 @@ export class SessionPage {
     this.timeline = new Timeline(this.session, { onTurn: (turn) => turn && this.#toTurn(turn) });
     this.panels = { turn: new PromptPanel(this.session, this.#options()) };
     this.places = {}; // what each panel showed last
-    this.head = h("header", { class: "session-head" }, h("h1", {}, id), this.#experience(), skeleton(1));
+    this.head = h("header", { class: "session-head" }, h("h1", {}, id), this.#experience(), this.#proxy(), skeleton(1));
     this.tabs = h("div", { class: "tabs", role: "tablist" }, ...PANELS.map(({ name, label }, at) => this.#tab(name, label, at)));
     this.content = h("div", { class: "place" });
     this.element = h("div", { class: "session" }, this.head, this.timeline.element, this.tabs, this.content);
@@ -151,6 +151,12 @@ export class SessionPage {
     return h("a", { class: "button", href: toExperience(this.session.id), title: "What was recorded, token by token" }, "Experience");
   }
 
+  /** Sessions that the proxy recorded have a page with their requests. */
+  #proxy() {
+    if (!this.session.id.startsWith("proxy-")) return null;
+    return h("a", { class: "button", href: toProxy(this.session.id), title: "Requests as they came and as they went out" }, "Proxy");
+  }
+
   #overview() {
     const { overview } = this.session;
     const economy = this.session.entries.at(-1)?.policy;
@@ -168,7 +174,7 @@ export class SessionPage {
       ...levels,
       h("span", {}, when(overview.started), " – ", when(overview.last_activity)),
     ];
-    this.head.replaceChildren(h("h1", {}, overview.session_id), this.#experience(), h("div", { class: "facts" }, ...facts.filter(Boolean).map((fact) => (typeof fact === "string" ? h("span", {}, fact) : fact))));
+    this.head.replaceChildren(h("h1", {}, overview.session_id), this.#experience(), ...[this.#proxy()].filter(Boolean), h("div", { class: "facts" }, ...facts.filter(Boolean).map((fact) => (typeof fact === "string" ? h("span", {}, fact) : fact))));
     if (this.tab === "time") this.panels.time?.show(this.chosen);
   }
 }
