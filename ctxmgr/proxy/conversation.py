@@ -1,7 +1,7 @@
 """One conversation: what was sent of every text, and what is sent of new ones. Pure.
 
     extend      take in new messages, shape their texts once, and fold what pays
-    edits       the replacements in a request's messages, as they were decided
+    written     a message with its replacements, as they were decided
     step        what a store has to keep of the last ``extend``
     restored    the conversation as it was, from what was stored and the client's own messages
     fork        another one that begins with the same turns, shown as they were shown
@@ -29,7 +29,8 @@ from ctxmgr.proxy.engine import ShapedText
 from ctxmgr.proxy.modes import Shaping
 from ctxmgr.proxy.retrieval import WholeText, shown_text
 from ctxmgr.proxy.turns import TurnBuilder, WireExchange, WireTurn
-from ctxmgr.proxy.wire.json_spans import Edit
+from ctxmgr.proxy.validator import check_message
+from ctxmgr.proxy.wire.json_spans import edited
 from ctxmgr.proxy.wire.message import StringPlace, WireMessage, changed
 from ctxmgr.proxy.wire.show_tool import SHOW_TOOL
 
@@ -43,7 +44,8 @@ LONG_CHARS: Final = 60
 class WireStream(Stream):
     """The stream of a conversation that a client keeps itself.
 
-    Its calls stay where they are: they are never merged into digests.
+    Its calls stay where they are, since the client pairs them with their results: they are never
+    merged into digests.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class WireStream(Stream):
 
     def arriving(self, slot: TextSlot) -> FoldLimits | None:
         if slot.kind is OutputKind.ARGUMENT:
-            return super().arriving(slot) if self._arguments else None
+            # The assistant wrote it and has seen what came of it: it is as good as idle.
+            tokens = self.count(slot.content)
+            return self.shaping.aged(slot.kind, tokens=tokens) if self._arguments else None
         if slot.object_id in self.whole or self.count(slot.content) < SMALL_TOKENS:
             return None
         return super().arriving(slot)
@@ -154,6 +158,8 @@ class WireConversation:
         """By the key of its output: a call and its handle."""
         self._by_message: dict[int, set[str]] = {}
         """The keys of the replacements in each message."""
+        self._written: dict[int, tuple[bytes, bytes]] = {}
+        """Messages with their replacements, each after what the client wrote."""
         self._changed: dict[str, None] = {}
         """Keys whose replacement is new since the last step."""
         self._viewed = self._rendered = 0
@@ -207,7 +213,11 @@ class WireConversation:
         """Fold what pays, or everything idle if nothing is cached."""
         self.plan = None
         if self.terms.shaping is Shaping.FOLDS:
-            excluded = {key for key, (call, _) in self._calls.items() if self._is_excluded(call)}
+            excluded = (
+                {key for key, (call, _) in self._calls.items() if self._is_excluded(call)}
+                if self.terms.excluded
+                else frozenset[str]()
+            )
             self.plan = self._planner.next_batch(cold=cold, pinned=excluded)
         self.render()
         return self.plan
@@ -224,22 +234,31 @@ class WireConversation:
         return self._stream.policy
 
     def mark_ends(self) -> Iterator[int]:
-        """Yield the messages after which a cached prefix should end, the most useful first."""
-        for number in self._planner.marks():
+        """Yield the messages after which a cached prefix should end, the most useful first.
+
+        When something was folded, that is the end of what did not change: there, an earlier prefix
+        can be read. Otherwise it is half way to the end, where the next fold will probably read.
+        """
+        marks = self._planner.marks()
+        for number in marks if self.plan is not None else reversed(marks):
             if 0 < number <= len(self.turns):
                 yield self.turns[number - 1].end
 
-    def edits(self, index: int, raw: bytes, message: WireMessage) -> list[Edit]:
-        """Return the replacements in a message that is known.
+    def written(self, index: int, raw: bytes, message: WireMessage) -> bytes:
+        """Return a message that is known with its replacements.
 
-        ``raw`` and ``message`` are how it is written now, and what that says.
+        ``raw`` and ``message`` are how the client writes it now, and what that says.
         """
+        if not self._by_message.get(index):
+            return raw
+        before = self._written.get(index)
+        if before is not None and before[0] == raw:
+            return before[1]
         changes = self._changes(index, message)
-        return changed(raw, changes) if changes else []
-
-    def places(self, index: int, message: WireMessage) -> Collection[StringPlace]:
-        """Return where ``edits`` puts replacements."""
-        return self._changes(index, message).keys()
+        new = edited(raw, changed(raw, changes))
+        check_message(raw, new, places=changes.keys())
+        self._written[index] = (raw, new)
+        return new
 
     def _changes(self, index: int, message: WireMessage) -> dict[StringPlace, str | bool]:
         changes: dict[StringPlace, str | bool] = {}
@@ -259,9 +278,6 @@ class WireConversation:
             if base in self.kept.retrieved and result.failed_at is not None:
                 changes[StringPlace(result.failed_at)] = False
         return changes
-
-    def has_edits(self, index: int) -> bool:
-        return bool(self._by_message.get(index))
 
     def shaped_texts(self) -> Iterator[ShapedText]:
         """Yield everything that is shown in part."""
@@ -511,14 +527,18 @@ class WireConversation:
     def _restore_whole(self, key: str) -> None:
         if self.kept.replaced.pop(key, None) is not None:
             self._changed[key] = None
-            self._by_message[self._message_of(key)].discard(key)
+            message = self._message_of(key)
+            self._by_message[message].discard(key)
+            self._written.pop(message, None)
 
     def _message_of(self, key: str) -> int:
         call = self._calls[key.partition("/")[0]][0]
         return call.message if "/" in key else call.result_message
 
     def _index_key(self, key: str) -> None:
-        self._by_message.setdefault(self._message_of(key), set()).add(key)
+        message = self._message_of(key)
+        self._by_message.setdefault(message, set()).add(key)
+        self._written.pop(message, None)
 
     def _index(self) -> None:
         for key in self.kept.replaced:

@@ -7,6 +7,7 @@ request of the same client, and reads only what differs.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Final
 
 from ctxmgr.core.bounded_cache import BoundedCache
@@ -161,7 +162,7 @@ class RequestReader:
             fields=found,
             spans=tuple(spans),
             entries=entries,
-            chain=_chain(entries),
+            chain=_chain(entries, last),
             names=wire.names(request.headers, value),
             tools=self._head(wire, _raw(body, found.get("tools")), named=True),
             system=self._head(wire, _raw(body, found.get("system")), named=False),
@@ -200,11 +201,13 @@ class RequestReader:
         return head
 
 
-def _chain(entries: tuple[Entry, ...]) -> tuple[str, ...]:
-    chain, before = [], ""
-    for entry in entries:
-        before = chained(before, entry.digest)
-        chain.append(before)
+def _chain(entries: tuple[Entry, ...], last: ReadRequest | None) -> tuple[str, ...]:
+    """Return the hash of each message and all before it; those of the last request are known."""
+    pairs = () if last is None else zip(entries, last.entries, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+    chain = [] if last is None else list(last.chain[:same])
+    for entry in entries[same:]:
+        chain.append(chained(chain[-1] if chain else "", entry.digest))
     return tuple(chain)
 
 

@@ -412,15 +412,12 @@ class ShapingEngine:
         edits: list[Edit] = []
         marked = set(_marked(read, conversation)) if known == len(read.entries) else set()
         for index in range(known):
-            entry, span = read.entries[index], read.spans[index]
-            if not conversation.has_edits(index) and index not in marked:
-                continue
-            own = conversation.edits(index, entry.raw, entry.message)
+            entry = read.entries[index]
+            new = conversation.written(index, entry.raw, entry.message)
             if index in marked:
-                own.append(_mark(read, index))
-            new = edited(entry.raw, own)
-            check_message(entry.raw, new, places=conversation.places(index, entry.message))
-            edits.append(Edit(span, new))
+                new = _with_mark(read, index, new)
+            if new is not entry.raw:
+                edits.append(Edit(read.spans[index], new))
         tools = read.fields.get("tools")
         if conversation.terms.tool and tools is not None and read.tools.names:
             at = ByteSpan(tools.end - 1, tools.end - 1)
@@ -547,14 +544,17 @@ def _marked(read: ReadRequest, conversation: WireConversation) -> Iterator[int]:
             yield index
 
 
-def _mark(read: ReadRequest, index: int) -> Edit:
+def _with_mark(read: ReadRequest, index: int, raw: bytes) -> bytes:
+    """Return a message with a cache mark like those of the client."""
     entry = read.entries[index]
     path = entry.message.markable
     if path is None:
         raise Incorrect("a message without blocks cannot carry a cache mark")
     mark = {"type": "ephemeral"} | ({"ttl": read.ttl} if read.ttl else {})
     written = b'"cache_control":' + json.dumps(mark, separators=(",", ":")).encode()
-    return appended(located(entry.raw).at(path), written)
+    marked = edited(raw, [appended(located(raw).at(path), written)])
+    check_message(raw, marked, places=())
+    return marked
 
 
 def _signatures(content: str, path: str) -> frozenset[int]:

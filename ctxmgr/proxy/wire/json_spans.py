@@ -21,6 +21,7 @@ DEPTH_MAX: Final = 128
 
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NEXT: Final = re.compile(rb"[ \t\r\n]*([,\]])[ \t\r\n]*")
 _SCALAR: Final = re.compile(rb"[-+.0-9A-Za-z]+")
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.DOTALL)
 
@@ -98,18 +99,22 @@ def elements(text: bytes, start: int, *, known: Sequence[bytes] = ()) -> tuple[l
     """
     at = _expect(text, start, b"[")
     found: list[ByteSpan] = []
-    while text[at : at + 1] != b"]":
+    if text[at : at + 1] == b"]":
+        return found, at + 1
+    while True:
         number = len(found)
-        if number:
-            at = _expect(text, at, b",")
         # An object ends where it is complete, whatever follows it.
         if number < len(known) and text.startswith(known[number], at):
             end = at + len(known[number])
         else:
             end = _skip(text, at)
         found.append(ByteSpan(at, end))
-        at = _space(text, end)
-    return found, at + 1
+        follows = _NEXT.match(text, end)
+        if follows is None:
+            raise ValueError(f"expected ',' or ']' at byte {end}")
+        if follows[1] == b"]":
+            return found, follows.end(1)
+        at = follows.end()
 
 
 def located(text: bytes, start: int = 0, depth: int = 0) -> Located:

@@ -1,0 +1,158 @@
+"""Requests of OpenAI's two APIs are shaped as Anthropic's are."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from ctxmgr.app import open_store
+from ctxmgr.core.store.contract import Store
+from ctxmgr.proxy.engine import Api, Incoming, Outgoing
+from ctxmgr.proxy.shaping_engine import ShapingEngine
+from ctxmgr.proxy.wire.show_tool import SHOW_TOOL
+from tests.proxy.claude_client import long_text
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    store = await open_store("sqlite://:memory:")
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def engine(store: Store) -> ShapingEngine:
+    return ShapingEngine(store, deadline_s=600.0, now=lambda: 1_000.0)
+
+
+async def chat(engine: ShapingEngine, messages: list[Any]) -> Outgoing:
+    tools = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
+    body = json.dumps({"model": "gpt-5", "messages": messages, "tools": tools}).encode()
+    return await engine.prepare(
+        Incoming(api=Api.OPENAI_CHAT, path="/v1/chat/completions", headers={}, body=body)
+    )
+
+
+async def responses(
+    engine: ShapingEngine, items: list[Any], *, tools: list[Any] | None = None, **headers: str
+) -> Outgoing:
+    given = [{"type": "function", "name": "shell", "parameters": {}}] if tools is None else tools
+    value = {"model": "gpt-5-codex", "input": items, "tools": given, "prompt_cache_key": "t1"}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await engine.prepare(
+        Incoming(
+            api=Api.OPENAI_RESPONSES,
+            path="/v1/responses",
+            headers={"session-id": "s1", "thread-id": "t1"} | named,
+            body=json.dumps(value).encode(),
+        )
+    )
+
+
+def chat_turn(number: int, args: Any, output: str) -> list[Any]:
+    function = {"name": "bash", "arguments": json.dumps(args)}
+    call = {"id": f"call_{number}", "type": "function", "function": function}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "hm"},
+        {"role": "tool", "tool_call_id": f"call_{number}", "content": output},
+    ]
+
+
+def item_turn(number: int, args: Any, output: str, name: str = "shell") -> list[Any]:
+    call = {"type": "function_call", "call_id": f"c{number}", "name": name}
+    return [
+        {"type": "reasoning", "id": f"rs_{number}", "encrypted_content": "gAAA=="},
+        {**call, "arguments": json.dumps(args)},
+        {"type": "function_call_output", "call_id": f"c{number}", "output": output},
+    ]
+
+
+async def test_chat_completions_are_shaped_on_arrival(engine: ShapingEngine) -> None:
+    """Rule 29: arguments are JSON inside a string, and stay valid JSON."""
+    args = {"command": long_text("argument", 60), "n": 1}
+    messages = [
+        {"role": "system", "content": "Be careful."},
+        {"role": "user", "content": "Build it."},
+    ]
+    await chat(engine, messages)
+    messages += chat_turn(1, args, long_text("alpha"))
+    first = await chat(engine, messages)
+    messages += chat_turn(2, {"command": "ls"}, "a.py")
+    second = await chat(engine, messages)
+
+    sent = json.loads(first.body)["messages"]
+    assert json.loads(second.body)["messages"][:4] == sent
+    assert len(sent[3]["content"]) < len(long_text("alpha")) / 2
+    changed = json.loads(sent[2]["tool_calls"][0]["function"]["arguments"])
+    assert changed["n"] == 1
+    assert len(changed["command"]) < len(args["command"])
+    assert json.loads(first.body)["tools"][-1]["function"]["name"] == SHOW_TOOL
+
+
+async def test_responses_are_shaped_and_reasoning_passes(engine: ShapingEngine) -> None:
+    """Rules 13, 18, 29: Codex answers an unknown tool itself, and goes on."""
+    items: list[Any] = [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "x"}]},
+        {"role": "user", "content": "Build it."},
+    ]
+    await responses(engine, items)
+    items += item_turn(1, {"command": ["make"]}, long_text("alpha"))
+    first = await responses(engine, items)
+    asked = item_turn(2, {"handle": "#1"}, f"unsupported call: {SHOW_TOOL}", SHOW_TOOL)
+    second = await responses(engine, [*items, *asked])
+
+    sent = json.loads(first.body)["input"]
+    again = json.loads(second.body)["input"]
+    assert len(sent[4]["output"]) < len(long_text("alpha")) / 2
+    assert sent[2] == items[2]
+    assert again[:5] == sent
+    assert long_text("alpha") in again[7]["output"]
+
+
+async def test_custom_tools_are_text(engine: ShapingEngine) -> None:
+    """The input of a custom tool is no JSON."""
+    patch = "*** Begin Patch\n" + long_text("patched", 80)
+    items: list[Any] = [
+        {"role": "user", "content": "Patch it."},
+        {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": patch},
+        {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"},
+    ]
+
+    outgoing = await responses(engine, items)
+
+    sent = json.loads(outgoing.body)["input"]
+    assert len(sent[1]["input"]) < len(patch)
+    assert sent[2] == items[2]
+
+
+async def test_a_compaction_without_tools_sees_what_was_sent(engine: ShapingEngine) -> None:
+    """Rule 27: Codex sends its whole history without tools."""
+    items: list[Any] = [{"role": "user", "content": "Build it."}]
+    items += item_turn(1, {"command": ["make"]}, long_text("alpha"))
+    before = await responses(engine, items)
+
+    compacting = await responses(
+        engine, [*items, {"role": "user", "content": "CONTEXT CHECKPOINT"}], tools=[]
+    )
+
+    sent = json.loads(compacting.body)
+    assert sent["input"][:4] == json.loads(before.body)["input"]
+    assert sent["tools"] == []
+
+
+async def test_prewarming_and_kept_histories_pass(engine: ShapingEngine) -> None:
+    """Rule 25: such requests do not hold the conversation."""
+    items: list[Any] = [{"role": "user", "content": "Build it."}]
+    metadata = json.dumps({"request_kind": "prewarm"})
+
+    outgoing = await responses(engine, items, x_codex_turn_metadata=metadata)
+    body = json.dumps({"input": items, "previous_response_id": "r1", "tools": [{"name": "a"}]})
+    kept = await engine.prepare(
+        Incoming(api=Api.OPENAI_RESPONSES, path="/v1/responses", headers={}, body=body.encode())
+    )
+
+    assert not outgoing.shaped
+    assert outgoing.reason
+    assert kept.body == body.encode()
+    assert "previous_response_id" in str(kept.reason)
