@@ -45,7 +45,8 @@ SOURCES_MAX: Final = 150
 """Sources whose pieces are scored: those with the best B and day."""
 
 SIMILAR_SOURCES_MAX: Final = 10
-"""Sources that are added because their vector is similar, whatever their words."""
+"""Sources that are added because their vector is similar, whatever their words; more if fewer than
+``SOURCES_MAX`` share a word with the question, so that all of a small pool are compared."""
 
 COMPARED_PIECES_MAX: Final = 200
 """Pieces with the best lexical score whose vectors are compared, with two neighbours each side."""
@@ -377,7 +378,8 @@ class _Search:
             else np.zeros(len(part.segment.first), dtype=np.float32)
             for part in self._pool.parts
         ]
-        more = _largest(similar, self._live, SIMILAR_SOURCES_MAX)
+        room = SOURCES_MAX - sum(map(len, chosen))
+        more = _largest(similar, self._live, max(SIMILAR_SOURCES_MAX, room))
         return [np.union1d(*pair) for pair in zip(chosen, more, strict=True)]
 
     def _candidates(

@@ -31,6 +31,8 @@ from typing import Final
 
 INDEX: Final = "memory.db"
 CONVERSATIONS: Final = "raw/conversations"
+HASHES: Final = "SHA256SUMS"
+"""The list of the hashes of closed conversations, beside ``raw/``."""
 MEMORY_FILE: Final = "knowledge/memory/MEMORY.md"
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")

@@ -10,7 +10,8 @@ crash the file may be longer than what was acknowledged: the rest is cut off, an
 delivered again. Nothing is lost and nothing is there twice, and several processes may write.
 
 A closed transcript is never opened again for writing. If the database is lost, it is restored from
-the heads of closed transcripts, and events that are in them are not recorded again.
+the heads of closed transcripts, and events that are in them are not recorded again; open ones are
+set aside and written anew from their store.
 """
 
 import hashlib
@@ -26,6 +27,7 @@ from typing import Any, Final, NamedTuple, Self
 from ctxmgr.core.events.events import EventOrigin
 from ctxmgr.core.store.contract import Instant
 from ctxmgr.errors import Incorrect
+from ctxmgr.knowledge.notes.layout import HASHES
 from ctxmgr.knowledge.transcripts.transcript import (
     SLUG_MESSAGES,
     UNTITLED,
@@ -47,7 +49,6 @@ from ctxmgr.knowledge.transcripts.turns import CapturedCall
 from ctxmgr.stores.layer_file import LayerFile, LayerLayout, SqlConnection, rows_of
 
 CONVERSATIONS: Final = "raw/conversations"
-HASHES: Final = "SHA256SUMS"
 STATE_FOLDER: Final = ".ctxmgr"
 
 HEAD_BYTES_MAX: Final = 1_000_000
@@ -59,6 +60,8 @@ CHANGES_MAX: Final = 200
 """Changed notes that a head lists; the turns have all."""
 WORDLESS: Final = "no-messages"
 """The slug of a closed transcript without words."""
+RECOVERED: Final = "recovered"
+"""The folder beside the database for open transcripts that it no longer knows."""
 SAME_PATH_MAX: Final = 100
 """Transcripts of one minute, session and slug."""
 
@@ -469,6 +472,15 @@ class OpenTranscripts:
                     continue
                 if head.ended is not None:
                     _restore_row(connection, head, path, file)
+                elif head.store:
+                    self._set_aside(file)
+
+    def _set_aside(self, file: Path) -> None:
+        """Keep an open transcript elsewhere: its store has every event, and it is written again."""
+        folder = self.raw / STATE_FOLDER / RECOVERED
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _log.warning("%s was open when its database was lost; it is kept in %s", file.name, folder)
+        file.replace(folder / file.name)
 
 
 def verify_hashes(raw: Path) -> Iterator[str]:

@@ -279,6 +279,24 @@ async def test_a_second_listener_writes_nothing_twice(tmp_path: Path) -> None:
     assert {file: file.read_bytes() for file in files(raw)} == before
 
 
+async def test_an_open_transcript_is_not_written_twice(tmp_path: Path) -> None:
+    """002-R022, R231: its database was lost while the session was open."""
+    raw = tmp_path / "raw"
+    async with connect(tmp_path / "a.db", tracking=False) as client:
+        live = await client.start("s1", system_prompt="Be brief.")
+        await live.end_turn("First.", user="One?")
+        await listen(client.store, raw)
+        (opened,) = files(raw)
+        for file in (raw / ".ctxmgr").iterdir():
+            file.unlink()
+        await live.end_turn("Second.", user="Two?")
+        await listen(client.store, raw)
+
+    (transcript,) = read(raw)
+    assert [turn.text for turn in transcript.turns] == ["One?", "First.", "Two?", "Second."]
+    assert "First." in (raw / ".ctxmgr/recovered" / opened.name).read_text()
+
+
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path

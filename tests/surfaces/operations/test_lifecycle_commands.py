@@ -58,6 +58,10 @@ def test_a_session_becomes_notes_and_commits(ask: Callable[..., Any], notes: Pat
     assert "Turns out the disk was full." in (notes / MEMORY).read_text()
     assert not transcript.is_relative_to(notes)
     assert f"Session: {transcript.relative_to(raw)}" in log
+    hashes = subprocess.run(
+        ["git", "show", "HEAD:SHA256SUMS"], cwd=raw, check=True, capture_output=True, text=True
+    ).stdout
+    assert transcript.name in hashes
     tasks = {task["task"] for task in status["tasks"]}
     assert tasks == {"commit", "extract", "condense", "prune", "tag"}
 
