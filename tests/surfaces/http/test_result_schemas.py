@@ -122,6 +122,8 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         ("/consolidate", {"dry_run": True}),
         ("/v1/memory/search", {"question": "which port?"}),
         ("/v1/memory/remember", {"key": "shell", "value": "fish"}),
+        ("/v1/memory/learn", session),
+        ("/v1/memory/refused", {}),
     ]
     server.post("/v1/memory/add", key="port", value="8080")
     memory = server.post("/v1/memory/add", key="editor", value="vim").json()["memory"]["id"]
