@@ -138,6 +138,7 @@ async def connect(
     experience: "str | Path | XDB | None" = None,
     knowledge: "str | Path | Library | None" = None,
     memory: "str | Path | Principal | None" = None,
+    memory_model: "Model | None" = None,
     secrets: Secrets = Secrets.MASK,
     policy: "str | Economy" = "plain",
     tracking: bool = True,
@@ -166,7 +167,7 @@ async def connect(
       summarised (docs/knowledge-context.md).
     - ``memory`` is the folder of the project, or a ``Principal``: prompts show what earlier
       sessions of this user taught, agents remember and expand, and sessions are learnt from
-      (docs/memory.md).
+      (docs/memory.md). ``memory_model`` judges contradictions that rules cannot.
     - ``secrets`` says how secrets are treated (docs/secrets.md).
     - ``policy`` says how the prompts of new sessions are rendered: ``"plain"``, ``"compact"``,
       ``"economy"``, or an ``Economy``. A session that is resumed keeps its own.
@@ -203,6 +204,7 @@ async def connect(
             experience=_path(experience),
             knowledge=_path(knowledge),
             memory=_path(memory),
+            memory_model=memory_model,
             masker=Masker(secrets),
             tracking=tracking,
             policy=chosen,
@@ -675,6 +677,7 @@ async def _client(
     experience: "Path | XDB | None",
     knowledge: "Path | Library | None",
     memory: "Path | Principal | None",
+    memory_model: "Model | None",
     masker: Masker,
     tracking: bool,
     policy: "SessionPolicy",
@@ -719,7 +722,12 @@ async def _client(
         observers.append(await _transcribed(store, closing, library, masker))
     if memory is not None:
         remembered, tools, observer = await _remembered(
-            store, closing, memory, masker=masker, budget_tokens=_memory_budget(policy)
+            store,
+            closing,
+            memory,
+            model=memory_model,
+            masker=masker,
+            budget_tokens=_memory_budget(policy),
         )
         contributors += (remembered,)
         layer_tools += tools
@@ -894,6 +902,7 @@ async def _remembered(
     closing: AsyncExitStack,
     memory: "Path | Principal",
     *,
+    model: "Model | None",
     masker: Masker,
     budget_tokens: int,
 ) -> "tuple[Contributor, tuple[LayerTool, ...], CommitObserver]":
@@ -908,7 +917,7 @@ async def _remembered(
         root = str(await asyncio.to_thread(owner.resolve))
         owner = await asyncio.to_thread(_principal, owner)
 
-    living = LivingMemory(store, owner)
+    living = LivingMemory(store, owner, model=model)
     await living.prepare()
     learner = _learner(store, living, masker=masker)
     listener = MemoryListener(learner, root=root)

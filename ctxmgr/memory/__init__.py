@@ -10,7 +10,8 @@
     repository        memories as documents of the core store                           commits
     consolidation_engine    runs the six steps                                          commits
     learning/         from a store's events to memories, and from memories to prompts    commits
+    contradiction_scanner   what a new memory contradicts                               commits
     living            the door: add, serve, forget, resolve                             commits
 
-No model is needed anywhere.
+A model is needed nowhere; one can judge contradictions that rules cannot.
 """

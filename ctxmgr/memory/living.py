@@ -1,6 +1,7 @@
 """The door of living memory: add, serve, forget, resolve. Commits.
 
-``LivingMemory`` reads and writes for one principal. Nothing here calls a model.
+``LivingMemory`` reads and writes for one principal. A model is asked only if one is given, and only
+about contradictions.
 """
 
 import asyncio
@@ -10,15 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ctxmgr.core.context.tokens import TokenCounter
+from ctxmgr.core.model import Model
 from ctxmgr.core.store.contract import LATEST, AsOf, Instant, Store
 from ctxmgr.errors import Incorrect
 from ctxmgr.memory.consolidation_engine import ConsolidationEngine, ConsolidationReport
+from ctxmgr.memory.contradiction_scanner import ContradictionScanner
 from ctxmgr.memory.extraction.refusals import RefusedBatch
 from ctxmgr.memory.records.bodies import Body
 from ctxmgr.memory.records.contradiction import (
     Contradiction,
     Resolution,
-    contradiction_id,
 )
 from ctxmgr.memory.records.levels import levels_by_rule
 from ctxmgr.memory.records.memory import (
@@ -54,13 +56,16 @@ class LivingMemory:
         store: Store,
         principal: Principal,
         *,
+        model: Model | None = None,
         now: Callable[[], Instant] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        """``model`` judges contradictions that rules cannot; None: rules alone decide."""
         self._store = store
         self._now = now
         self._counter = TokenCounter()
         self.repository = MemoryRepository(store, principal, now=now)
         self.resident = ResidentMemories(store, self.repository, now=now)
+        self.scanner = ContradictionScanner(store, self.resident, model=model, now=now)
         self.principal = principal
 
     async def add(
@@ -295,17 +300,7 @@ class LivingMemory:
 
     async def _scanned(self, memory: Memory) -> tuple[Contradiction, ...]:
         """Report the contradictions of a memory with others that hold."""
-        pairs = [
-            Contradiction(
-                id=contradiction_id(other, memory),
-                memory_a=other.id,
-                memory_b=memory.id,
-                reason=reason,
-                detected_at=self._now(),
-            )
-            for other, reason in self.resident.slots.disagreeing(memory)
-        ]
-        return tuple(await self.repository.report(pairs))
+        return tuple(await self.repository.report(await self.scanner.scan(memory)))
 
     async def _merge(
         self, pair: Contradiction, merged: Body, resolved: Contradiction, because: str

@@ -40,6 +40,7 @@ from ctxmgr.memory.records.learning_kinds import (
     POSITION_KIND,
     REFUSED,
     REFUSED_KIND,
+    VERDICT_KIND,
 )
 from ctxmgr.memory.records.link import LINK, LINK_KIND, MemoryLink, read_link
 from ctxmgr.memory.records.memory import (
@@ -67,6 +68,7 @@ MEMORY_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             POSITION_KIND,
             HABITS_KIND,
             REFUSED_KIND,
+            VERDICT_KIND,
         )
     }
 )

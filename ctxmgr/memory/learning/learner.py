@@ -91,6 +91,7 @@ class Learner:
     ) -> None:
         self._store = store
         self._resident = living.resident
+        self._scanner = living.scanner
         self._mask = mask
         self._now = now
         self._counter = TokenCounter()
@@ -185,9 +186,20 @@ class Learner:
                 await self._store.commit(operations)
             except Conflict:
                 continue  # another client learns from the session, or somebody edits memories
+            await self._compare([self._id_of(item) for item in stored.learnt])
             return stored
         _log.warning("session %s is not learnt from: others write to it all the time", session_id)
         return None
+
+    async def _compare(self, memory_ids: Sequence[str]) -> None:
+        """Let the model judge new facts; rules have judged them when they were stored."""
+        if not self._scanner.asks_model:
+            return
+        await self._resident.refresh()
+        for memory_id in memory_ids:
+            memory = self._resident.shortlist.memories.get(memory_id)
+            if memory is not None:
+                await self._repository.report(await self._scanner.scan(memory))
 
     async def learn_file(self, event: FileEvent, name: str) -> None:
         """Learn the conventions that a version of a project file states.

@@ -9,6 +9,7 @@ LEARNING: Final = "memory_session"
 POSITION: Final = "memory_position"
 REFUSED: Final = "memory_refused"
 HABITS: Final = "memory_habits"
+VERDICT: Final = "memory_verdict"
 
 SESSION_BYTES_MAX: Final = 500
 """Of a session's id in the ids of our documents; longer ones are replaced by a hash."""
@@ -16,6 +17,7 @@ SESSION_BYTES_MAX: Final = 500
 LEARNING_KIND: Final = Kind(LEARNING, ids=IdForm.NAMED)
 POSITION_KIND: Final = Kind(POSITION, ids=IdForm.NAMED)
 HABITS_KIND: Final = Kind(HABITS, ids=IdForm.NAMED)
+VERDICT_KIND: Final = Kind(VERDICT, ids=IdForm.NAMED)
 REFUSED_KIND: Final = Kind(
     REFUSED,
     {"user_id": FieldType.TEXT, "project_id": FieldType.TEXT, "refused_at": FieldType.INTEGER},

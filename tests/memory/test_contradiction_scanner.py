@@ -1,0 +1,56 @@
+"""A model judges what rules cannot, once per pair and content."""
+
+from collections.abc import AsyncIterator
+
+from ctxmgr import AnswerDone, AnswerPart, Charge, Request, Stop, Store, TextDelta, Usage
+from ctxmgr.errors import ModelUnavailable
+from ctxmgr.memory.living import LivingMemory
+from ctxmgr.memory.records.bodies import Fact
+from tests.memory.conftest import ADA
+
+PARIS = Fact(key="office", value="the office is in Paris")
+BERLIN = Fact(key="address of the company", value="our office moved to Berlin")
+
+
+class Judge:
+    """A model that gives one answer to every question, or none."""
+
+    name = "judge"
+
+    def __init__(self, answer: str | None) -> None:
+        self._answer = answer
+        self.asked: list[str] = []
+
+    async def stream(self, request: Request) -> AsyncIterator[AnswerPart]:
+        self.asked.append(str(request.payload))
+        if self._answer is None:
+            raise ModelUnavailable("no model today")
+        yield TextDelta(text=self._answer)
+        charge = Charge(model=self.name, purpose=request.purpose, usage=Usage())
+        yield AnswerDone(stop=Stop.DONE, charge=charge, reply={})
+
+
+async def test_a_model_finds_what_rules_cannot_and_is_asked_once(store: Store) -> None:
+    """001-R069, 001-R070, 001-A21: cached by the pair and what it says."""
+    judge = Judge("NO: the office cannot be in two cities")
+    living = LivingMemory(store, ADA, model=judge)
+    await living.add(PARIS)
+    added = await living.add(BERLIN)
+    (pair,) = added.contradictions
+    assert pair.reason == "the office cannot be in two cities"
+    assert (pair.memory_b, len(judge.asked)) == (added.memory.id, 1)
+
+    again = LivingMemory(store, ADA, model=judge)
+    assert len(await again.scanner.scan(added.memory)) == 1
+    assert len(judge.asked) == 1
+    await again.edit(added.memory.id, Fact(key=BERLIN.key, value="our office stays in Paris"))
+    assert len(judge.asked) == 2
+
+
+async def test_without_a_verdict_nothing_is_reported(store: Store) -> None:
+    """A model that fails, or answers something else, must not lose the memory."""
+    for answer in (None, "YES", "I would rather not say"):
+        living = LivingMemory(store, ADA, model=Judge(answer))
+        await living.add(PARIS)
+        added = await living.add(Fact(key=f"address {answer}", value="our office is in Rome"))
+        assert added.contradictions == ()
