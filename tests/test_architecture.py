@@ -257,7 +257,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.events core.objects core.store errors"
     ),
     "surfaces.mcp": _rooms(
-        "surfaces.spooled_events"
+        "surfaces.spooled_events integrations.agents"
         " surfaces.operation surfaces.arguments surfaces.encoding surfaces.error_answers"
         " surfaces.scopes surfaces.local_state surfaces.uvicorn_server surfaces.views __init__ app"
         " core.files core.objects core.secrets core.sessions"

@@ -131,11 +131,12 @@ async def mcp(
 ) -> None:
     """Serve sessions to agents over MCP.
 
-    With --session the tools are activate, deactivate, pin, unpin, recall, show and as_of. Without
-    it, tools that read the sessions that `ctxmgr run` or `ctxmgr hook` ran in this directory, or
-    with --all every session. Either, but not --all, also has remember and expand, for memories of
-    this directory's project, and with notes search and note. Uses standard input and output, until
-    the input ends. Requires the "mcp" extra.
+    Without --session, tools that read the sessions of the project: recall, show, sessions, diff and
+    as_of. The project is the folder that a coding agent names to its servers, or this directory.
+    With --session, those and activate, deactivate, pin and unpin, which need a harness whose
+    prompts ctxmgr renders; with --all, tools that read every session. All but --all also have
+    remember and expand, and with notes search and note. Uses standard input and output, until the
+    input ends. Requires the "mcp" extra.
     """
     from ctxmgr.surfaces.mcp.serve import serve_mcp
 

@@ -1,14 +1,19 @@
 """``ctxmgr mcp``: build the MCP server and run it on the requested transport. Serves."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ctxmgr.errors import Incorrect, requires_extra
+from ctxmgr.integrations.agents.hook_process import PROJECT_VARIABLES
 from ctxmgr.surfaces.operation import Operation
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
+
+SESSION_VARIABLE: Final = "CLAUDE_CODE_SESSION_ID"
+"""Set by Claude Code for its MCP servers: the session that the client is in."""
 
 
 async def serve_mcp(
@@ -23,8 +28,9 @@ async def serve_mcp(
 ) -> None:
     """Serve until the input ends (stdio, if ``port`` is None) or the caller cancels it.
 
-    The server reaches one session, the sessions of the working directory, or everything to read.
-    Memories are those of the user in the working directory, and notes those of ``knowledge`` or of
+    The server reaches one session, the sessions of the project, or everything to read. The project
+    is the folder that the client names in its environment, or the working directory.
+    Memories are those of the user in that folder, and notes those of ``knowledge`` or of
     the setting.
     """
     with requires_extra("mcp", "mcp", "mcp_types"):
@@ -39,7 +45,7 @@ async def serve_mcp(
         raise Incorrect("--session and --all exclude each other: leave one out")
     has_notes = knowledge is not None or app.loaded.settings.knowledge is not None
     notes = app.knowledge_folder(knowledge) if has_notes else None
-    folder = Path.cwd()
+    folder = _enter_project(os.environ)
     if session is not None:
         session_id = parse_session_id(session)
         scope = McpScope(session_id=session_id, folder=folder, knowledge=notes)
@@ -47,7 +53,10 @@ async def serve_mcp(
         scope = McpScope()
     else:
         scope = McpScope(
-            project=lambda: project_sessions(app, folder), folder=folder, knowledge=notes
+            project=lambda: project_sessions(app, folder),
+            current=os.environ.get(SESSION_VARIABLE),
+            folder=folder,
+            knowledge=notes,
         )
     chosen = choose_tools(operations, tools, scope=scope)
     resources = Resources(store=await app.store(), scope=scope, masker=app.masker)
@@ -56,3 +65,16 @@ async def serve_mcp(
         await serve_stdio(server)
     else:
         await serve_http(server, port=port, say=app.write)
+
+
+def _enter_project(environment: Mapping[str, str]) -> Path:
+    """Make the client's project the working directory; return it.
+
+    Everything that belongs to a project is looked up by the working directory.
+    """
+    named = next((environment[name] for name in PROJECT_VARIABLES if environment.get(name)), None)
+    if named is not None:
+        if not Path(named).is_dir():
+            raise Incorrect(f"the client's project {named!r:.200} is not a folder")
+        os.chdir(named)
+    return Path.cwd()

@@ -32,6 +32,7 @@ from ctxmgr import __version__
 from ctxmgr.app import App
 from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound
+from ctxmgr.surfaces.arguments import from_json
 from ctxmgr.surfaces.local_state import hide_store
 from ctxmgr.surfaces.mcp.resources import PAGE_SIZE, TEMPLATES, Resources
 from ctxmgr.surfaces.mcp.results import as_agent_sees, error_body, json_line, masked, result_texts
@@ -39,6 +40,7 @@ from ctxmgr.surfaces.mcp.tools import OF_PROJECT, SESSIONS, Tool
 from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.scopes import confine
 from ctxmgr.surfaces.spooled_events import store_events
+from ctxmgr.surfaces.views.lookup import get_session, has_session, resolve_member
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +49,20 @@ INSTRUCTIONS: Final = (
     "show reads it, activate brings it back into the next prompts, deactivate folds it."
 )
 
+PROJECT_INSTRUCTIONS: Final = (
+    "ctxmgr keeps the sessions of this project: prompts, files and tool outputs, also those that "
+    "are no longer in the conversation. recall searches all of them, show prints what has an id, "
+    "sessions lists them, diff and as_of show earlier versions."
+)
+
 REMEMBERING_INSTRUCTIONS: Final = (
     " remember keeps a fact for later sessions of this project, expand shows one in full."
 )
 NOTING_INSTRUCTIONS: Final = " search finds notes that are kept beyond sessions, note adds to them."
+
+NO_SESSIONS: Final = "this project has no sessions yet\n"
+EMPTY_SESSION: Final = "session {} has nothing yet\n"
+SHOW_HINT: Final = "show prints what has an id in full.\n"
 
 NOTES_FOLDER: Final = "the folder of notes"
 """Stands for its path where an agent reads."""
@@ -81,8 +93,10 @@ def build_server(app: App, tools: Sequence[Tool], resources: Resources) -> Serve
 def instructions_for(tools: Sequence[Tool]) -> str:
     """Return what a client shows to its model about the server."""
     names = {tool.name for tool in tools}
+    of_project = any(tool.scope.project is not None for tool in tools)
+    opening = PROJECT_INSTRUCTIONS if of_project else INSTRUCTIONS
     parts = {"remember": REMEMBERING_INSTRUCTIONS, "note": NOTING_INSTRUCTIONS}
-    return INSTRUCTIONS + "".join(text for name, text in parts.items() if name in names)
+    return opening + "".join(text for name, text in parts.items() if name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +145,15 @@ class _Handlers:
 
     async def _run(self, tool: Tool, given: dict[str, Any]) -> Any:
         """Return a result as the agent may see it: secrets masked, no paths of the host."""
+        given = tool.present(given)
+        if tool.lacks_session and "session" not in given:
+            await store_events(self.app)
+            if tool.across is not None:
+                return await self._across(tool.across, given)
+            session = await self._session_for(tool, given)
+            if session is None:
+                return NO_SESSIONS
+            given["session"] = session
         arguments = tool.arguments(given)
         await store_events(self.app)
         name, scope, session_id = tool.operation.name, tool.scope, None
@@ -144,10 +167,47 @@ class _Handlers:
             return masked(await self._called(tool.operation, arguments), self.masker)
         store = await self.app.store()
         session_id = scope.session_of(arguments)
-        if session_id is not None:
-            arguments = await confine(store, name, arguments, session_id=session_id)
-        result = masked(await self._called(tool.operation, arguments), self.masker)
+        try:
+            if session_id is not None:
+                arguments = await confine(store, name, arguments, session_id=session_id)
+            result = masked(await self._called(tool.operation, arguments), self.masker)
+        except NotFound:
+            if scope.session_id is None or await has_session(store, scope.session_id):
+                raise
+            return EMPTY_SESSION.format(scope.session_id)
         return await as_agent_sees(store, result, session_id)
+
+    async def _across(self, operation: Operation, given: dict[str, Any]) -> Any:
+        """Search all sessions of the project."""
+        arguments = from_json(operation, given)
+        view = await operation.run(self.app, **arguments, project=True)
+        return self.masker.shown(view.text + (SHOW_HINT if view.hits else ""))
+
+    async def _session_for(self, tool: Tool, given: dict[str, Any]) -> str | None:
+        """Return the session that a call without one is about; None if the project has none.
+
+        It is the one that has seen the object, beginning with the client's own, or for a call that
+        names no object the client's own, or else the newest.
+        """
+        store, subject = await self.app.store(), tool.subject(given)
+        page = await self.resources.sessions(limit=PAGE_SIZE, cursor=None)
+        names = [line.session_id for line in page.sessions]
+        names.sort(key=lambda name: name != tool.scope.current)  # stable: newest first
+        if not names or subject is None:
+            return names[0] if names else None
+        if subject.removeprefix("session:") in names:
+            return subject.removeprefix("session:")
+        for name in names:
+            session = await get_session(store, name)
+            if session is None:
+                continue
+            try:
+                found = await resolve_member(store, session, subject)
+            except NotFound:
+                continue
+            if found in session.session_index:
+                return name
+        raise NotFound(f"no session of this project has seen {subject!r:.200}; recall finds ids")
 
     async def _called(self, operation: Operation, arguments: dict[str, Any]) -> Any:
         returned = await operation.run(self.app, **arguments)

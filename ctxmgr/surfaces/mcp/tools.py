@@ -8,7 +8,7 @@
 A server has one of three scopes:
 
     one session    all tools; the agent cannot name another session, and the parameter is removed
-    a project      tools that read; each call names one of the project's sessions
+    a project      tools that read; a call may name one of the project's sessions
     everything     tools that read, in the whole store; only if the person asked for it
 
 The first two also have the tools of ``OF_PROJECT``: notes and memories of the person who started
@@ -34,6 +34,10 @@ USUAL: Final = ("activate", "deactivate", "pin", "unpin", "recall", "show", "as_
 
 READING: Final = ("sessions", "recall", "show", "as_of", "objects", "log")
 """The default tools of a server for several sessions."""
+
+PROJECT: Final = ("recall", "show", "sessions", "diff", "as_of")
+"""The default tools of a server for a project: those that work in a client that makes its own
+prompts."""
 
 REMEMBERING: Final = ("remember", "expand")
 """Default tools of every server that is bound to a session or a project."""
@@ -167,6 +171,10 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
 SESSIONS: Final = "sessions"
 """The operation that lists sessions; on a project's server, those of the project."""
 
+RECALL: Final = "recall"
+SEARCH: Final = "search"
+"""The operation that searches all sessions of a project."""
+
 _SESSION: Final = "session"
 
 
@@ -178,6 +186,8 @@ class McpScope:
     """The session that the server is bound to."""
     project: Callable[[], Sequence[str]] | None = None
     """Returns the ids of the project's sessions, which may become more while the server runs."""
+    current: str | None = None
+    """The session that the client itself is in, if it says so; it may not be stored yet."""
     folder: Path | None = None
     """The project's folder, to which memories belong."""
     knowledge: Path | None = None
@@ -227,6 +237,8 @@ class Tool:
 
     operation: Operation
     scope: McpScope
+    across: Operation | None = None
+    """Answers a call that names no session, from all sessions of the project."""
 
     @property
     def name(self) -> str:
@@ -247,18 +259,34 @@ class Tool:
         ]
         if self.scope.session_id is not None:
             properties.pop(_SESSION, None)
-        else:
-            required.insert(0, _SESSION)
+        elif _SESSION in properties:
+            left_out = _ALL_SESSIONS if self.across else _ANY_SESSION
+            properties[_SESSION] = {**properties[_SESSION], "description": left_out}
         return {**schema, "required": required} if required else schema
 
-    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Read the agent's arguments; ``Incorrect`` if they are invalid."""
-        present = {name: value for name, value in given.items() if value is not None}
+    @property
+    def lacks_session(self) -> bool:
+        """Whether a call of the project's server has to be given a session."""
+        return self.scope.project is not None and _takes(self.operation, _SESSION)
+
+    def present(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the agent's arguments by their present names, without those that are null."""
         former = {
             parameter.param.former: parameter.public_name
             for parameter in self.operation.remote_parameters
         }
-        present = {former.get(name) or name: value for name, value in present.items()}
+        return {
+            former.get(name) or name: value for name, value in given.items() if value is not None
+        }
+
+    def subject(self, present: Mapping[str, Any]) -> str | None:
+        """Return the object that a call names; None: it is about a session."""
+        named = (present.get(name) for name in _or_session(self.operation))
+        return next((name for name in named if isinstance(name, str)), None)
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Read the agent's arguments; ``Incorrect`` if they are invalid."""
+        present = self.present(given)
         return from_json(self.operation, {**self._filled(present), **present})
 
     @property
@@ -293,6 +321,8 @@ def _or_session(operation: Operation) -> frozenset[str]:
     )
 
 
+_ALL_SESSIONS: Final = "One of the project's sessions. Left out: all of them."
+_ANY_SESSION: Final = "One of the project's sessions. Left out: the one that has seen the object."
 _NAME_WHEN_BOUND: Final = (
     "An object: its id, the beginning of it, or a file's path. Left out: the session itself."
 )
@@ -319,9 +349,11 @@ def choose_tools(
     operations: Iterable[Operation], names: str | None, *, scope: McpScope
 ) -> tuple[Tool, ...]:
     """Return the tools of a server; ``names`` are separated by commas, None: the defaults."""
+    operations = tuple(operations)
     by_name = {tool_name(each): each for each in operations if scope.offers(each)}
     offered = list(by_name)
     usual: tuple[str, ...] = READING if scope.session_id is None else USUAL
+    usual = PROJECT if scope.project is not None else usual
     usual += tuple(name for name in (*REMEMBERING, *NOTING) if name in by_name)
     chosen = usual if names is None else tuple(dict.fromkeys(_split(names)))
     refused = [name for name in chosen if name not in offered]
@@ -334,7 +366,15 @@ def choose_tools(
         raise Incorrect(f"{what}{where} (one of: {', '.join(offered)})")
     if len(chosen) > TOOLS_MAX:
         raise Incorrect(f"{len(chosen)} tools are named: choose at most {TOOLS_MAX}")
-    return tuple(Tool(operation=by_name[name], scope=scope) for name in chosen)
+    search = next((each for each in operations if each.name == SEARCH), None)
+    return tuple(
+        Tool(
+            operation=by_name[name],
+            scope=scope,
+            across=search if scope.project is not None and name == RECALL else None,
+        )
+        for name in chosen
+    )
 
 
 def _split(names: str) -> list[str]:

@@ -76,6 +76,11 @@ async def require_session_id(store: Store, name: str) -> str:
     raise await _no_session(store, name, LATEST)
 
 
+async def has_session(store: Store, session_id: str) -> bool:
+    """Return whether a session is stored, without reading its sets."""
+    return bool(await store.get_many([session_object_id(session_id)], without=SETS))
+
+
 def read_session(version: Version) -> Session:
     """Read a session's sets from its document."""
     return whole_session(version.document)

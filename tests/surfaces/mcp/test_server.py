@@ -86,7 +86,7 @@ async def test_a_server_without_a_session_reaches_those_of_its_folder(
         with pytest.raises(MCPError, match="unknown tool"):
             await agent.call_tool("deactivate", {"session": "there", "object_id": "call-there"})
 
-    reading = ["sessions", "recall", "show", "as_of", "objects", "log"]
+    reading = ["recall", "show", "sessions", "diff", "as_of"]
     assert tools == [*reading, "remember", "expand"]
     assert [line["session_id"] for line in listed["sessions"]] == ["here"]
     assert resources == ["here"]
@@ -96,6 +96,46 @@ async def test_a_server_without_a_session_reaches_those_of_its_folder(
         ("not_found", "this project has no session 'NAME'; `sessions` lists them")
     }  # fmt: skip
     assert reached["code"] == "denied"
+
+
+@on_sqlite
+async def test_a_client_that_names_its_project_needs_no_session(
+    worked: Worked, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claude Code tells its servers both; the model knows neither (D2, D3, D9)."""
+    project = home / "elsewhere"
+    project.mkdir()
+    app = App(load_settings(store=worked.url))
+    async with library.connect(worked.url, tracking=False) as client:
+        for name, folder in (("first", project), ("now", project), ("foreign", home)):
+            session = await client.start(name, system_prompt="")
+            output = f"the zebra of {name}\n"
+            await session.record(f"call-{name}", tool="bash", args={}, output=output)
+            await session.end_turn("Done.", user="Find the zebra")
+            await client.pause(name)
+            remember_folder(app, name, folder=folder)
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(project))
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "first")
+
+    async with stdio(worked.url) as agent:
+        found = await call_text(agent, "recall", query="zebra")
+        shown = await call_text(agent, "show", object_id="call-now")
+        overview = await value(agent, "show")
+        denied = await refused(agent, "show", object_id="call-foreign")
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "not-yet")
+    async with stdio(worked.url, "--session", "not-yet") as agent:
+        empty = [await call_text(agent, "recall", query="x"), await call_text(agent, "show")]
+
+    assert "id=call-first" in found
+    assert "id=call-now" in found
+    assert "foreign" not in found
+    assert found.endswith("show prints what has an id in full.\n")
+    assert shown.endswith("the zebra of now\n")
+    assert overview["session_id"] == "first"
+    assert (
+        denied["message"] == "no session of this project has seen 'call-foreign'; recall finds ids"
+    )
+    assert set(empty) == {"session not-yet has nothing yet\n"}
 
 
 @on_sqlite

@@ -5,11 +5,12 @@ import pytest
 from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.surfaces.catalogue import OPERATIONS
 from ctxmgr.surfaces.mcp.results import TEXT_CHARS_MAX, error_body, result_texts
-from ctxmgr.surfaces.mcp.server import tool_definition
+from ctxmgr.surfaces.mcp.server import instructions_for, tool_definition
 from ctxmgr.surfaces.mcp.tools import (
     NOT_OFFERED,
     NOTING,
     OF_PROJECT,
+    PROJECT,
     READING,
     REMEMBERING,
     TOOLS_MAX,
@@ -41,6 +42,19 @@ def test_every_operation_is_a_tool_or_left_out_for_a_reason() -> None:
         and operation.name not in OF_PROJECT
         and operation.name not in USUAL
     ]
+
+
+def test_a_foreign_client_gets_the_tools_that_work_there() -> None:
+    """Its prompts are its own: what changes those of ctxmgr would do nothing."""
+    tools = choose_tools(OPERATIONS, None, scope=SCOPES["project"])
+
+    assert [tool.name for tool in tools] == [*PROJECT, *REMEMBERING]
+    assert not {"activate", "deactivate", "pin", "unpin"} & set(PROJECT)
+    recall = next(tool for tool in tools if tool.name == "recall")
+    assert recall.schema["required"] == ["query"]
+    text = instructions_for(tools)
+    assert "activate" not in text
+    assert len(text) < 500
 
 
 def test_the_usual_tools_are_few_and_short() -> None:
@@ -97,8 +111,8 @@ def test_a_projects_tool_needs_one_of_its_sessions() -> None:
     """003-R111: a session of another folder is not found, whether or not it exists."""
     show, log = choose_tools(OPERATIONS, "show,log", scope=SCOPES["project"])
 
-    assert show.schema["required"] == ["session"]
-    assert log.schema["required"] == ["session"]
+    assert "required" not in show.schema
+    assert "required" not in log.schema
     assert show.arguments({"session": "mine"}) == {"object_id": "mine", "session": "mine"}
     with pytest.raises(Incorrect, match="show: missing session"):
         show.arguments({"object_id": "mine"})
