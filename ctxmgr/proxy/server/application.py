@@ -49,9 +49,10 @@ BODY_SECONDS_MAX: Final = 60.0
 STREAMS_MAX: Final = 1_000
 """Requests at once; more are answered 503. An agent with subagents has about ten."""
 
-PREPARE_SECONDS_MAX: Final = 0.5
-"""Time for an engine, which keeps a deadline of its own of 50 ms; this one is for an engine that
-waits for its store. Afterwards the client's own bytes are forwarded."""
+PREPARE_SECONDS_MAX: Final = 5.0
+"""Time for an engine, which keeps a deadline of its own of 50 ms and then sends texts whole. This
+one is for an engine that hangs: the client's own bytes are forwarded, which costs the cached prefix
+of a shaped conversation and is worse than a short wait."""
 
 REFUSAL_BYTES_MAX: Final = 64 * 1024
 """Read of the answer that refuses a shaped request."""

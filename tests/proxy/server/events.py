@@ -15,11 +15,15 @@ def sse(*events: dict[str, Any], named: bool = True) -> list[bytes]:
 
 
 def anthropic_stream(
-    text: str = "Hello", *, calls: tuple[tuple[str, str, dict[str, Any]], ...] = (), **usage: int
+    text: str = "Hello",
+    *,
+    calls: tuple[tuple[str, str, dict[str, Any]], ...] = (),
+    message_id: str = "msg_1",
+    **usage: int,
 ) -> list[bytes]:
     """An answer of Anthropic's API; ``usage`` are its counts."""
     counts = {"input_tokens": 5, "cache_read_input_tokens": 0, "output_tokens": 1, **usage}
-    start = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5"}
+    start = {"id": message_id, "type": "message", "role": "assistant", "model": "claude-sonnet-5-5"}
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**start, "content": [], "usage": counts}},
         {"type": "ping"},
