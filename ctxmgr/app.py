@@ -30,7 +30,7 @@ from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
 from ctxmgr.core.store.urls import redact_url, store_url
-from ctxmgr.errors import CtxmgrError, Incorrect, NotFound, requires_extra
+from ctxmgr.errors import CtxmgrError, Incorrect, NotFound, Unavailable, requires_extra
 
 if TYPE_CHECKING:
     from ctxmgr.audit.log import AuditLog, AuditStatus, Reviewers
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ctxmgr.experience.lenses.lens import Lenses
     from ctxmgr.experience.xdb import XDB
     from ctxmgr.knowledge.agent_notes import AgentNotes
+    from ctxmgr.knowledge.config import SearchConfig
     from ctxmgr.knowledge.library import Library
     from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
     from ctxmgr.knowledge.notes.layout import Layout
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from ctxmgr.memory.records.principal import Principal
     from ctxmgr.search.documents import SearchResult
     from ctxmgr.search.piece_index import PieceIndex
+    from ctxmgr.search.provider_vectors import ProviderEmbedder
     from ctxmgr.search.static_vectors import StaticEmbedder
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
@@ -304,15 +306,42 @@ class App:
             return self._indexes[-1]
 
     async def search_notes(
-        self, folder: Path | None, query: str, *, limit: int, category: str | None
+        self,
+        folder: Path | None,
+        query: str,
+        *,
+        limit: int,
+        category: str | None,
+        embeddings: bool = False,
     ) -> "list[SearchResult]":
         """Search the notes of a folder, by default that of the settings.
 
-        The index is brought up to date first.
+        The index is brought up to date first. With ``embeddings``, the provider's model of the
+        configuration embeds them, without their secrets.
         """
         library = await _open_library(self.knowledge_folder(folder))
         self.say("comparing the index with the notes")
-        return await _search_notes(library, query, limit, category)
+        embedder = self._provider_embedder(library.config.search) if embeddings else None
+        return await _search_notes(library, query, limit, category, embedder=embedder)
+
+    def _provider_embedder(self, config: "SearchConfig") -> "ProviderEmbedder":
+        from ctxmgr.models.embeddings import OpenAIEmbeddings
+        from ctxmgr.search.provider_vectors import ProviderEmbedder
+
+        self.loaded.require_trusted("api", "base_url", "openai_api_key")
+        settings, name = self.loaded.settings, config.embedding_model
+        opened = OpenAIEmbeddings(
+            name,
+            dimensions=config.embedding_dimensions,
+            key=settings.api_key("openai"),
+            base_url=settings.base_url if settings.api == "openai" else None,
+        )
+        return ProviderEmbedder(
+            name=f"openai/{name}",
+            dimension=config.embedding_dimensions,
+            vectors=opened.vectors,
+            mask=lambda text: self.masker.mask(text).text,
+        )
 
     async def agent_notes(self, folder: Path | None = None) -> "AgentNotes":
         """What agents may do with a folder of notes, by default that of the settings."""
@@ -778,19 +807,28 @@ async def _open_index(path: Path) -> "Fts5Index | PieceIndex":
     return await PieceIndex.open(path)
 
 
-def _notes_index(own: Path) -> Path:
-    """Return the repository's own index if it has one; else nothing is written to the folder."""
+def _notes_index(own: Path, embedder: "ProviderEmbedder | None") -> Path:
+    """Return the repository's own index if it has one; else nothing is written to the folder.
+
+    Vectors of two embedders cannot be compared, so a provider's are in a file of their own.
+    """
     from ctxmgr.settings import cache_dir
 
-    if own.exists() and not own.is_symlink():
+    if embedder is None and own.exists() and not own.is_symlink():
         return own
     folder = cache_dir() / "search"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{hashlib.sha256(str(own).encode()).hexdigest()}.notes"
+    named = str(own) if embedder is None else f"{own}\n{embedder.name}\n{embedder.dimension}"
+    return folder / f"{hashlib.sha256(named.encode()).hexdigest()}.notes"
 
 
 async def _search_notes(
-    library: "Library", query: str, limit: int, category: str | None
+    library: "Library",
+    query: str,
+    limit: int,
+    category: str | None,
+    *,
+    embedder: "ProviderEmbedder | None" = None,
 ) -> "list[SearchResult]":
     """Search a folder of notes, after its index is brought up to date."""
     from ctxmgr.knowledge.indexed_notes import NoteDocuments
@@ -800,14 +838,17 @@ async def _search_notes(
     source, sides = NoteDocuments(library.notes), library.config.search
     source.require_category(category)
     index = await SearchIndex.open(
-        await asyncio.to_thread(_notes_index, library.notes.layout.index),
-        embedder=_static_embedder(),
+        await asyncio.to_thread(_notes_index, library.notes.layout.index, embedder),
+        embedder=embedder or _static_embedder(),
         source=source,
         weights=HybridWeights(bm25=sides.bm25_weight, vector=sides.vector_weight),
     )
     try:
         await index.refresh()
-        await index.embedded()
+        try:
+            await index.embedded()
+        except Unavailable as error:
+            logging.getLogger(__name__).warning("some notes have no vectors: %s", error)
         return await index.search(query, limit, category)
     finally:
         await index.close()

@@ -64,8 +64,7 @@ class SearchConfig:
     bm25_weight: float = 0.4
     vector_weight: float = 0.6
     embedding_model: str = "text-embedding-3-small"
-    """The provider's model. It is used only if a provider's embedder is passed; the default is a
-    local one."""
+    """The provider's model, asked only if a person wants it; the default is a local one."""
     embedding_dimensions: int = 1536
 
     def __post_init__(self) -> None:

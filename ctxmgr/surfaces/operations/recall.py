@@ -91,6 +91,10 @@ async def search(
             here=True,
         ),
     ] = None,
+    embeddings: Annotated[
+        bool,
+        Param("Compare notes by OpenAI's embeddings: they are sent there, masked.", local=True),
+    ] = False,
     category: Annotated[
         str | None,
         Param("Only this category: of notes, such as journal or person; else file or toolcall."),
@@ -113,7 +117,11 @@ async def search(
     shown = app.masker.shown(query)
     unscoped = session is None and not project and not all_
     if notes is not None or (unscoped and app.has_notes()):
-        return search_view(shown, NOTES, await _in_notes(app, query, notes, category, limit))
+        return search_view(
+            shown, NOTES, await _in_notes(app, query, notes, category, limit, embeddings=embeddings)
+        )
+    if embeddings:
+        raise Incorrect("--embeddings is for notes: pass --notes DIR")
     store = await app.store()
     sessions = await _sessions(app, store, session, project=project)
     hits = await _in_sessions(app, query, sessions, category, limit)
@@ -122,11 +130,19 @@ async def search(
 
 
 async def _in_notes(
-    app: "App", query: str, folder: Path | None, category: str | None, limit: int
+    app: "App",
+    query: str,
+    folder: Path | None,
+    category: str | None,
+    limit: int,
+    *,
+    embeddings: bool,
 ) -> "list[FoundEntry]":
     from ctxmgr.surfaces.views.recalled import FoundEntry
 
-    found = await app.search_notes(folder, query, limit=limit, category=category)
+    found = await app.search_notes(
+        folder, query, limit=limit, category=category, embeddings=embeddings
+    )
     return [
         FoundEntry(
             path=app.masker.shown(result.path),
