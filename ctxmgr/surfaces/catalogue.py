@@ -15,6 +15,12 @@ from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.layer_catalogue import LAYER_OPERATIONS
 from ctxmgr.surfaces.operation import Operation, Param
 from ctxmgr.surfaces.operations.access_tokens import token
+from ctxmgr.surfaces.operations.agents.harness import (
+    end_turn,
+    record_call,
+    render_prompt,
+    start_session,
+)
 from ctxmgr.surfaces.operations.agents.hook import hook
 from ctxmgr.surfaces.operations.agents.proxy import (
     proxy,
@@ -292,6 +298,34 @@ OPERATIONS: Final = (
         writes=True,
         example="ctxmgr import-recorded session.jsonl --session review",
     ),
+    Operation(
+        run=start_session,
+        name="harness start",
+        writes=True,
+        path="/start",
+        example="ctxmgr harness start s1 --system-prompt 'You are careful.'",
+    ),
+    Operation(
+        run=render_prompt,
+        name="harness render",
+        writes=True,
+        path="/render",
+        example="ctxmgr harness render s1 --user 'What is in a.txt?' --form openai",
+    ),
+    Operation(
+        run=record_call,
+        name="harness record",
+        writes=True,
+        path="/record",
+        example='ctxmgr harness record s1 call_1 read --args \'{"path": "a.txt"}\' --output x',
+    ),
+    Operation(
+        run=end_turn,
+        name="harness end-turn",
+        writes=True,
+        path="/end-turn",
+        example="ctxmgr harness end-turn s1 --turn 1 --user hello --answer hi",
+    ),
     Operation(run=cache, name="cache", writes=False, example="ctxmgr cache s1 --last 20"),
     Operation(
         run=run,
@@ -414,6 +448,7 @@ GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "audit": "Keep a tamper-evident record of what agents did.",
         "experience": "Query what agents experienced, token by token.",
+        "harness": "Take part in a session from a program in any language.",
         "knowledge": "Keep notes in git, and ask where they came from.",
         "memory": "Keep what agents learnt beyond their sessions.",
         "lifecycle": "Turn transcripts into notes, and keep notes in order.",
@@ -438,7 +473,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),
-        "Serve": ("serve", "mcp", "hook", "proxy", "wrap", "token"),
+        "Serve": ("serve", "mcp", "hook", "harness", "proxy", "wrap", "token"),
         "Know": ("knowledge", "lifecycle", "topics"),
         "Store": ("store", "xtdb", "audit", "experience", "memory"),
         "Develop": ("bench", "completion"),

@@ -150,6 +150,10 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "purges": "is store maintenance, which is up to the user",
         "size": "is store maintenance, and takes long",
         "hook": "is called by a harness",
+        **dict.fromkeys(
+            ("harness start", "harness render", "harness record", "harness end-turn"),
+            "is for a harness; an agent does not write its own history",
+        ),
         "setup": "writes settings of other programs",
         "run": "is another agent",
         "demo": "is for a terminal",

@@ -90,6 +90,10 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         ("/fork", {**session, "new_session": "copy"}),
         ("/proxy-requests", {"session": SESSION}),
         ("/proxy-request", {"session": SESSION, "number": 2}),
+        ("/start", {"session": "other"}),
+        *(("/render", {"session": "other", "form": form}) for form in ("text", "anthropic")),
+        ("/record", {"session": "other", "call_id": "c1", "tool": "read"}),
+        ("/end-turn", {"session": "other", "turn": 1, "answer": "yes"}),
         ("/status", {}),
         ("/get", {"object_id": local.notes}),
         ("/history", {"object_id": local.notes, "documents": True}),
@@ -169,21 +173,30 @@ def test_every_result_has_a_schema() -> None:
 def test_a_generated_typescript_client_compiles_and_works(
     local: Worked, server: Server, tmp_path: Path
 ) -> None:
-    """The steps of docs/http.md; `client.ts` has mistakes, too, that the types have to refuse."""
+    """The steps of docs/http.md; `client.ts` has mistakes, too, that the types have to refuse.
+
+    The harness in examples/ works through the client: two turns, one of them with a tool call.
+    """
     folder = _with_packages(tmp_path)
     (folder / "openapi.json").write_bytes(server.get("/openapi.json").content)
 
     _node(folder, "openapi-typescript", "openapi.json", "--output", "ctxmgr.d.ts")
     _node(folder, "tsc", "--project", ".")
-    printed = subprocess.run(
-        ["node", "client.js", server.url, local.sid],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    ).stdout
+    printed, answered = (
+        subprocess.run(
+            ["node", program, server.url, session],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for program, session in (("client.js", local.sid), ("harness.js", "from-node"))
+    )
 
+    assert answered == "The server listens on port 8080.\n"
+    log = server.get("/log", session="from-node").json()
+    assert [len(entry["calls"]) for entry in log["entries"]] == [1, 0]
     result = json.loads(printed)
     assert result["sessions"] == [local.sid]
     assert result["turns"] == 3
@@ -205,6 +218,7 @@ def _with_packages(folder: Path) -> Path:
         stamp.write_bytes(lock)
     target = folder / "typescript"
     shutil.copytree(TYPESCRIPT, target)
+    shutil.copy(ROOT / "examples" / "typescript" / "harness.ts", target)
     (target / "node_modules").symlink_to(cached / "node_modules")
     return target
 
