@@ -175,7 +175,15 @@ async def take_turn(
     try:
         for call in answer.calls:
             result = await tools.dispatch(call.toolcall_id, name=call.tool, args=call.args)
-            on_event(ToolRan(tool=call.tool, ok=result.ok, message=result.message))
+            on_event(
+                ToolRan(
+                    tool=call.tool,
+                    ok=result.ok,
+                    message=result.message,
+                    toolcall_id=call.toolcall_id,
+                    call_id=call.call_id,
+                )
+            )
     finally:  # also if cancelled or if a call could not be stored: some tools may have run
         finished = TurnEnded(
             turn=await finish_despite_cancel(session.end_turn(answer.parts, meta=answer.meta)),
@@ -185,6 +193,7 @@ async def take_turn(
             charge=ended.charge,
             sections=sections,
             levels=session.sets.level_counts(),
+            stop_reason=answer.meta.stopReason,
         )
         on_event(finished)
     return finished

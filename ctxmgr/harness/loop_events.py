@@ -46,6 +46,10 @@ class ToolRan:
     tool: str
     ok: bool
     message: str = field(repr=False)
+    toolcall_id: str = ""
+    """The id of the stored call."""
+    call_id: str = ""
+    """The id that the model gave it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,8 @@ class TurnEnded:
     count, which includes tools and framing, is in ``charge``."""
     levels: Mapping[str, int]
     """Objects after the turn: ``active``, ``metadata`` (one line), ``indexed``; also ``pinned``."""
+    stop_reason: str | None = None
+    """Why the answer ended, in the provider's word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,11 @@
 """Reports a run to OpenTelemetry as spans and metrics. Exports through the configured SDK.
 
-Spans:
+Spans of one run are one trace:
 
-    chat MODEL            from TurnStarted to the end of the answer; tokens are set at TurnEnded
-    execute_tool TOOL     from the event before ToolRan to ToolRan
+    invoke_agent          from entering to leaving ``Telemetry``; in the trace of the program, if
+                          it has one
+    ├─ chat MODEL         from TurnStarted to the end of the answer; tokens are set at TurnEnded
+    └─ execute_tool TOOL  from the event before ToolRan to ToolRan
 
 Metrics, at TurnEnded:
 
@@ -19,7 +21,7 @@ derived from the reported usage, as in ``core.history.cache_breaks``.
 
 import time
 from collections.abc import Mapping
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from ctxmgr import ExtraMissing, TextDelta, ToolUse, Usage
 from ctxmgr.core.history.cache_breaks import ReportedCall, recorded_costs
@@ -32,12 +34,17 @@ from ctxmgr.harness.loop_events import (
     TurnStarted,
 )
 
+if TYPE_CHECKING:
+    from opentelemetry.context import Context as OuterContext
+
 try:
     from opentelemetry import metrics, trace
 except ImportError as error:
     raise ExtraMissing(extra="opentelemetry") from error
 
 NAME: Final = "ctxmgr"
+TOOL_ERROR: Final = "tool_error"
+"""The ``error.type`` of a tool call that failed; what went wrong is text for the model."""
 TOKEN_STEPS: Final = [4**n for n in range(14)]
 SECOND_STEPS: Final = [0.01 * 2**n for n in range(14)]
 """Bucket boundaries of the histograms, as the conventions advise."""
@@ -56,15 +63,34 @@ class Telemetry:
         self._attributes = {"gen_ai.provider.name": provider, "gen_ai.operation.name": "chat"}
         self._tracer = trace.get_tracer(NAME, tracer_provider=tracers)
         self._meters = Meters(meters)
+        self._run: trace.Span | None = None
+        self._context: OuterContext | None = None
+        """Of the run's span; None: that of the program."""
         self._span: trace.Span | None = None
         self._started = self._answered = self._last_event = 0
         self._previous_call: ReportedCall | None = None
 
+    @staticmethod
+    def is_configured() -> bool:
+        """Whether the program has configured an SDK; otherwise nothing is sent anywhere."""
+        return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
     def __enter__(self) -> Self:
+        attributes = {**self._attributes, "gen_ai.operation.name": "invoke_agent"}
+        attributes["gen_ai.agent.name"] = NAME
+        self._run = self._tracer.start_span("invoke_agent", attributes=attributes)
+        self._context = trace.set_span_in_context(self._run)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._abort(kind.__qualname__ if kind else "unfinished")
+        run, self._run, self._context = self._run, None, None
+        if run is None:
+            return
+        if kind is not None:
+            run.set_attribute("error.type", kind.__qualname__)
+            run.set_status(trace.StatusCode.ERROR)
+        run.end()
 
     def on_event(self, event: LoopEvent) -> None:
         """Handle one event of the loop."""
@@ -72,35 +98,53 @@ class Telemetry:
         match event:
             case RunOpened(session=session):
                 self._attributes["gen_ai.conversation.id"] = session
+                if self._run is not None:
+                    self._run.set_attribute("gen_ai.conversation.id", session)
             case TurnStarted():
                 self._abort("unfinished")
                 self._started = self._answered = now
                 client = trace.SpanKind.CLIENT
                 self._span = self._tracer.start_span(
-                    "chat", kind=client, attributes=self._attributes
+                    "chat", self._context, kind=client, attributes=self._attributes
                 )
             case TextDelta() | ToolUse():
                 self._answered = now
             case AnswerRestarted(reason=reason) if self._span is not None:
                 self._span.add_event("answer_lost", {"reason": reason})
-            case ToolRan(tool=tool, ok=ok):
-                span = self._tracer.start_span(
-                    f"execute_tool {tool}",
-                    attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool},
-                    start_time=self._last_event,
-                )
-                span.set_status(trace.StatusCode.UNSET if ok else trace.StatusCode.ERROR)
-                span.end(now)
+            case ToolRan():
+                self._report_tool(event, now)
             case TurnEnded():
                 self._end_turn(event)
         self._last_event = now
+
+    def _report_tool(self, ran: ToolRan, now: int) -> None:
+        attributes = {
+            **self._attributes,
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": ran.tool,
+        }
+        if ran.call_id:
+            attributes["gen_ai.tool.call.id"] = ran.call_id
+        if ran.toolcall_id:
+            attributes["ctxmgr.object.id"] = ran.toolcall_id
+        span = self._tracer.start_span(
+            f"execute_tool {ran.tool}",
+            self._context,
+            attributes=attributes,
+            start_time=self._last_event,
+        )
+        if not ran.ok:
+            span.set_attribute("error.type", TOOL_ERROR)
+            span.set_status(trace.StatusCode.ERROR)
+        span.end(now)
 
     def _end_turn(self, turn: TurnEnded) -> None:
         span, self._span, model = self._span, None, turn.charge.model
         assert span is not None
         span.update_name(f"chat {model}")
         span.set_attributes({"gen_ai.request.model": model, "ctxmgr.turn": turn.turn})
-        span.set_attribute("gen_ai.response.finish_reasons", [str(turn.stop)])
+        reason = turn.stop_reason or str(turn.stop)
+        span.set_attribute("gen_ai.response.finish_reasons", [reason])
         for name, count in turn.sections.items():
             span.set_attribute(f"ctxmgr.section.{name}.tokens", count)
         attributes = {**self._attributes, "gen_ai.request.model": model}

@@ -43,7 +43,14 @@ class Collected:
 
     @property
     def spans(self) -> tuple[Any, ...]:
-        return self._exporter.get_finished_spans()
+        """All but that of the run."""
+        finished = self._exporter.get_finished_spans()
+        return tuple(span for span in finished if span.name != "invoke_agent")
+
+    @property
+    def run(self) -> Any:
+        (span,) = (s for s in self._exporter.get_finished_spans() if s.name == "invoke_agent")
+        return span
 
     def points(self, name: str) -> list[Any]:
         data = self._reader.get_metrics_data()
@@ -104,8 +111,30 @@ async def test_a_real_run_follows_the_conventions(collected: Collected) -> None:
     assert attributes["gen_ai.usage.cache_read.input_tokens"] == USAGE["cached"]
     assert attributes["gen_ai.usage.cache_creation.input_tokens"] == USAGE["written"]
     assert attributes["gen_ai.usage.output_tokens"] == USAGE["output"]
-    assert attributes["gen_ai.response.finish_reasons"] == ("tools",)
+    assert attributes["gen_ai.response.finish_reasons"] == ("tool_use",)
     assert attributes["ctxmgr.section.system_prompt.tokens"] > 0
+    tool = collected.spans[0].attributes
+    assert tool["gen_ai.conversation.id"] == "s1"
+    assert tool["gen_ai.tool.call.id"]
+    assert tool["ctxmgr.object.id"] in session.sets.session_index
+    run = collected.run
+    assert run.attributes["gen_ai.operation.name"] == "invoke_agent"
+    assert run.attributes["gen_ai.conversation.id"] == "s1"
+    for span in collected.spans:
+        assert span.parent.span_id == run.context.span_id
+        assert span.context.trace_id == run.context.trace_id
+
+
+def test_a_run_belongs_to_the_trace_of_the_program(collected: Collected) -> None:
+    """A service that answers a request with a run sees both as one."""
+    tracer = collected.tracers.get_tracer("program")
+    with tracer.start_as_current_span("request") as outer, collected.telemetry() as telemetry:
+        telemetry.on_event(TurnStarted(turn=1))
+        telemetry.on_event(finished())
+
+    (chat,) = (span for span in collected.spans if span.name.startswith("chat"))
+    assert collected.run.parent.span_id == outer.get_span_context().span_id
+    assert chat.context.trace_id == outer.get_span_context().trace_id
 
 
 def test_tokens_and_durations_are_metrics(collected: Collected) -> None:
@@ -151,6 +180,8 @@ def test_a_turn_that_failed_ends_as_an_error(collected: Collected) -> None:
     (span,) = collected.spans
     assert span.status.status_code is StatusCode.ERROR
     assert span.attributes["error.type"] == "ConnectionError"
+    assert collected.run.attributes["error.type"] == "ConnectionError"
+    assert collected.run.status.status_code is StatusCode.ERROR
     assert [event.name for event in span.events] == ["answer_lost"]
 
 
@@ -163,6 +194,8 @@ def test_a_failed_tool_is_an_error_of_its_span(collected: Collected) -> None:
 
     tool, chat = collected.spans
     assert (tool.name, tool.status.status_code) == ("execute_tool bash", StatusCode.ERROR)
+    assert tool.attributes["error.type"] == "tool_error"
+    assert collected.run.status.status_code is StatusCode.UNSET
     assert chat.status.status_code is StatusCode.UNSET
     assert tool.start_time <= tool.end_time
 

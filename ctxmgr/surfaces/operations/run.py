@@ -183,6 +183,11 @@ def _event_handler(
         return
     from ctxmgr.integrations.telemetry import Telemetry
 
+    if not Telemetry.is_configured():
+        app.say(
+            "telemetry is on, but no OpenTelemetry SDK is configured, so nothing is sent: run "
+            "`opentelemetry-instrument ctxmgr run …`"
+        )
     with Telemetry(provider=provider) as telemetry:
 
         def on_event(event: "LoopEvent") -> None:
