@@ -247,6 +247,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " surfaces.http surfaces.uvicorn_server __init__ proxy proxy.server"
         " proxy.recording"
         " app settings integrations.agents integrations.setup stores.sqlite"
+        " core.bounded_cache core.client core.model messages"
         " core.objects core.store errors"
     ),
     "surfaces.http": _rooms(
