@@ -17,7 +17,7 @@ from ctxmgr.errors import Incorrect
 from ctxmgr.memory.consolidation_engine import ConsolidationEngine, ConsolidationReport
 from ctxmgr.memory.contradiction_scanner import ContradictionScanner
 from ctxmgr.memory.extraction.refusals import RefusedBatch
-from ctxmgr.memory.records.bodies import Body
+from ctxmgr.memory.records.bodies import Body, Fact
 from ctxmgr.memory.records.contradiction import (
     Contradiction,
     Resolution,
@@ -111,7 +111,7 @@ class LivingMemory:
     async def prepare(self) -> None:
         """Load what assembling a prompt needs, so that the first prompt does not wait for it."""
         await self.resident.refresh()
-        await asyncio.to_thread(self.resident.pool)
+        await asyncio.to_thread(self._rehearse)
 
     async def get(self, memory_id: str, *, as_of: AsOf = LATEST) -> Memory:
         return await self.repository.get(memory_id, as_of=as_of)
@@ -297,6 +297,23 @@ class LivingMemory:
         return ConsolidationEngine(
             self._store, self.repository, count=self._counter.count, progress=progress
         )
+
+    def _rehearse(self) -> None:
+        """Load vocabulary and vectors, with a memory that is not stored."""
+        now, body = self._now(), Fact(key="rehearsal", value="of a search")
+        memory = Memory(
+            id=str(uuid.uuid4()),
+            body=body,
+            kind=MemoryKind.NOTE,
+            levels=levels_by_rule(body, self._counter.count),
+            author=Author.RULE,
+            visibility=Visibility.USER_PRIVATE,
+            user_id=self.principal.user_id,
+            project_id=self.principal.project_id,
+            created_at=now,
+            valid_from=now,
+        )
+        self.resident.pool().rehearse(memory)
 
     async def _scanned(self, memory: Memory) -> tuple[Contradiction, ...]:
         """Report the contradictions of a memory with others that hold."""

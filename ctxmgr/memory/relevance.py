@@ -112,6 +112,12 @@ class MemoryPool:
                 scores.setdefault(memory_id, piece.score)
         return scores
 
+    def rehearse(self, memory: Memory) -> None:
+        """Search another pool for a memory, so that what a search needs is loaded."""
+        trial = MemoryPool(self._embedder)
+        trial.put(memory)
+        trial.relevance(memory.levels.summary)
+
     def _indexed(self) -> SearchPool:
         """Return the pool with all changes in it."""
         if self._pending:

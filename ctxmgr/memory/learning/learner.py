@@ -24,6 +24,7 @@ from ctxmgr.memory.contradictions.slots import says_nothing_new
 from ctxmgr.memory.extraction.exchange import Exchange
 from ctxmgr.memory.extraction.extract import ExchangeLessons, lessons_of
 from ctxmgr.memory.extraction.findings import LearntItem, RefusedItem, refused
+from ctxmgr.memory.extraction.patterns import is_source, patterns_of
 from ctxmgr.memory.extraction.project_files import conventions_of
 from ctxmgr.memory.extraction.refusals import stored_refusals
 from ctxmgr.memory.extraction.workflows import CommandSequence
@@ -201,26 +202,26 @@ class Learner:
             if memory is not None:
                 await self._repository.report(await self._scanner.scan(memory))
 
-    async def learn_file(self, event: FileEvent, name: str) -> None:
-        """Learn the conventions that a version of a project file states.
+    async def learn_file(self, event: FileEvent, path: str) -> None:
+        """Learn the conventions that a version of a project's file states, or its patterns.
 
-        What the file said before and does not say any more ends, unless a person edited it.
+        ``path`` is relative to the project. What the file said before and does not say any more
+        ends, unless a person edited it.
         """
         as_of = AsOf(sequence=event.id.sequence)
         version = await self._store.get(event.object_id, as_of=as_of)
         content = None if version is None else version.document.get("content")
-        items = conventions_of(
-            name,
-            self._mask(content) if isinstance(content, str) else "",
-            object_id=event.object_id,
-            object_hash=event.object_hash,
+        text = self._mask(content) if isinstance(content, str) else ""
+        read = patterns_of if is_source(path) else conventions_of
+        items = await asyncio.to_thread(
+            read, path, text, object_id=event.object_id, object_hash=event.object_hash
         )
         ids = {self._id_of(item) for item in items}
         await self._resident.refresh()
         for memory in list(self._resident.shortlist.memories.values()):
             from_file = memory.origin.object_id == event.object_id and memory.author is Author.RULE
             if from_file and memory.origin.session_id is None and memory.id not in ids:
-                await self._repository.change(memory.id, partial(_ended, at=self._now(), name=name))
+                await self._repository.change(memory.id, partial(_ended, at=self._now(), name=path))
         lessons = ExchangeLessons(learnt=items, refused=(), failures=())
         operations, _ = await self._operations(None, lessons, at=event.valid_time)
         if operations:

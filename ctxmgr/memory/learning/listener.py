@@ -3,7 +3,7 @@
     turn_finished    a turn of an exchange; one without tool calls ends it, so does a new message;
                      what its prompt showed of memory is judged at once
     session_paused   ends the exchange
-    file_…           conventions of a project file, if it lies in the folder of the project
+    file_…           conventions and patterns, if it lies in the folder of the project
     compacted        what was learnt from these turns may be shown again
 
 Only sessions of the listener's user and project are learnt from. The stored position stays before
@@ -23,6 +23,7 @@ from ctxmgr.core.events.events import (
     TurnFinished,
 )
 from ctxmgr.core.store.contract import Instant, Store
+from ctxmgr.memory.extraction.patterns import is_source
 from ctxmgr.memory.extraction.project_files import READERS
 from ctxmgr.memory.learning.learner import Learner
 from ctxmgr.memory.learning.read_exchange import StoredTurn, calls_tools, last_path
@@ -77,8 +78,8 @@ class MemoryListener:
                 await self._turn(event)
             case SessionPaused() if event.session_id in self._open:
                 await self._finish(event.session_id, event.id)
-            case FileEvent() if (name := self._project_file(event)) is not None:
-                await self._learner.learn_file(event, name)
+            case FileEvent() if (path := self._project_file(event)) is not None:
+                await self._learner.learn_file(event, path)
             case Compacted() if await self._learner.is_ours(event.session_id):
                 await self._learner.compacted(event.session_id, through=event.range_end)
             case _:
@@ -121,10 +122,12 @@ class MemoryListener:
                 await self._finish(session_id, now)
 
     def _project_file(self, event: FileEvent) -> str | None:
-        """Return the name of a file whose conventions are learnt; None for every other file."""
-        folder, _, name = event.source.get("path", "").rpartition("/")
-        is_read = not isinstance(event, FileDiscovered)
-        return name if is_read and folder == self._root and name in READERS else None
+        """Return the path, in the project, of a file that teaches; None for every other file."""
+        path = event.source.get("path", "")
+        if self._root is None or isinstance(event, FileDiscovered):
+            return None
+        inside = path.removeprefix(f"{self._root}/")
+        return inside if inside != path and (inside in READERS or is_source(inside)) else None
 
     def _note_file(self, session_id: str, turn: StoredTurn) -> None:
         path = last_path(turn)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ctxmgr import KINDS, Client, LiveSession, Store, connect, open_store, text_part
+from ctxmgr.core.context import contributors
 from ctxmgr.core.events.events import TurnFinished
 from ctxmgr.core.events.listeners import stored_events
 from ctxmgr.memory.learning.learner import Learner
@@ -23,6 +24,12 @@ from ctxmgr.memory.repository import MEMORY_KINDS
 ADA = Principal(user_id="ada", project_id="shop")
 BOB = Principal(user_id="bob", project_id="shop")
 RULE = "we use pnpm for packages"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may need longer than a prompt should wait."""
+    monkeypatch.setattr(contributors, "CONTRIBUTION_SECONDS", 60.0)
 
 
 @pytest.fixture

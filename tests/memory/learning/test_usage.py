@@ -7,6 +7,7 @@ from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.memory import MemoryKind
 from ctxmgr.memory.records.usage import MemoryUsage
 from tests.memory.learning.test_learning import ADA, call, client_of, exchange
+from tests.memory.learning.test_learning import patient as patient  # noqa: PLC0414 (a fixture)
 from tests.memory.learning.test_learning import store as store  # noqa: PLC0414 (a fixture)
 
 
