@@ -199,7 +199,8 @@ class McpScope:
 
     def of_project(self, operation: Operation) -> dict[str, Path | str | None]:
         """Return the arguments that the server gives to an operation of the project."""
-        given = {"project": self.folder, "folder": self.knowledge, "session": self.session_id}
+        session = self.session_id or self.current
+        given = {"project": self.folder, "folder": self.knowledge, "session": session}
         names = {parameter.name for parameter in operation.parameters if parameter.param.local}
         return {name: value for name, value in given.items() if name in names}
 

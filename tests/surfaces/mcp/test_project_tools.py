@@ -98,6 +98,12 @@ async def test_an_agent_remembers_for_its_project_and_person(
     assert kept.visibility == "user-private"
     assert {each["code"] for each in lies} == {"incorrect"}
 
+    client = McpScope(project=tuple, current="c1", folder=home / "work")
+    async with serving(url, client) as (agent, app):
+        stored = await value(agent, "remember", key="shell", value="fish")
+        learnt = await (await app.memory(home / "work")).get(stored["memory"]["id"])
+    assert learnt.origin.session_id == "c1", "the session that the client says it is in"
+
     monkeypatch.setenv("LOGNAME", "bob")
     async with serving(url, scope) as (agent, _):
         hidden = await refused(agent, "expand", memory_id=kept.id)
