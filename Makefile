@@ -45,7 +45,8 @@ demo: $(ENOUGH) $(if $(findstring xtdb,$(STORE)),$(VENV)/.xtdb)  ## watch an age
 	@$(BIN)/ctxmgr demo $(if $(filter xtdb,$(STORE)),--xtdb,$(if $(STORE),--store '$(STORE)'))
 
 test: $(STAMP)  ## run every test; starts and stops its own servers
-	@if command -v java >/dev/null && command -v mvn >/dev/null; then sh xtdb/start --fetch; fi
+	@if command -v java >/dev/null && command -v mvn >/dev/null; then \
+		sh xtdb/start $$(command -v jar >/dev/null && echo --archive || echo --fetch); fi
 	@$(BIN)/python -m tests.run -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-long:  ## run every test with some seventy times as many generated cases: hours
