@@ -19,6 +19,7 @@ from typing import Final, Literal
 from ctxmgr.bench.measure import percentile
 from ctxmgr.bench.report import Figure, Say, reported, within
 from ctxmgr.knowledge.notes.note import read_note
+from ctxmgr.knowledge.topics.gate_decision import GateResult
 from ctxmgr.knowledge.topics.pattern_matcher import PatternMatcher, check_triggers
 from ctxmgr.knowledge.topics.similarity_scorer import SimilarityScorer
 from ctxmgr.knowledge.topics.switches import ALL_ON, WatcherSwitches
@@ -43,6 +44,11 @@ PARTS: Final = (
     *("patterns", "keywords", "paths", "language", "sentiment_shift"),
 )
 """What is turned off, one at a time."""
+
+ALGORITHM_MS: Final = {"tfidf": 1, "bm25": 1, "jaccard": 1, "minhash": 2, "sentiment": 5}
+"""The algorithms of Tier 2, and what the design allows each, in milliseconds."""
+COSTED: Final = 60
+"""Messages whose algorithms are measured one by one."""
 
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
@@ -78,13 +84,108 @@ class Hits:
         return 2 * self.right / max(1, 2 * self.right + self.wrong + self.missed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterShares:
+    """How many pairs of a message and a topic each tier leaves over."""
+
+    pairs: int
+    silent_messages: float
+    """The share of messages that match no trigger."""
+    after_tier1: int
+    after_tier2: int
+    asked: int
+    """Pairs that the gate is asked about."""
+
+    @property
+    def tier1(self) -> float:
+        """The share that Tier 1 filters."""
+        return 1 - self.after_tier1 / max(1, self.pairs)
+
+    @property
+    def tier2(self) -> float:
+        """The share of the rest that similarity and the bypass table filter."""
+        return 1 - self.after_tier2 / max(1, self.after_tier1)
+
+
+async def filter_shares(
+    topics: Sequence[Topic], messages: Sequence[LabelledMessage]
+) -> FilterShares:
+    """Count what each tier passes on."""
+    pipeline = WatcherPipeline(topics)
+    after_tier1 = after_tier2 = asked = silent = 0
+    for message in messages:
+        verdicts = await pipeline.verdicts(
+            message.text, message.direction, tool_paths=message.paths
+        )
+        silent += not any(each.triggers for each in verdicts)
+        after_tier1 += len(verdicts)
+        after_tier2 += sum(each.result is not GateResult.DROPPED for each in verdicts)
+        asked += sum(each.result in {GateResult.YES, GateResult.NO} for each in verdicts)
+    return FilterShares(
+        pairs=len(topics) * len(messages),
+        silent_messages=silent / max(1, len(messages)),
+        after_tier1=after_tier1,
+        after_tier2=after_tier2,
+        asked=asked,
+    )
+
+
+def _share_figures(shares: FilterShares) -> list[Figure]:
+    note = (
+        f"{shares.after_tier1} of {shares.pairs:,} pairs of message and topic pass Tier 1,"
+        f" {shares.after_tier2} Tier 2; the gate is asked about {shares.asked}"
+    )
+    return [
+        reported("Tier 1 filters, share of pairs", shares.tier1, against="–", note=note),
+        reported(
+            "messages that match no trigger, share",
+            shares.silent_messages,
+            against="002-R088: 0.8",
+            note="the test messages were written to be about topics, or to look like it",
+        ),
+        reported(
+            "Tier 2 filters, share of the rest", shares.tier2, against="002-R089: 0.9", note=note
+        ),
+    ]
+
+
+def algorithm_costs(
+    topics: Sequence[Topic], messages: Sequence[LabelledMessage], *, rounds: int
+) -> list[Figure]:
+    """Measure each algorithm of Tier 2 with the others off."""
+    names, figures = {topic.name for topic in topics}, []
+    for algorithm, guide in ALGORITHM_MS.items():
+        others = {name: False for name in ALGORITHM_MS if name != algorithm}
+        scorer = SimilarityScorer(topics, switches=replace(ALL_ON, **others))
+        times = []
+        for message in messages:
+            runs = []
+            for _ in range(rounds):
+                started = thread_time()
+                scorer.score(message.text, names)
+                runs.append(1e3 * (thread_time() - started))
+            times.append(median(runs))
+        figures.append(
+            reported(
+                f"Tier 2, {algorithm} alone with {len(topics)} topics, p50",
+                median(times),
+                against=f"002-R105: {guide:g} ms",
+                note=f"ms of CPU time; p99 {percentile(times, 99):.2f}",
+            )
+        )
+    return figures
+
+
 async def watcher_figures(*, quick: bool, say: Say) -> list[Figure]:
     """Measure speed and the ablation on the messages that are kept for testing."""
     topics, messages = read_watched()
     say(f"knowledge: {len(messages)} labelled messages, {len(topics)} topics")
     test = [message for message in messages if message.half == "test"]
-    speed = _speed(with_clones(topics), messages, rounds=QUICK_ROUNDS if quick else ROUNDS)
-    return [*speed, *await _ablation(topics, test)]
+    rounds = QUICK_ROUNDS if quick else ROUNDS
+    speed = _speed(with_clones(topics), messages, rounds=rounds)
+    costs = algorithm_costs(with_clones(topics), messages[:COSTED], rounds=rounds)
+    shares = await filter_shares(topics, test)
+    return [*speed, *costs, *_share_figures(shares), *await _ablation(topics, test)]
 
 
 def read_watched() -> tuple[list[Topic], list[LabelledMessage]]:

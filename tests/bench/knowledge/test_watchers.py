@@ -3,7 +3,15 @@
 from collections import Counter
 from dataclasses import replace
 
-from ctxmgr.bench.knowledge.watchers import PARTS, evaluate, read_watched, with_clones
+from ctxmgr.bench.knowledge.watchers import (
+    ALGORITHM_MS,
+    PARTS,
+    algorithm_costs,
+    evaluate,
+    filter_shares,
+    read_watched,
+    with_clones,
+)
 from ctxmgr.knowledge.topics.switches import ALL_ON
 from ctxmgr.knowledge.topics.topic import Direction
 
@@ -46,3 +54,27 @@ def test_clones_have_names_of_their_own() -> None:
     topics, _ = read_watched()
 
     assert len({topic.name for topic in with_clones(topics)}) == 200
+
+
+async def test_each_tier_passes_on_little() -> None:
+    """Rows: 002-R088, 002-R089, 002-R090. Tier 1 leaves few pairs, and the gate fewer questions."""
+    topics, messages = read_watched()
+    test = [message for message in messages if message.half == "test"]
+
+    shares = await filter_shares(topics, test)
+
+    assert shares.tier1 > 0.9
+    assert 0.1 < shares.silent_messages < 1
+    assert 0.2 < shares.tier2 < 1
+    assert shares.asked <= shares.after_tier2 < shares.after_tier1 < shares.pairs
+    assert shares.asked < len(test) / 2
+
+
+def test_every_algorithm_of_tier_2_is_measured_alone() -> None:
+    """Rows: 002-R105."""
+    topics, messages = read_watched()
+
+    figures = algorithm_costs(topics, messages[:3], rounds=1)
+
+    assert [figure.what.split()[2] for figure in figures] == list(ALGORITHM_MS)
+    assert all(figure.value > 0 for figure in figures)

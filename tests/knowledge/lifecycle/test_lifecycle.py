@@ -1,8 +1,9 @@
 """From transcripts to notes and to the archive: once, in order, and never by surprise."""
 
 import asyncio
+import json
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ctxmgr.app import open_store
+from ctxmgr.core.model import AnswerDone, AnswerPart, Charge, Request, Stop, TextDelta
 from ctxmgr.core.store.contract import Store
 from ctxmgr.errors import Conflict, CtxmgrError, Denied, Incorrect
 from ctxmgr.knowledge.config import ExtractionTrigger, LifecycleConfig
@@ -379,6 +381,20 @@ async def test_a_claim_of_a_dead_process_expires(store: Store, tmp_path: Path) -
     assert await schedule.claim(CONDENSE, AT, now=AT + 9_000_000) is None
 
 
+async def test_a_rollup_takes_entries_and_not_the_list_of_sessions(
+    notes: NotesFolder, store: Store
+) -> None:
+    """002-R189: the frontmatter of a journal has bullets, too."""
+    keep(notes, conversation(*SAID))
+    door = lifecycle(notes, store)
+    await door.extract()
+
+    await door.condense("weekly", day=SUNDAY)
+
+    assert "Why does the export fail?" in notes.read(MEMORY).text
+    assert ": ses_" not in notes.read(MEMORY).text
+
+
 async def test_missed_nights_are_made_up_for(notes: NotesFolder, store: Store) -> None:
     """002-R216, A30: a laptop that slept for three days has three journals afterwards."""
     door = lifecycle(notes, store)
@@ -528,3 +544,35 @@ async def test_what_is_archived_stays_readable(notes: NotesFolder, store: Store)
     assert notes.paths() == []
     assert notes.paths(archived=True) == ["archive/reference/a.md"]
     assert read_note(path, notes.read("archive/reference/a.md").text).body == "text\n"
+
+
+class Recording:
+    """A model that answers with nothing to add, and keeps what it was asked."""
+
+    name, form, unique_ids = "m1", "text", True
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+
+    async def stream(self, request: Request) -> AsyncGenerator[AnswerPart, None]:
+        self.asked.append(request)
+        yield TextDelta(text="[]")
+        charge = Charge(purpose=request.purpose, model=self.name, usage=None)
+        yield AnswerDone(reply={}, stop=Stop.DONE, charge=charge)
+
+
+async def test_a_model_is_asked_within_its_budget(notes: NotesFolder, store: Store) -> None:
+    """002-R191: a day's conversations may be long; a question to a model is not."""
+    for number in range(3):
+        said = ("agent", f"Turns out disk {number} was full. " + "More was said. " * 800)
+        keep(notes, conversation(said, session=f"s{number}"))
+    model = Recording()
+    door = Lifecycle(notes, store=store, config=LifecycleConfig(), model=model)
+
+    await door.condense("daily", day=WEDNESDAY, dry_run=True)
+    notes.write("knowledge/journal/2026-05-20.md", "# Day\n\n- It rained.\n", replacing=None)
+    await door.condense("weekly", day=SUNDAY, dry_run=True)
+
+    daily, weekly = model.asked
+    assert (daily.output_tokens_max, weekly.output_tokens_max) == (500, 2_000)
+    assert len(json.dumps(daily.payload)) < 8_000 + 1_000

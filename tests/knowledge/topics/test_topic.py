@@ -186,3 +186,16 @@ def test_a_schedule_that_cannot_be_used_is_an_error_of_its_topic(schedule: str) 
 
     assert [each.name for each in valid] == ["good"]
     assert repr(schedule) in problems[0].message
+
+
+def test_threshold_and_activation_belong_to_the_topic() -> None:
+    """002-A08: beside the triggers they are read; inside of one they are reported, not guessed."""
+    trigger = {"type": "pattern", "match": "deploy"}
+    topic = make_topic(triggers=[trigger], activation="auto", similarity_threshold=0.4)
+    inside = read_topics(
+        [topic_note(triggers=[{**trigger, "activation": "auto", "similarity_threshold": 0.4}])]
+    )
+
+    assert (topic.activation, topic.similarity_threshold) == (ActivationMode.AUTO, 0.4)
+    assert any("similarity_threshold" in problem.message for problem in inside.problems)
+    assert all(each.similarity_threshold is None for each in inside.topics)
