@@ -13,7 +13,7 @@ UV_PIP := uv pip install --quiet --python $(BIN)/python
 # The tests start hundreds of Python processes. Without bytecode each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test test-long lint bench bench-stores bench-core bench-surfaces bench-experience experiments coverage-map mutants docs clean
+.PHONY: help setup demo test test-long test-clients lint bench bench-stores bench-core bench-surfaces bench-experience experiments coverage-map mutants docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## *' '{ printf "  %-13s %s\n", $$1, $$2 }'
@@ -51,6 +51,9 @@ test: $(STAMP)  ## run every test; starts and stops its own servers
 
 test-long:  ## run every test with some seventy times as many generated cases: hours
 	@CTXMGR_TEST_LONG=1 $(MAKE) test
+
+test-clients: $(STAMP)  ## run the real Claude Code and Codex from npm through the proxy: 760 MB
+	@CTXMGR_TEST_CLIENTS=1 $(BIN)/python -m pytest -q -n0 tests/clients
 
 lint: $(STAMP)  ## run ruff and mypy
 	@$(BIN)/ruff check .

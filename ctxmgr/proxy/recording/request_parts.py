@@ -99,8 +99,13 @@ def read_request(api: Api, body: bytes) -> RequestParts | None:
         values=tuple(messages),
         system=_system(value, messages),
         model=model if isinstance(model, str) else None,
-        has_tools=bool(value.get("tools")),
+        has_tools=bool(value.get("tools")) or _has_tool_items(messages),
     )
+
+
+def _has_tool_items(messages: list[Value]) -> bool:
+    """Return whether items of the input define tools, as newer models of Codex have them."""
+    return any(message.get("type") == "additional_tools" for message in messages[:4])
 
 
 def content_texts(content: Value) -> str:
