@@ -184,7 +184,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "bench.surfaces": _rooms(
         "bench bench.core __init__ search stores stores.sqlite core.append_only core.client"
         " core.context core.files core.history core.objects core.sessions core.store errors"
-        " integrations integrations.langgraph"
+        " app integrations integrations.langgraph recordings"
     ),
     "bench.audit": _rooms("bench audit core.events errors"),
     "bench.knowledge": _rooms(

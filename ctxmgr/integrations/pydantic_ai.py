@@ -72,9 +72,9 @@ class History:
             call = await self._session.call_with_handle(id)
         except (Incorrect, NotFound) as error:
             raise ModelRetry(str(error)) from error
-        first = max(0, start)
-        shown = call.content[first : first + OUTPUT_CHARS_MAX]
-        rest = len(call.content) - first - len(shown)
+        content, first = call.content or "", max(0, start)
+        shown = content[first : first + OUTPUT_CHARS_MAX]
+        rest = len(content) - first - len(shown)
         if rest <= 0:
             return shown
         return f"{shown}\n[{rest} more characters: call again with start={first + len(shown)}]"

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
 from ctxmgr.errors import Incorrect
 from ctxmgr.recordings import (
     claude_code,
@@ -30,6 +32,9 @@ from ctxmgr.recordings.recorder import Recorder, Recording
 
 RECORDING_BYTES_MAX: Final = 256 * 1024 * 1024
 """Bytes of one file, which is read into memory."""
+
+ENTRIES_MAX: Final = 1_000_000
+"""Entries of one file; a session of weeks has some ten thousand."""
 
 _ENTRIES_FIELDS: Final = ("messages", "history", "trajectory", "events")
 """Fields that hold the entries if the file is one object."""
@@ -181,6 +186,8 @@ def _parse(text: str) -> _Entries:
     if isinstance(whole, dict):
         field = next((name for name in _ENTRIES_FIELDS if isinstance(whole.get(name), list)), None)
         values, envelope = (whole[field], whole) if field else ([whole], {})
+    if len(values) > ENTRIES_MAX:
+        raise Incorrect(f"a recording has at most {ENTRIES_MAX:,} entries, not {len(values):,}")
     positions = tuple(f"entry {number}" for number in range(1, len(values) + 1))
     checked = tuple(map(_check_entry, values, positions))
     return _Entries(values=checked, positions=positions, envelope=envelope)
@@ -192,13 +199,23 @@ def _parse_lines(text: str) -> _Entries:
         if not line.strip():
             continue
         position = f"line {number}"
+        if len(values) == ENTRIES_MAX:
+            raise Incorrect(f"{position}: a recording has at most {ENTRIES_MAX:,} entries")
         try:
-            value = json.loads(line)
+            value = _loads(line)
         except (ValueError, RecursionError) as error:
             raise Incorrect(f"{position}: invalid JSON: {error}") from error
         values.append(_check_entry(value, position))
         positions.append(position)
     return _Entries(values=tuple(values), positions=tuple(positions), envelope={})
+
+
+def _loads(text: str) -> Any:
+    """Parse JSON fast; what only the slower parser reads, such as lone surrogates, it reads."""
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return json.loads(text)
 
 
 def _check_entry(value: object, position: str) -> Mapping[str, Any]:

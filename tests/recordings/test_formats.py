@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxmgr import Incorrect
+from ctxmgr.recordings import formats
 from ctxmgr.recordings.formats import FORMATS, read_recording
 from ctxmgr.recordings.recorder import RecordedCall, Recording
 
@@ -191,3 +192,20 @@ def test_any_json_is_read_or_rejected(form: str, value: object) -> None:
         return
 
     assert read.turns
+
+
+def test_a_file_of_too_many_entries_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Millions of tiny lines would take gigabytes of memory."""
+    monkeypatch.setattr(formats, "ENTRIES_MAX", 3)
+
+    with pytest.raises(Incorrect, match="line 4: a recording has at most 3 entries"):
+        read_recording(b'{"role": "user"}\n' * 4)
+    with pytest.raises(Incorrect, match="at most 3 entries, not 4"):
+        read_recording(json.dumps([{"role": "user"}] * 4).encode())
+
+
+def test_a_lone_surrogate_does_not_prevent_reading() -> None:
+    """Models and tools write them, and the fast parser refuses them."""
+    lines = b'{"role": "user", "content": "\\ud800"}\n{"role": "assistant", "content": "hi"}'
+
+    assert read_recording(lines).turns[0].user == "\ud800"

@@ -67,7 +67,8 @@ class Checkpointer(PlainCheckpointer):
             async with await open_store(url, kinds=KINDS) as store:
                 yield cls(store)
 
-        with LoopThread.holding(opened) as thread:
+        thread: LoopThread[Self] = LoopThread.holding(opened)
+        with thread:
             yield thread.held
 
     def get_next_version(self, current: str | int | None, _channel: None) -> str:

@@ -84,7 +84,8 @@ class LongTermStore(PlainStore):
             async with await open_store(url, kinds=KINDS) as store:
                 yield cls(store)
 
-        with LoopThread.holding(opened) as thread:
+        thread: LoopThread[Self] = LoopThread.holding(opened)
+        with thread:
             yield thread.held
 
     async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
