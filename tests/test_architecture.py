@@ -179,7 +179,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.secrets core.sessions core.store errors"
     ),
     "bench.proxy": _rooms(
-        "bench bench.economy app messages proxy core.context core.economy core.objects errors"
+        "bench bench.economy app messages proxy core.context core.economy core.model core.objects"
+        " errors"
     ),
     "bench.surfaces": _rooms(
         "bench bench.core __init__ search stores stores.sqlite core.append_only core.client"

@@ -41,6 +41,12 @@ LONG_CHARS: Final = 60
 """A shorter argument is never shortened."""
 
 
+EXPLANATION: Final = (
+    f"\n(ctxmgr shortened this text. Its source is intact; {SHOW_TOOL} returns what is left out.)"
+)
+"""After the first text of a conversation that is shortened."""
+
+
 class WireStream(Stream):
     """The stream of a conversation that a client keeps itself.
 
@@ -52,7 +58,8 @@ class WireStream(Stream):
         self, policy: Economy, *, count: Count, signatures: Signatures, arguments: bool
     ) -> None:
         super().__init__(policy, count=count, signatures=signatures)
-        self._arguments = arguments
+        self.arguments = arguments
+        """Whether arguments are shaped, too."""
         self.whole: set[str] = set()
         """Objects that are shown whole when they arrive."""
 
@@ -60,7 +67,7 @@ class WireStream(Stream):
         if slot.kind is OutputKind.ARGUMENT:
             # The assistant wrote it and has seen what came of it: it is as good as idle.
             tokens = self.count(slot.content)
-            return self.shaping.aged(slot.kind, tokens=tokens) if self._arguments else None
+            return self.shaping.aged(slot.kind, tokens=tokens) if self.arguments else None
         if slot.object_id in self.whole or self.count(slot.content) < SMALL_TOKENS:
             return None
         return super().arriving(slot)
@@ -113,6 +120,9 @@ class Kept:
     """Whether the provider must be asked to drop thinking, since something before it changed."""
     unshaped: str = ""
     """Why nothing is shaped any more."""
+    explained: str = ""
+    """The key of the text that says what was done to it."""
+    next_handle: int = 1
     steps: int = 0
 
 
@@ -224,6 +234,11 @@ class WireConversation:
 
     def _is_excluded(self, call: WireExchange) -> bool:
         return call.call.tool.lower() in self.terms.excluded
+
+    def restrict(self, shaping: Shaping) -> None:
+        """Shape new texts no further than the model of this request allows."""
+        allowed = {self.terms.shaping, shaping}
+        self._stream.arguments = Shaping.RESULTS not in allowed
 
     def reprice(self, policy: Economy) -> None:
         """Continue with other prices, if the client asks for another lifetime of the cache."""
@@ -343,9 +358,12 @@ class WireConversation:
             "model": kept.model,
             "drops_thinking": kept.drops_thinking,
             "unshaped": kept.unshaped,
+            "explained": kept.explained,
+            "next_handle": self.next_handle,
         }
         kept.state, self._saved_state = state, state
         kept.steps += 1
+        kept.next_handle = self.next_handle
         self._viewed = len(self._stream.slots.viewed)
         self._changed = {}
         self._retrieved_before = frozenset(kept.retrieved)
@@ -420,6 +438,7 @@ class WireConversation:
             sent_at=kept.sent_at,
             drops_thinking=kept.drops_thinking,
             unshaped=kept.unshaped,
+            explained=kept.explained,
         )
         return conversation, late_turns
 
@@ -510,6 +529,10 @@ class WireConversation:
                 continue
             whole = slot.content
             new = shown(whole, text.view, handle=slot.handle, title=slot.title)
+            if slot.kind is not OutputKind.ARGUMENT and self.terms.tool:
+                self.kept.explained = self.kept.explained or slot.key
+            if slot.key == self.kept.explained:
+                new += EXPLANATION
             self._replace(slot.key, Replaced(new, self._count(whole), self._count(new)))
 
     def _can_replace(self, key: str) -> bool:

@@ -106,6 +106,8 @@ def joined(documents: Iterable[Document]) -> Kept:
             kept.model = str(document["model"])
             kept.drops_thinking = bool(document["drops_thinking"])
             kept.unshaped = str(document["unshaped"])
+            kept.explained = str(document["explained"])
+            kept.next_handle = int(document["next_handle"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Corrupt(f"{document['xt/id']} cannot be read: {error}") from error
         streams.append(document["stream"])

@@ -191,6 +191,8 @@ class ShapingEngine:
             if counting or not read.tools.names:
                 reason = "it belongs to no known conversation and has no tools"
                 return Outgoing(body=request.body, reason=reason)
+            if isinstance(newest := _newest(group), StoredConversation):
+                newest.inherited |= await self._own_texts(newest)
         if isinstance(best, StoredConversation) and best.kept.unshaped:
             return Outgoing(
                 body=request.body,
@@ -255,10 +257,10 @@ class ShapingEngine:
         cold = kept.sent_at == 0 or cause is not None
         if cause is None and best is not None and common < len(best.kept.chain) and is_new:
             cause = f"the client changed message {common}"
-        if not expired() and _may_fold(conversation, read):
+        if not expired() and self._may_fold(read):
             plan = conversation.fold(cold=cold)
             if plan is not None and not cold:
-                cause = f"planned: {len(plan.folds)} texts were folded from turn {plan.start} on"
+                cause = "planned"
             if plan is not None and binds_thinking(read.model):
                 kept.drops_thinking = True
         else:
@@ -266,6 +268,10 @@ class ShapingEngine:
         kept.model, kept.sent_at = read.model, now
         keys = conversation.changed_keys()
         folds = tuple(conversation.shaped_texts())
+        if cause == "planned":
+            planned = [fold for fold in folds if fold.planned]
+            first = min((fold.message for fold in planned), default=0)
+            cause = f"planned: {len(planned)} texts were folded, from message {first} on"
         documents = self._documents(conversation, keys)
         body, headers = self._spliced(read, conversation, len(read.entries))
         baseline = sum(kept.tokens) + read.head_tokens
@@ -289,9 +295,18 @@ class ShapingEngine:
             conversation=conversation,
             outgoing=outgoing,
             is_new=is_new,
-            parent=parent if parent is not None else _newest(group),
+            parent=parent if parent is not None else _newest_id(group),
             documents=documents,
         )
+
+    def _may_fold(self, read: ReadRequest) -> bool:
+        """Return whether sent texts may be folded now.
+
+        Thinking that is bound to its prefix would be lost in the middle of a tool loop.
+        """
+        if shaping_for(read.model, self._shaping) is not Shaping.FOLDS:
+            return False
+        return not binds_thinking(read.model) or not read.entries[-1].message.results
 
     def _documents(
         self, conversation: WireConversation, keys: Sequence[str] = ()
@@ -318,7 +333,7 @@ class ShapingEngine:
         if isinstance(best, WireConversation) and common == len(best.kept.chain):
             if best.kept.unshaped:
                 return best, False, 0
-            self._reprice(best, read)
+            self._adapt(best, read)
             known = best.kept.tokens
             tokens = [*known, *(entry.tokens(count) for entry in read.entries[common:])]
             messages = read.messages[common:]
@@ -348,9 +363,7 @@ class ShapingEngine:
 
     def _begun(self, name: str, read: ReadRequest, group: Group) -> WireConversation:
         """Return a conversation that continues none."""
-        before = (group.members or {}).values()
-        earlier = [one for one in before if isinstance(one, WireConversation)]
-        newest = earlier[-1] if earlier else None
+        newest = _newest(group)
         shaping = shaping_for(read.model, self._shaping)
         policy = policy_for(shaping, fidelity=self._fidelity, prices=prices_for(read.api, read.ttl))
         has_own = any("ctxmgr" in name and name.endswith("show") for name in read.tools.names)
@@ -359,12 +372,14 @@ class ShapingEngine:
             policy=policy,
             tool=b"" if has_own else WIRES[read.api].show_tool,
             excluded=self._excluded,
-            first_handle=1 if newest is None else newest.next_handle,
         )
         texts: dict[str, WholeText] = {}
         if newest is not None:
-            terms = replace(newest.terms, first_handle=newest.next_handle)
-            texts = newest.inherited | newest.whole_texts(newest.kept.replaced)
+            # The definitions of tools are still cached, and what a summary names must be found.
+            terms = replace(terms, tool=newest.terms.tool, first_handle=newest.kept.next_handle)
+            texts = dict(newest.inherited)
+        if isinstance(newest, WireConversation):
+            texts |= newest.whole_texts(newest.kept.replaced)
         conversation = WireConversation(name, terms, shaper=self._shaper, inherited=texts)
         if newest is None and binds_thinking(read.model) and _has_thinking(read):
             conversation.kept.unshaped = (
@@ -375,7 +390,9 @@ class ShapingEngine:
             conversation.kept.tokens = [entry.tokens(self._shaper.count) for entry in read.entries]
         return conversation
 
-    def _reprice(self, conversation: WireConversation, read: ReadRequest) -> None:
+    def _adapt(self, conversation: WireConversation, read: ReadRequest) -> None:
+        """Take over what the client has changed: the model, or the lifetime of its cache."""
+        conversation.restrict(shaping_for(read.model, self._shaping))
         prices = prices_for(read.api, read.ttl)
         if prices != conversation.policy.prices:
             conversation.reprice(replace(conversation.policy, prices=prices))
@@ -462,6 +479,16 @@ class ShapingEngine:
             inherited=await self._inherited(terms, parent),
         )
 
+    async def _own_texts(self, stored: StoredConversation) -> dict[str, WholeText]:
+        """Return the texts that a conversation showed in part, by their handles."""
+        numbers = range(stored.terms.first_handle, stored.kept.next_handle)
+        name = stored.conversation_id
+        found = await self._store.get_many([text_id(name, f"#{n}") for n in numbers])
+        return {
+            str(version.document["handle"]): read_text(version.document)
+            for version in found.values()
+        }
+
     async def _inherited(self, terms: Terms, parent: str | None) -> dict[str, WholeText]:
         """Return the texts of earlier conversations of the session."""
         texts: dict[str, WholeText] = {}
@@ -513,23 +540,18 @@ def _cold_cache(conversation: WireConversation, read: ReadRequest, now: float) -
     return None
 
 
-def _may_fold(conversation: WireConversation, read: ReadRequest) -> bool:
-    """Return whether sent texts may be folded now.
-
-    Thinking that is bound to its prefix would be lost in the middle of a tool loop.
-    """
-    bound = binds_thinking(read.model)
-    return not bound or (
-        conversation.terms.shaping is Shaping.FOLDS and not read.entries[-1].message.results
-    )
-
-
 def _has_thinking(read: ReadRequest) -> bool:
     return any(message.has_thinking for message in read.messages)
 
 
-def _newest(group: Group) -> str | None:
-    return group.listed[-1] if group.listed else None
+def _newest(group: Group) -> WireConversation | StoredConversation | None:
+    members = list((group.members or {}).values())
+    return members[-1] if members else None
+
+
+def _newest_id(group: Group) -> str | None:
+    newest = _newest(group)
+    return None if newest is None else newest.conversation_id
 
 
 def _marked(read: ReadRequest, conversation: WireConversation) -> Iterator[int]:

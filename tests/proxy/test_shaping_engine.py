@@ -124,8 +124,8 @@ async def test_reminders_at_the_end_of_a_result_stay(engine: ShapingEngine) -> N
 
     outgoing = await sent(engine, client)
 
-    assert output_of(outgoing, "c1").endswith("]" + reminder * 2)
-    assert "+" in output_of(outgoing, "c1")
+    assert output_of(outgoing, "c1").endswith("returns what is left out.)" + reminder * 2)
+    assert "[#1 +" in output_of(outgoing, "c1")
 
 
 async def test_results_with_pictures_pass(engine: ShapingEngine) -> None:
@@ -205,15 +205,17 @@ async def test_a_rewind_keeps_what_was_sent_before_it(engine: ShapingEngine) -> 
     assert "[#2 +" in output_of(outgoing, "c3")
 
 
-async def test_a_compaction_request_sees_what_was_sent(engine: ShapingEngine) -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_compaction_request_sees_what_was_sent(store: Store, *, restarted: bool) -> None:
     """Rule 27: text added to the last message does not change the results in it."""
-    client = ClaudeClient()
+    engine, client = new_engine(store), ClaudeClient()
     client.say("Build it.")
     client.run("c1", long_text("alpha"))
     before = await sent(engine, client)
     client.messages[-1]["content"].append({"type": "text", "text": "Summarise. TEXT ONLY."})
     summary = await sent(engine, client)
     client.messages = []
+    engine = new_engine(store) if restarted else engine
     client.say("This session is being continued. #1 was the build.")
     client.run("c2", long_text("beta"))
     await sent(engine, client)
@@ -390,6 +392,45 @@ async def test_folds_of_bound_models_wait_for_the_user_and_drop_thinking(store: 
         "type": "adaptive",
         "block_binding": {"prefix_mismatch_behavior": "drop_block"},
     }
+
+
+async def test_another_model_changes_what_may_be_shaped(engine: ShapingEngine) -> None:
+    """Rules 8, 10, 12: what was sent stays; arguments next to bound thinking are left alone."""
+    client = ClaudeClient()
+    client.say("Build it.")
+    client.run("c1", "ok", command=long_text("first", 60))
+    before = await sent(engine, client)
+    client.model = BOUND_MODEL
+    client.run("c2", "ok", command=long_text("second", 60))
+
+    outgoing = await sent(engine, client)
+
+    assert sent_messages(outgoing)[:3] == sent_messages(before)
+    commands = [
+        message["content"][1]["input"]["command"]
+        for message in sent_messages(outgoing)
+        if message["role"] == "assistant"
+    ]
+    assert len(commands[0]) < len(long_text("first", 60)) / 2
+    assert commands[1] == long_text("second", 60)
+    assert "changed the model" in str(outgoing.break_cause)
+
+
+async def test_the_first_shortened_text_says_so_in_words(engine: ShapingEngine) -> None:
+    """Rule 22: a model must not take a shortened text for a damaged file."""
+    client = ClaudeClient()
+    client.say("Build it.")
+    client.run("c1", long_text("alpha"))
+    client.run("c2", long_text("beta"))
+
+    outgoing = await sent(engine, client)
+
+    assert "source is intact; ctxmgr_show returns" in output_of(outgoing, "c1")
+    assert "source is intact" not in output_of(outgoing, "c2")
+    lines = output_of(outgoing, "c2").split("\n")
+    whole = [line for line in lines if line.startswith("beta")]
+    assert whole
+    assert set(whole) <= set(long_text("beta").split("\n"))
 
 
 async def test_an_own_show_tool_of_the_client_is_used(engine: ShapingEngine) -> None:

@@ -1,7 +1,8 @@
 """`ctxmgr bench proxy DIR`: replays recorded sessions call by call through the proxy's engine.
 
-Each mode is measured against the same requests without a proxy, in the same run, with a cache that
-holds only marked prefixes. The replay is open: nobody asks a text back.
+With ``--url`` they go through a proxy that is running, whoever wrote it. Costs are compared with
+those of the same requests without a proxy, in the same run, with a cache that holds only marked
+prefixes. The replay is open: nobody asks a text back.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Final
 from ctxmgr.app import open_store
 from ctxmgr.bench.economy.needs import needs
 from ctxmgr.bench.economy.sessions import RecordedSession, read_folder
+from ctxmgr.bench.proxy.any_proxy import AnyProxy, RecordingUpstream
 from ctxmgr.bench.proxy.client import requests
 from ctxmgr.bench.proxy.scoring import ProxyScore, SessionScorer
 from ctxmgr.bench.report import Figure, Report, Say
@@ -28,6 +30,9 @@ from ctxmgr.proxy.shaping_engine import ShapingEngine
 QUICK_SESSIONS: Final = 5
 """Sessions per file in a short run."""
 
+UPSTREAM_PORT: Final = 8399
+"""Where a proxy that is measured must forward to, unless another port is given."""
+
 PATIENT_S: Final = 60.0
 """The deadline for shaping here: what is sent must not depend on how busy the machine is."""
 
@@ -38,7 +43,7 @@ PRICES: Final = Prices()
 class ModeBounds:
     """Targets of one mode: cost at most, keep and line at least."""
 
-    cost: float
+    cost: float | None = None
     keep: float | None = None
     line: float | None = None
 
@@ -75,28 +80,38 @@ class ProxyReport(Report):
 
 
 async def run(
-    *, quick: bool, say: Say, histories: int | None = None, folder: Path | None = None
+    *,
+    quick: bool,
+    say: Say,
+    histories: int | None = None,
+    folder: Path | None = None,
+    url: str | None = None,
+    upstream_port: int = UPSTREAM_PORT,
 ) -> ProxyReport:
-    """Replay the sessions of a folder in every mode."""
+    """Replay the sessions of a folder in every mode, or through the proxy at a URL."""
     if histories is not None:
         raise Incorrect("--histories compares the stores; use it with `ctxmgr bench stores`")
     if folder is None:
         raise Incorrect("`ctxmgr bench proxy` takes a folder of recorded sessions; pass one")
     count = TokenCounter().count
     rows: list[ProxyRow] = []
-    figures: list[Figure] = []
-    for name, sessions in read_folder(
-        folder, sessions_max=QUICK_SESSIONS if quick else None
-    ).items():
+    by_name = read_folder(folder, sessions_max=QUICK_SESSIONS if quick else None)
+    for name, sessions in by_name.items():
         say(f"{name}: without a proxy")
         none = await _through(sessions, PassThrough(), count=count)
+        if url is not None:
+            say(f"{name}: {url}, which must forward to http://127.0.0.1:{upstream_port}")
+            async with RecordingUpstream(upstream_port) as upstream:
+                measured = await _through(sessions, AnyProxy(url, upstream), count=count)
+            rows.append(_row(name, url, measured, none))
+            continue
         for shaping in Shaping:
             say(f"{name}: {shaping}")
             store = await open_store("sqlite://:memory:")
             engine = ShapingEngine(store, shaping=shaping, deadline_s=PATIENT_S, now=lambda: 1.0)
-            row = _row(name, shaping, await _through(sessions, engine, count=count), none)
-            rows.append(row)
-            figures += _figures(row, promised=not quick)
+            rows.append(_row(name, shaping, await _through(sessions, engine, count=count), none))
+            await store.close()
+    figures = [figure for row in rows for figure in _figures(row, promised=not quick)]
     return ProxyReport(figures=tuple(figures), proxies=tuple(rows))
 
 
@@ -154,14 +169,14 @@ def _figures(row: ProxyRow, *, promised: bool) -> list[Figure]:
             for (file, mode), bounds in BOUNDS.items()
             if promised and row.file.startswith(file) and mode == row.proxy
         ),
-        None,
+        ModeBounds(),
     )
     what = f"{row.file}, {row.proxy}"
     note = f"{row.breaks_per_100} breaks per 100 calls, peak {row.peak_tokens} tokens"
     return [
-        _figure(f"{what}: cost", row.cost, bounds and bounds.cost, most=True, note=note),
-        _figure(f"{what}: keep", row.keep, bounds and bounds.keep, most=False),
-        _figure(f"{what}: line", row.line, bounds and bounds.line, most=False),
+        _figure(f"{what}: cost", row.cost, bounds.cost, most=True, note=note),
+        _figure(f"{what}: keep", row.keep, bounds.keep, most=False),
+        _figure(f"{what}: line", row.line, bounds.line, most=False),
         _figure(f"{what}: illegal requests", row.illegal, 0, most=True),
     ]
 

@@ -46,7 +46,7 @@ class SessionScorer:
 
     def add(self, body: bytes, needed: Sequence[Need], *, answer: str) -> None:
         """Evaluate one request."""
-        request = json.loads(body)
+        request = _in_blocks(json.loads(body))
         self._total.illegal += not is_legal(request)
         read, written = self._cache.send(_with_tools(request))
         self._total.read_tokens += read
@@ -73,6 +73,22 @@ class SessionScorer:
         if key not in self._sent:
             self._sent[key] = list(_messages(role, content, count=self._count))
         return self._sent[key]
+
+
+def _in_blocks(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request in which all content is lists of blocks: a proxy may write strings."""
+    messages = [
+        message | {"content": _blocks(message["content"])} for message in request["messages"]
+    ]
+    return {
+        "messages": messages,
+        "system": _blocks(request.get("system") or []),
+        "tools": request.get("tools") or [],
+    }
+
+
+def _blocks(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
 def is_legal(request: Mapping[str, Any]) -> bool:

@@ -45,6 +45,12 @@ async def bench(
     steps: Annotated[
         int | None, Param("For experience: timesteps in the log that is queried.")
     ] = None,
+    url: Annotated[
+        str | None, Param("For proxy: the URL of a running proxy, to measure instead of ours.")
+    ] = None,
+    upstream_port: Annotated[
+        int | None, Param("For proxy with --url: the port to which that proxy forwards.")
+    ] = None,
     picture: Annotated[
         Path | None, Param("For economy: write a picture of the longest session here.")
     ] = None,
@@ -54,7 +60,13 @@ async def bench(
     Both run in turns in one process, and targets are ratios of the two.
     """
     module = import_module(f"ctxmgr.bench.{name}.run")
-    given = {"folder": folder, "picture_file": picture, "steps": steps}
+    given = {
+        "folder": folder,
+        "picture_file": picture,
+        "steps": steps,
+        "url": url,
+        "upstream_port": upstream_port,
+    }
     options = {option: value for option, value in given.items() if value is not None}
     if folder is not None and name not in {"economy", "knowledge", "memory", "proxy"}:
         raise Incorrect(f"the {name} benchmark takes no folder; leave it out")
@@ -62,5 +74,7 @@ async def bench(
         raise Incorrect("--picture draws recorded sessions; use it with `ctxmgr bench economy`")
     if steps is not None and name != "experience":
         raise Incorrect("--steps sizes a log; use it with `ctxmgr bench experience`")
+    if (url is not None or upstream_port is not None) and name != "proxy":
+        raise Incorrect("--url names a proxy; use it with `ctxmgr bench proxy`")
     report: Report = await module.run(quick=quick, histories=histories, say=app.say, **options)
     return replace(report, report_only=report_only)
