@@ -122,12 +122,13 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "memory.consolidation": _rooms(
         "memory.contradictions memory.records memory.tiers core.store search errors"
     ),
+    "memory.prediction": _rooms("memory.records"),
     "memory.extraction": _rooms("memory.records core.store errors"),
     "memory.learning": _CORE_FOR_LAYERS
     | _rooms("memory memory.contradictions memory.extraction memory.records memory.tiers search"),
     "memory": _CORE_FOR_LAYERS
     | _rooms("memory.consolidation memory.contradictions memory.extraction memory.records")
-    | _rooms("memory.tiers search"),
+    | _rooms("memory.prediction memory.tiers search"),
     # composition
     "trust": _rooms("errors"),
     "settings": _rooms("trust core.store errors"),
@@ -238,7 +239,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "core.model core.prices "
         "surfaces.operation surfaces.access_tokens surfaces.encoding app settings search"
         " experience.concepts experience.documents experience.records experience.windows errors"
-        " core.store memory memory.learning memory.records memory.tiers knowledge.topics"
+        " core.store memory memory.learning memory.prediction memory.records memory.tiers"
+        " knowledge.topics"
         " knowledge.notes knowledge.repository"
         " knowledge.config"
         " knowledge.lifecycle"

@@ -4,6 +4,7 @@
     contradictions/   which facts disagree                                              pure
     consolidation/    what the six steps of the nightly upkeep would change             pure
     extraction/       what a session teaches, by rules                                   pure
+    prediction/       what the work at hand will need                                   pure
     tiers/            ranking, and the text of a prompt under a budget                  pure
     relevance         which memories match a question                                   pure
     project           the identity of a project, on any machine                         reads git

@@ -17,6 +17,7 @@ from ctxmgr.errors import Incorrect
 from ctxmgr.memory.consolidation_engine import ConsolidationEngine, ConsolidationReport
 from ctxmgr.memory.contradiction_scanner import ContradictionScanner
 from ctxmgr.memory.extraction.refusals import RefusedBatch
+from ctxmgr.memory.predictive_engine import PredictiveEngine
 from ctxmgr.memory.records.bodies import Body, Fact
 from ctxmgr.memory.records.contradiction import (
     Contradiction,
@@ -66,6 +67,7 @@ class LivingMemory:
         self.repository = MemoryRepository(store, principal, now=now)
         self.resident = ResidentMemories(store, self.repository, now=now)
         self.scanner = ContradictionScanner(store, self.resident, model=model, now=now)
+        self.prediction = PredictiveEngine(self.resident)
         self.principal = principal
 
     async def add(

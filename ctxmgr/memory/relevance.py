@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ctxmgr.search.embedder import Embedder
+    from ctxmgr.search.piece_vectors import PieceVectors
 
 MATCHES_MAX: Final = 200
 """Memories that are looked at because they match."""
@@ -39,6 +40,9 @@ MERGE_FACTOR: Final = 4
 
 SOURCES_AT_ONCE: Final = 4_096
 """Sources that are indexed and embedded at once, which bounds the memory."""
+
+SAMPLED_AGAIN: Final = 1.2
+"""By so much a pool grows or shrinks before mean and deviation of its vectors are taken again."""
 
 CATEGORY: Final = "memory"
 
@@ -68,6 +72,8 @@ class MemoryPool:
         self._numbers: dict[str, int] = {}
         self._speakers: set[str] = set()
         self._pool: SearchPool | None = None
+        self._sampled: tuple[PieceVectors | None, int] | None = None
+        """The sample of vectors, and of how many sources it was taken."""
 
     def put(self, memory: Memory) -> None:
         """Add a memory, or replace it."""
@@ -135,8 +141,21 @@ class MemoryPool:
                 parts=tuple(part.pool for part in self._parts),
                 number=self._numbers.get,
                 speakers=frozenset(self._speakers),
+                earlier_sample=self._sample_of(len(self._where)),
             )
+            if self._embedder is not None and self._sampled is None:
+                self._sampled = self._pool.sample, len(self._where)
         return self._pool
+
+    def _sample_of(self, sources: int) -> "PieceVectors | None":
+        """Return the last sample, unless the pool has grown or shrunk by much since."""
+        if self._sampled is None or not self._sampled[1]:
+            return None
+        sample, before = self._sampled
+        if not 1 / SAMPLED_AGAIN < sources / before < SAMPLED_AGAIN:
+            self._sampled = None
+            return None
+        return sample
 
     def _leave(self, groups: Iterable[str]) -> None:
         """Mark the sources of groups as gone from the parts that have them."""

@@ -131,6 +131,8 @@ class SearchPool:
     """Returns the number of a term; None if no piece ever had it."""
     speakers: frozenset[str] = frozenset()
     """The names of the speakers, in lower case."""
+    earlier_sample: PieceVectors | None = None
+    """A sample of the pool before small changes, which is as good and saves taking another."""
 
     @cached_property
     def totals(self) -> tuple[int, int, int]:
@@ -157,6 +159,8 @@ class SearchPool:
     @cached_property
     def sample(self) -> PieceVectors | None:
         """Vectors of some pieces and sources, the same however the pool is divided."""
+        if self.earlier_sample is not None:
+            return self.earlier_sample
         keys, ids, places = [], [], []
         for number, part in enumerate(self.parts):
             chosen = np.flatnonzero(part.live & (part.segment.pieces > 0))

@@ -86,7 +86,11 @@ from ctxmgr.surfaces.operations.layers.memory import (
     memory_show,
 )
 from ctxmgr.surfaces.operations.layers.memory_learning import memory_learn, memory_refused
-from ctxmgr.surfaces.operations.layers.memory_upkeep import memory_consolidate
+from ctxmgr.surfaces.operations.layers.memory_upkeep import (
+    memory_consolidate,
+    memory_predict,
+    memory_why,
+)
 from ctxmgr.surfaces.operations.layers.note_list import knowledge_list
 from ctxmgr.surfaces.operations.layers.topics import (
     topics_check,
@@ -283,6 +287,20 @@ LAYER_OPERATIONS: Final = (
         path="/consolidate",
         writes=True,
         example="ctxmgr memory consolidate --dry-run",
+    ),
+    Operation(
+        run=memory_predict,
+        name="memory predict",
+        path="/context/predict",
+        writes=False,
+        example="ctxmgr memory predict src/shop.py",
+    ),
+    Operation(
+        run=memory_why,
+        name="memory why",
+        path="/v1/memory/why",
+        writes=False,
+        example='ctxmgr memory why 3f2a91c4 --message "run the tests"',
     ),
     Operation(
         run=experience_sql,

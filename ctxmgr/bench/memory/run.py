@@ -7,6 +7,7 @@ from typing import Any, Final
 from ctxmgr.bench.knowledge.questions import read_locomo
 from ctxmgr.bench.memory.contradiction_set import PAIRS, contradiction_figures
 from ctxmgr.bench.memory.conversations import conversation_figures
+from ctxmgr.bench.memory.prefetch import prefetch_figures
 from ctxmgr.bench.memory.speed import QUESTIONS, speed_figures
 from ctxmgr.bench.memory.year import year_figures
 from ctxmgr.bench.report import Figure, Report, Say, reported
@@ -18,10 +19,10 @@ SIZES: Final = (10_000, 100_000)
 QUICK_SIZES: Final = (1_000,)
 
 _NEEDS_FOLDER: Final[dict[str, Any]] = {
-    "what": "LoCoMo",
+    "what": "LoCoMo and recorded sessions",
     "value": None,
-    "against": "FTS5",
-    "note": "not shipped; pass a folder with retrieval/locomo*.json.gz",
+    "against": "FTS5, recency, most co-read",
+    "note": "not shipped; pass a folder with retrieval/locomo*.json.gz and sessions/*.jsonl.gz",
 }
 
 
@@ -40,6 +41,8 @@ async def run(
     else:
         sets = await to_thread(read_locomo, _inside(folder, "retrieval"))
         figures += await conversation_figures(sets[:1] if quick else sets, say=say)
+        sessions = _inside(folder, "sessions")
+        figures += await to_thread(prefetch_figures, sessions, quick=quick, say=say)
     say("memory: generated contradictions")
     figures += contradiction_figures(PAIRS)
     figures += await year_figures(weeks=QUICK_WEEKS if quick else WEEKS, say=say)

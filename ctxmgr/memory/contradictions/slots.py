@@ -10,6 +10,7 @@ A scope and none are not the same slot: the narrower fact is an exception, not a
 """
 
 import re
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -17,6 +18,9 @@ from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.search.terms import terms
 
 KEY_SHARE: Final = 0.6
+KEYS_CACHED: Final = 32_768
+"""Keys whose words are remembered: each is compared with many others."""
+
 PREFIX_CHARS_MIN: Final = 4
 """Of two words, one may begin with the other: ``postgres`` and ``postgresql``."""
 
@@ -200,12 +204,14 @@ def says_nothing_new(new: Fact, known: Fact) -> bool:
     return all(any(_same_word(part, other) for other in before) for part in parts)
 
 
+@lru_cache(maxsize=KEYS_CACHED)
 def slot_words(key: str) -> frozenset[str]:
     """Return the words that identify a key; filler counts only where there is nothing else."""
     words = _words(key)
     return frozenset(words - _FILLER_STEMS) or words
 
 
+@lru_cache(maxsize=KEYS_CACHED)
 def _words(text: str) -> frozenset[str]:
     parts = re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower())
     spelt = " ".join(_SPELT_OUT.get(part, part) for part in parts)

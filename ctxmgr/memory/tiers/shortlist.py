@@ -90,6 +90,10 @@ class Shortlist:
             self._about[tag.rstrip("/")].pop(memory_id, None)
         self._usage.pop(memory_id, None)
 
+    def usage(self, memory_id: str) -> MemoryUsage:
+        """Return the counters of a memory; zeros if it was never shown."""
+        return self._usage.get(memory_id) or MemoryUsage(memory_id=memory_id)
+
     def usefulness(self, memory_ids: Iterable[str]) -> dict[str, float]:
         """Return how useful memories have proved, as of the day of the last question."""
         return {each: -self._entries[each][0] for each in memory_ids}

@@ -89,6 +89,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
                 *("memory search", "memory edit", "memory forget", "memory restore"),
                 *("memory contradictions", "memory resolve", "memory assemble", "memory feedback"),
                 *("memory consolidate", "memory learn", "memory refused"),
+                *("memory predict", "memory why"),
             ),
             "acts for the person who runs the server",
         ),

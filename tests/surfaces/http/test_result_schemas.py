@@ -124,6 +124,7 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         *((f"/v1/memory/{name}", {}) for name in ("list", "contradictions")),
         ("/context/assemble", {"budget": 900, "signals": {"recent_errors": ["E1"]}}),
         ("/consolidate", {"dry_run": True}),
+        ("/context/predict", {"file_opened": "src/shop.py"}),
         ("/v1/memory/search", {"question": "which port?"}),
         ("/v1/memory/remember", {"key": "shell", "value": "fish"}),
         ("/v1/memory/learn", session),
@@ -134,7 +135,7 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
     asked += [
         *(
             (f"/v1/memory/{name}", {"memory_id": memory})
-            for name in ("show", "expand", "history", "forget", "restore")
+            for name in ("show", "why", "expand", "history", "forget", "restore")
         ),
         ("/v1/memory/feedback", {"memory_id": memory, "outcome": "cited"}),
         ("/v1/memory/edit", {"memory_id": memory, "value": "nano"}),

@@ -119,3 +119,36 @@ def test_a_stored_session_is_learnt_from_once(
     assert (again["exchanges"], again["learnt"]) == (0, {})
     assert memory["text"] == "packages: pnpm"
     assert any("'this'" in each["reason"] for each in refused)
+
+
+def test_a_person_sees_what_is_predicted_and_why_something_is_served(
+    ctxmgr: Callable[..., Result],
+) -> None:
+    """001-R109: predictions with a confidence; and the reason why a memory is shown or is not."""
+    added = json_of(
+        ctxmgr(
+            *("memory", "add", "amounts", "in cents", "--kind", "decision"),
+            *("--tag", "src/pay.py", "--json"),
+        )
+    )
+    start = added["memory"]["id"][:8]
+    predicted = json_of(ctxmgr("memory", "predict", "src/pay.py", "--json"))
+    shown = json_of(ctxmgr("memory", "why", start, "--current-file", "src/pay.py", "--json"))
+    ctxmgr("memory", "forget", start, "--because", "we moved on")
+    gone = json_of(ctxmgr("memory", "why", start, "--json"))
+
+    assert [each["id"] for each in predicted["predicted_memories"]] == [added["memory"]["id"]]
+    assert predicted["confidence"] == 1.0
+    assert (shown["shown"], shown["why"]) == (True, "decision about src/pay.py")
+    assert (gone["shown"], gone["reason"]) == (False, "it was forgotten: we moved on")
+    assert ctxmgr("memory", "predict", "--hour", "25").exit_code != 0
+
+
+def test_a_dry_run_of_the_upkeep_counts(ctxmgr: Callable[..., Result]) -> None:
+    """001-R110: the four counts of the row, on the command line."""
+    ctxmgr("memory", "add", "port", "8080")
+    counts = json_of(ctxmgr("memory", "consolidate", "--dry-run", "--json"))
+
+    assert counts["dry_run"] is True
+    names = ("deduped", "compressed", "forgotten", "contradictions_found")
+    assert [counts[name] for name in names] == [0, 0, 0, 0]
