@@ -21,6 +21,8 @@ from ctxmgr.memory.extraction.findings import (
     refused,
 )
 from ctxmgr.memory.extraction.tool_runs import (
+    PATCHED,
+    REWRITTEN,
     WRITTEN,
     RunChange,
     changes_of,
@@ -52,6 +54,9 @@ _SCRATCH: Final = re.compile(
     re.IGNORECASE,
 )
 """How files and folders are called that somebody made to try something out."""
+_DELETES: Final = re.compile(r"sed (?:.*/|[\d,$]*)d|sed \d*r \S+")
+"""Lines that are deleted again, or come from another file: what was changed is not to be seen."""
+_UNTOLD: Final = frozenset({WRITTEN, REWRITTEN, PATCHED})
 _TEMPORARY: Final = ("/tmp/", "/var/tmp/")  # noqa: S108 (compared, not opened)
 
 
@@ -149,8 +154,8 @@ def _fix(failure: OpenFailure, run: ToolRun) -> LearntItem | str:
     if any(_runs(failure, change) for change in failure.changes):
         return "what the command runs was changed, too"
     changes = _telling(failure)
-    if not changes:
-        return "only scratch files were changed, or what was changed was taken back"
+    if not any(_tells(change, failure) for change in changes):
+        return "only scratch files were changed, or nothing says what was changed"
     shown = as_line(failure.command, COMMAND_CHARS_SHOWN)
     paths = file_tags(tuple(change.path for change in changes if change.path))
     narrative = (
@@ -186,6 +191,8 @@ def _telling(failure: OpenFailure) -> list[RunChange]:
     """
     places: dict[str, list[RunChange]] = {}
     for change in failure.changes:
+        if _undoes(change) or _is_scratch(change, failure):
+            continue
         places.setdefault(change.path or change.summary, []).append(change)
     joined = [
         RunChange(
@@ -194,9 +201,8 @@ def _telling(failure: OpenFailure) -> list[RunChange]:
         )
         for made in places.values()
     ]
-    kept = [change for change in joined if not _is_scratch(change, failure) and not _undoes(change)]
     return sorted(
-        kept,
+        joined,
         key=lambda change: (
             bool(change.path) and change.path.rsplit("/", maxsplit=1)[-1] not in failure.error,
             change.summary == WRITTEN,
@@ -218,7 +224,17 @@ def _is_scratch(change: RunChange, failure: OpenFailure) -> bool:
 
 
 def _undoes(change: RunChange) -> bool:
-    return not change.path and change.summary.startswith("git ")
+    """Whether a change takes back an earlier one: git restores it, or lines are deleted again."""
+    restored = not change.path and change.summary.startswith("git ")
+    return restored or _DELETES.fullmatch(change.summary) is not None
+
+
+def _tells(change: RunChange, failure: OpenFailure) -> bool:
+    """Whether the summary of a change says what was changed, or its file is what was missing."""
+    if change.summary not in _UNTOLD:
+        return True
+    name = change.path.rsplit("/", maxsplit=1)[-1].rsplit(".", maxsplit=1)[0]
+    return bool(name) and name in failure.error
 
 
 def _runs(failure: OpenFailure, change: RunChange) -> bool:

@@ -17,6 +17,8 @@ CHANGE_CHARS_MAX: Final = 160
 COMMAND_CHARS_MAX: Final = 4_000
 WRITTEN: Final = "written"
 """The summary of a file that was written as a whole."""
+REWRITTEN: Final = "rewritten by a script"
+PATCHED: Final = "patched"
 ERROR_CHARS_MAX: Final = 300
 
 _PATHS: Final = (
@@ -155,7 +157,7 @@ def changes_of(run: ToolRun) -> tuple[RunChange, ...]:
         return () if summary is None else (RunChange(path=path, summary=summary),)
     patch = _text(run.args, ("input", "patch"))
     if patch is not None and _PATCHED.search(patch):
-        return tuple(RunChange(path=each, summary="patched") for each in _PATCHED.findall(patch))
+        return tuple(RunChange(path=each, summary=PATCHED) for each in _PATCHED.findall(patch))
     return () if command is None else tuple(_changes_of_command(command))
 
 
@@ -175,7 +177,7 @@ def _changes_of_command(command: str) -> Iterator[RunChange]:
         if written["path"] not in _NOT_FILES and "." in written["path"].rsplit("/", 1)[-1]:
             yield RunChange(path=written["path"], summary=WRITTEN)
     for written in _PYTHON_WRITE.finditer(command):
-        yield RunChange(path=written["opened"] or written["path"], summary="rewritten by a script")
+        yield RunChange(path=written["opened"] or written["path"], summary=REWRITTEN)
     for installed in _INSTALLED.finditer(command):
         yield RunChange(path="", summary=_short(installed[0]))
     if _MOVED.search(command):

@@ -74,3 +74,15 @@ def test_an_exit_code_in_the_output_counts() -> None:
     assert isinstance(item.body, Episode)
     assert item.body.problem is not None
     assert "missing ';'" in item.body.problem
+
+
+def test_lines_that_are_deleted_again_are_no_fix() -> None:
+    """An agent that takes its own debugging out has learnt nothing for later."""
+    exchange = worked(
+        ran(1, "make test", FAILED, ok=False),
+        ran(2, "sed -i '/print(/d' src/cart.py"),
+        ran(3, "make test", "ok"),
+    )
+    result, _ = extract_error_fixes(exchange)
+    assert result.learnt == ()
+    assert "nothing says what was changed" in result.refused[0].reason
