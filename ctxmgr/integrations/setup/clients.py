@@ -30,7 +30,7 @@ _CLAUDE_EVENTS: Final = (
 )
 _CODEX_EVENTS: Final = (
     *("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"),
-    *("SubagentStop", "PreCompact", "PostCompact"),
+    *("SubagentStop", "PreCompact", "PostCompact", "SessionEnd"),
 )
 _GEMINI_EVENTS: Final = (
     *("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "PreCompress", "SessionEnd"),

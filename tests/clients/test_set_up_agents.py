@@ -1,0 +1,144 @@
+"""Real coding agents, headless, against a scripted model: setup, hooks and MCP server together.
+
+Each client has a home folder of its own, and its traffic stays on loopback.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.scripted_model import ScriptedModel, Step, scripted_model
+
+CLIENT_SECONDS = 240
+"""For one run, which takes five on a machine that is not busy."""
+
+CTXMGR = Path(sys.executable).parent / "ctxmgr"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """A home folder, a project and a store."""
+
+    home: Path
+    project: Path
+    store: str
+    environment: Mapping[str, str]
+
+    def run(self, *command: str, **more: str) -> str:
+        """Run a program in the project; it must succeed."""
+        ran = subprocess.run(
+            command,
+            cwd=self.project,
+            env={**self.environment, **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=CLIENT_SECONDS,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
+        return ran.stdout
+
+    def ctxmgr(self, *words: str) -> Any:
+        return json.loads(self.run(str(CTXMGR), *words, "--store", self.store, "--json"))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    (project / "port.txt").write_text("the port is 8080\n", encoding="utf-8")
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    quiet = (
+        *("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    )
+    environment = {**kept, "HOME": str(home), **dict.fromkeys(quiet, "1")}
+    store = f"sqlite:///{tmp_path}/store.db"
+    return Desk(home=home, project=project, store=store, environment=environment)
+
+
+def tool_results(model: ScriptedModel) -> str:
+    """All that the model was sent last, as text."""
+    return json.dumps(model.requests[-1])
+
+
+def test_claude_code(desk: Desk, programs: Path) -> None:
+    """Prompt, calls, failure and answer are a turn; the next session is told, and recalls them."""
+    desk.run(str(CTXMGR), "setup", "claude-code", "--store", desk.store)
+    allowed = "Bash,Read,mcp__ctxmgr__recall"
+    claude = [str(programs / "claude"), "-p", "--output-format", "json", "--allowedTools", allowed]
+    read = ("Read", {"file_path": str(desk.project / "port.txt")})
+    fail = ("Bash", {"command": "cat missing.txt", "description": "read it"})
+    key = {"ANTHROPIC_API_KEY": "sk-test"}
+    with scripted_model(Step(calls=[read]), Step(calls=[fail]), Step(text="It is 8080.")) as model:
+        answer = desk.run(*claude, "--", "Which port?", **key, ANTHROPIC_BASE_URL=model.url)
+    session = json.loads(answer)["session_id"]
+
+    assert json.loads(answer)["result"] == "It is 8080."
+    (listed,) = desk.ctxmgr("sessions")["sessions"]
+    assert (listed["session_id"], listed["turns"]) == (session, 1)
+    calls = {call["tool"]: call for call in desk.ctxmgr("calls", session)["calls"]}
+    assert (calls["Read"]["status"], calls["Bash"]["status"]) == ("ok", "fail")
+    read_text = desk.ctxmgr("show", "toolu_1_0", "--session", session)
+    assert read_text["content"] == "the port is 8080\n"
+
+    recall = ("mcp__ctxmgr__recall", {"query": "port 8080"})
+    with scripted_model(Step(calls=[recall]), Step(text="Yes.")) as model:
+        desk.run(*claude, "--", "And now?", **key, ANTHROPIC_BASE_URL=model.url)
+    sent = tool_results(model)
+    assert "asked: Which port?" in sent
+    assert "id=toolu_1_0" in sent
+
+    desk.run(str(CTXMGR), "setup", "claude-code", "--remove", "--store", desk.store)
+    assert not (desk.home / ".claude" / "settings.json").exists()
+
+
+CODEX = """model = "gpt-5-codex"
+model_provider = "scripted"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "SCRIPTED_KEY"
+request_max_retries = 0
+stream_max_retries = 0
+
+[analytics]
+enabled = false
+"""
+
+
+def test_codex(desk: Desk, programs: Path) -> None:
+    """The same JSON in hooks; Codex does not tell them whether a command failed."""
+    codex = [str(programs / "codex"), "exec", "--skip-git-repo-check"]
+    codex += ["--dangerously-bypass-hook-trust"]
+    config = desk.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    cat = ("exec_command", {"cmd": "cat port.txt"})
+    patch = ("exec_command", {"cmd": "echo 9090 > port.txt"})
+    with scripted_model(Step(calls=[cat]), Step(calls=[patch]), Step(text="It is 8080.")) as model:
+        config.write_text(CODEX.format(url=model.url), encoding="utf-8")
+        desk.run(str(CTXMGR), "setup", "codex", "--store", desk.store)
+        desk.run(*codex, "Which port?", SCRIPTED_KEY="x")
+
+    (listed,) = desk.ctxmgr("sessions")["sessions"]
+    assert listed["turns"] == 1
+    calls = desk.ctxmgr("calls", listed["session_id"])["calls"]
+    assert len(calls) == 2
+    shown = desk.ctxmgr("search", "port", "--project")
+    assert "the port is 8080" in shown["text"]
+
+    desk.run(str(CTXMGR), "setup", "codex", "--remove", "--store", desk.store)
+    assert config.read_text(encoding="utf-8") == CODEX.format(url=model.url)
