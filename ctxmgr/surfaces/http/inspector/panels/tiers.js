@@ -2,7 +2,7 @@
 
 import { get } from "../data/api.js";
 import { memoriesById, provenance, toMemory } from "../data/memory.js";
-import { count, number, percent } from "../data/words.js";
+import { number, percent } from "../data/words.js";
 import { h, skeleton } from "../widgets/dom.js";
 import { plainTable } from "../widgets/plain-table.js";
 import { refused } from "../widgets/tabbed-page.js";
@@ -49,7 +49,7 @@ export class TiersPanel {
     const hidden = items.filter((item) => !item.shown);
     const omitted = hidden.slice(0, HIDDEN_SHOWN).map((item) => [String(item.tier), link(item), from(item), item.why, item.reason]);
     this.result.replaceChildren(
-      h("div", { class: "facts", role: "status" }, h("span", {}, h("b", {}, number(tokens)), ` of ${number(budget)} tokens (${percent(tokens, budget)})`), h("span", {}, `${count(memories.size, "memory").replace("memorys", "memories")} in all`)),
+      h("div", { class: "facts", role: "status" }, h("span", {}, h("b", {}, number(tokens)), ` of ${number(budget)} tokens (${percent(tokens, budget)})`), h("span", {}, `${number(memories.size)} remembered in all`)),
       ...shown,
       h("h3", {}, "Not shown"),
       plainTable(["#tier", "memory", "from", "offered because", "left out because"], omitted, { label: "Not shown", empty: "Everything that was offered is shown." }),
