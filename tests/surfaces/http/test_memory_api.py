@@ -72,6 +72,16 @@ async def test_a_context_is_assembled_from_signals(caller: Caller) -> None:
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "incorrect"), wrong
 
 
+async def test_a_context_is_predicted_from_a_file(caller: Caller) -> None:
+    """001-R109: the opened file in, memories and a confidence out."""
+    fact = {"key": "amounts", "value": "in cents", "kind": "decision", "tag": ["src/pay.py"]}
+    added = (await caller.post("/v1/memory/add", **fact)).json()
+    answer = (await caller.post("/context/predict", file_opened="src/pay.py")).json()
+
+    assert added["memory"]["id"] in [each["id"] for each in answer["predicted_memories"]]
+    assert 0 <= answer["confidence"] <= 1
+
+
 async def test_consolidation_can_be_tried(caller: Caller) -> None:
     """001-R110, 001-R111: a dry run counts what a real run does, and changes nothing."""
     for value in ("pytest", "pytest "):
@@ -106,7 +116,7 @@ async def test_a_contradiction_is_resolved_by_its_id(caller: Caller) -> None:
 
 async def test_memory_needs_a_grant(caller: Caller) -> None:
     """Memory belongs to a person: no token of one session, and no writing with one that reads."""
-    paths = ("/context/assemble", "/consolidate", "/contradictions/x/resolve")
+    paths = ("/context/assemble", "/context/predict", "/consolidate", "/contradictions/x/resolve")
     of_session = [
         (await caller.post(path, token=grant(session_id="s1"), **_wanted(path))).status_code
         for path in paths
@@ -117,10 +127,15 @@ async def test_memory_needs_a_grant(caller: Caller) -> None:
     ]
     nobody = [(await caller.post(path, token="none")).status_code for path in paths]
 
-    assert of_session == [403, 403, 403]
-    assert reading == [200, 403, 403]
-    assert nobody == [401, 401, 401]
+    assert of_session == [403] * 4
+    assert reading == [200, 200, 403, 403]
+    assert nobody == [401] * 4
 
 
 def _wanted(path: str) -> dict[str, str]:
-    return {"resolution": "a_wins"} if path.endswith("resolve") else {}
+    """The arguments that a path cannot do without."""
+    needed = {
+        "/context/predict": {"file_opened": "a.py"},
+        "/contradictions/x/resolve": {"resolution": "a_wins"},
+    }
+    return needed.get(path, {})
