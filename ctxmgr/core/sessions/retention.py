@@ -56,7 +56,12 @@ from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.sessions.lineage import FORK
 from ctxmgr.core.sessions.sets import Session
-from ctxmgr.core.sessions.storage import compaction_ids, exchange_count, stored_sets
+from ctxmgr.core.sessions.storage import (
+    compaction_ids,
+    exchange_count,
+    proxied_ids,
+    stored_sets,
+)
 from ctxmgr.core.sessions.titles import TITLE, title_id
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import (
@@ -336,6 +341,8 @@ class _Planning:
         for n in range(1, await exchange_count(self._store, session_id) + 1):
             object_id = exchange_id(session_id, number=n)
             empty[object_id] = {ID: object_id, KIND: EXCHANGE, "session": session_id, "n": n}
+        for object_id in await proxied_ids(self._store, session_id):
+            empty[object_id] = {ID: object_id, KIND: object_id.partition(":")[0]}
         for object_id, document in empty.items():
             async for entry in _history(self._store, object_id):
                 if entry.document is not None and entry.document != document:

@@ -4,6 +4,7 @@
     stored_sets    the current sets, cached by version
     save_sets      change the sets of a session that is not open
     compaction_ids the ids of a session's compactions
+    proxied_ids    what the proxy stored to shape a session's requests
     exchange_count how many exchanges the proxy recorded in a session
 
 The index may be fifty times as long as everything that is shown, so a session can be opened without
@@ -53,6 +54,9 @@ from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
 
 SESSIONS_MAX: Final = 4
 """Sessions of one store that are cached at least: one of 100,000 objects takes 30 MB."""
+
+PROXY_SESSION: Final = "proxy-"
+"""How the ids of sessions begin that the proxy records; the rest is its conversation."""
 
 EXCHANGES_PER_READ: Final = 500
 """Exchanges that are looked for at once."""
@@ -239,3 +243,24 @@ async def exchange_count(store: Store, session_id: str) -> int:
         count += len(found)
         if len(found) < EXCHANGES_PER_READ:
             return count
+
+
+async def proxied_ids(store: Store, session_id: str) -> list[str]:
+    """Return the ids of what the proxy sent instead of texts of a session, and of the texts."""
+    conversation = session_id.removeprefix(PROXY_SESSION)
+    if conversation == session_id:
+        return []
+    ids: list[str] = []
+    while True:
+        page = [f"proxy_step:{conversation}:{len(ids) + n}" for n in range(EXCHANGES_PER_READ)]
+        found = await store.get_many(page, without=("replaced", "views"))
+        ids += found
+        if len(found) < EXCHANGES_PER_READ:
+            break
+    handles: set[str] = set()
+    for number in range(1, await exchange_count(store, session_id) + 1):
+        object_id = exchange_id(session_id, number=number)
+        versions = await store.get_many([object_id], without=("received", "sent", "answer"))
+        folds = versions[object_id].document.get("folds") or ()
+        handles.update(str(fold["handle"]).lstrip("#") for fold in folds)
+    return [*ids, *(f"proxy_text:{conversation}:{handle}" for handle in sorted(handles))]

@@ -19,7 +19,7 @@ from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.model import to_value
 from ctxmgr.core.objects.answers import text_part
 from ctxmgr.core.objects.chat import AssistantMeta
-from ctxmgr.core.sessions.storage import exchange_count
+from ctxmgr.core.sessions.storage import PROXY_SESSION, exchange_count
 from ctxmgr.core.store.contract import Put, Store
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.errors import NotFound
@@ -35,8 +35,6 @@ OPEN_SESSIONS_MAX: Final = 100
 
 ANSWER_LENGTH_MAX: Final = 1024 * 1024
 """Characters of an answer in a record; the turn has all of it."""
-
-SESSION_PREFIX: Final = "proxy-"
 
 _SESSION_HEADERS: Final = ("x-claude-code-session-id", "session-id", "session_id", "x-session-id")
 _AGENT_HEADERS: Final = ("x-claude-code-agent-id", "thread-id")
@@ -185,7 +183,7 @@ def _read(
 def _session_id(exchange: ProxiedExchange, parts: RequestParts) -> str | None:
     """Return the session of an exchange: the engine's conversation, or what the client names."""
     if exchange.outgoing.conversation is not None:
-        return SESSION_PREFIX + _short(exchange.outgoing.conversation)
+        return PROXY_SESSION + _short(exchange.outgoing.conversation)
     if not parts.has_tools or not parts.keys:
         return None
     names = [
@@ -193,9 +191,9 @@ def _session_id(exchange: ProxiedExchange, parts: RequestParts) -> str | None:
         for group in (_SESSION_HEADERS, _AGENT_HEADERS)
     ]
     if names[0]:
-        return SESSION_PREFIX + _short("-".join(filter(None, names)))
+        return PROXY_SESSION + _short("-".join(filter(None, names)))
     first = hashlib.sha256(parts.system.encode() + parts.keys[0]).hexdigest()[:24]
-    return SESSION_PREFIX + first
+    return PROXY_SESSION + first
 
 
 def _short(name: str) -> str:

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +14,9 @@ from ctxmgr.core.objects.envelope import exchange_id
 from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.sessions.retention import delete_session, plan_purge, purge
 from ctxmgr.core.sessions.storage import exchange_count
+from ctxmgr.core.store.contract import Put
 from ctxmgr.errors import NotFound
-from ctxmgr.proxy.engine import Outgoing
+from ctxmgr.proxy.engine import Outgoing, ShapedText
 from ctxmgr.proxy.recording.exchange_records import rebuilt
 from ctxmgr.proxy.recording.exchange_view import list_exchanges, show_exchange
 from ctxmgr.proxy.recording.record_queue import RecordQueue
@@ -152,9 +155,17 @@ async def test_without_an_engine_the_clients_session_names_the_conversation(
 async def test_a_purge_removes_the_requests(store: Store, client: Client) -> None:
     """What a person purges must not stay readable in another document."""
     recorder = ExchangeRecorder(client, store)
+    fold = ShapedText(handle="#7", tool="Read", message=2, tokens=900, sent_tokens=90)
     for messages, answer in conversation():
-        await recorder.record(exchange(messages, answer), None)
+        sent = exchange(messages, answer)
+        outgoing = replace(sent.outgoing, shaped=True, folds=(fold,))
+        await recorder.record(replace(sent, outgoing=outgoing), None)
     await recorder.close()
+    stored: list[dict[str, Any]] = [
+        {"xt/id": "proxy_step:c1:0", "type": "proxy_step", "replaced": {"1": "secret"}},
+        {"xt/id": "proxy_text:c1:7", "type": "proxy_text", "output": "secret"},
+    ]
+    await store.commit([Put(document) for document in stored])
     await delete_session(store, SESSION)
 
     await purge(store, await plan_purge(store, sessions=[SESSION]))
@@ -162,6 +173,8 @@ async def test_a_purge_removes_the_requests(store: Store, client: Client) -> Non
     record = await store.get(exchange_id(SESSION, number=2))
     assert record is not None
     assert "received" not in record.document
+    left = await store.get_many(["proxy_step:c1:0", "proxy_text:c1:7"])
+    assert [set(version.document) for version in left.values()] == [{"xt/id", "type"}] * 2
 
 
 async def test_a_queue_that_is_full_reports_what_it_drops(monkeypatch: pytest.MonkeyPatch) -> None:
