@@ -95,8 +95,9 @@ class Library:
     ) -> Self:
         """Open a folder of notes; ``NotFound`` if there is none.
 
-        ``adopted`` says that any markdown file of the folder is a note; by default that is so if it
-        has notes outside of our folders and no ``knowledge/identity/``.
+        ``adopted`` says that any markdown file of the folder is a note; by default that is as it
+        was set up, or else so if it has notes outside of our folders and no
+        ``knowledge/identity/``.
         ``raw`` is where conversations are, outside of the folder.
         """
         from ctxmgr.knowledge.notes.layout import Layout  # noqa: PLC0415 -- with notes
@@ -104,11 +105,14 @@ class Library:
             NotesFolder,
             has_notes_elsewhere,
         )
+        from ctxmgr.knowledge.repository.setup import was_adopted  # noqa: PLC0415
 
         require_yaml()
         root = root.absolute()
         if not root.is_dir():
             raise NotFound(f"{root} is not a folder; create it, or name the folder of your notes")
+        if adopted is None:
+            adopted = was_adopted(root)
         if adopted is None:
             adopted = has_notes_elsewhere(root)
         chosen = config or KnowledgeConfig()

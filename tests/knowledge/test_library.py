@@ -388,3 +388,17 @@ def test_models_are_opened_by_the_names_of_the_settings(tmp_path: Path) -> None:
     assert named == ["small", "haiku"]
     assert messages is not None
     assert Library.open(tmp_path, model=other).named_model("haiku") is other
+
+
+async def test_a_folder_is_opened_as_it_was_set_up(tmp_path: Path) -> None:
+    """002-R021: its own folders say nothing about whether its other files are notes."""
+    root = tmp_path / "vault"
+    write(root / "knowledge/identity/SOUL.md", "You are careful.\n")
+    write(root / "ideas.md", "A kite with a camera.\n")
+    assert not Library.open(root).notes.layout.adopted
+
+    await init_repository(Layout(root, tmp_path / "raw"), adopt=True)
+
+    library = Library.open(root)
+    assert library.notes.layout.adopted
+    assert "ideas.md" in {file.path for file in await library.available()}

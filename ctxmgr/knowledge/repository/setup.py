@@ -89,6 +89,16 @@ async def open_layout(root: Path, *, raw: Path) -> Layout:
             f"{root} is not set up for knowledge: run `ctxmgr knowledge init {root}`, or with"
             " --adopt if it has files of yours"
         )
+    return replace(layout, adopted=_is_adopted(marker))
+
+
+def was_adopted(root: Path) -> bool | None:
+    """Return whether a folder was adopted; None if it was not set up, or its .git is elsewhere."""
+    marker = root / ".git" / MARKER
+    return _is_adopted(marker) if marker.is_file() else None
+
+
+def _is_adopted(marker: Path) -> bool:
     try:
         found = json.loads(marker.read_text(encoding="utf-8"))
         version, adopted = int(found["format"]), found["adopted"] is True
@@ -96,7 +106,7 @@ async def open_layout(root: Path, *, raw: Path) -> Layout:
         raise Corrupt(f"{marker} cannot be read: run `ctxmgr knowledge init` again") from error
     if version > FORMAT:
         raise NewerFormat(str(marker), version, FORMAT)
-    return replace(layout, adopted=adopted)
+    return adopted
 
 
 def find_root(start: Path) -> Path | None:
