@@ -102,6 +102,8 @@ class JsonFile:
         for event, group in self.hooks.items():
             path = ("hooks", event)
             groups = document.get(path)
+            if groups is not None and not groups.is_array:
+                raise Incorrect(f"{'.'.join(path)} must be an array")
             present = [] if groups is None else [_commands(item) for item in groups.value]
             if any(runs_hook(command) for commands in present for command in commands):
                 if _commands(group) not in present:
@@ -115,12 +117,12 @@ class JsonFile:
         """Remove what was added, and what is empty now and was created for it."""
         document = JsonText.parse(text)
         for event, group in self.hooks.items():
-            path, command = ("hooks", event), _commands(group)
-            groups = document.get(path)
+            place, command = ("hooks", event), _commands(group)
+            groups = document.get(place)
             items = () if groups is None or not groups.is_array else groups.children
             for number in reversed(range(len(items))):
                 if _commands(items[number].node.value) == command:
-                    document = document.remove_item(path, number)
+                    document = document.remove_item(place, number)
         for path in ours:
             document = document.remove(path)
         for path in sorted(created, key=len, reverse=True):

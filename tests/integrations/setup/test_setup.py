@@ -146,6 +146,7 @@ def test_hooks_that_run_ctxmgr_already_are_not_doubled(home: Path, setup: Setup)
         ("claude-code", ".claude/settings.json", '{"a": 1,,}', "line 1: "),
         ("claude-code", ".claude/settings.json", "[]", "must contain a JSON object"),
         ("claude-code", ".claude/settings.json", '{"hooks": 5}', "hooks must be an object"),
+        ("claude-code", ".claude/settings.json", '{"hooks": {"Stop": 5}}', "must be an array"),
         ("codex", ".codex/config.toml", "a = ", "not valid TOML"),
         ("codex", ".codex/config.toml", '[mcp_servers.ctxmgr]\ncommand = "x"\n', "another table"),
         ("cursor", ".cursor/mcp.json", '{"mcpServers": {"ctxmgr": {}}}', "another mcpServers"),
