@@ -65,7 +65,7 @@ def test_importing_the_package_imports_nothing_else_of_it() -> None:
 
 
 def _typed_imports(path: Path) -> dict[str, str]:
-    """Return the names imported for type checkers only, each with its module."""
+    """Return our own names imported for type checkers only, each with its module."""
     (guarded,) = (
         node
         for node in ast.parse(path.read_text(encoding="utf-8")).body
@@ -74,6 +74,6 @@ def _typed_imports(path: Path) -> dict[str, str]:
     return {
         alias.name: str(node.module)
         for node in guarded.body
-        if isinstance(node, ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and node.module != "typing"
         for alias in node.names
     }

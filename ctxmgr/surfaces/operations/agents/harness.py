@@ -104,7 +104,7 @@ async def record_call(
         turn=live.turn,
         object_id=call.object_id,
         status=call.status,
-        characters=len(call.content),
+        characters=len(call.content or ""),
     )
 
 
