@@ -8,7 +8,7 @@ import asyncio
 import json
 from asyncio import Queue, StreamReader, StreamWriter
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from ctxmgr.core.model import Usage
@@ -21,7 +21,7 @@ WAIT_S: Final = 60.0
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 
 _USAGE: Final = {"input_tokens": 1, "output_tokens": 1}
-_MESSAGE: Final = {
+_MESSAGE: Final[dict[str, Any]] = {
     "id": "msg_1",
     "type": "message",
     "role": "assistant",
