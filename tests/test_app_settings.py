@@ -230,6 +230,22 @@ async def test_the_lifecycle_goes_on_after_any_error(
     assert "not UTF-8" in caplog.text
 
 
+async def test_the_lifecycle_runs_only_for_notes_that_a_person_chose(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """002-R170: a server in a folder of notes, or with an unconfirmed file, leaves them alone."""
+    (Path.cwd() / "knowledge/identity").mkdir(parents=True)
+    async with App(load_settings(store=f"sqlite:///{home}/a.db")) as app:
+        await asyncio.wait_for(app.run_lifecycle(), 60)
+    _write(Path.cwd() / "ctxmgr.toml", f'knowledge = "{Path.cwd()}"')
+    async with App(load_settings(store=f"sqlite:///{home}/a.db")) as app:
+        await asyncio.wait_for(app.run_lifecycle(), 60)
+
+    assert "the lifecycle of notes does not run" in caplog.text
+    assert "has not been confirmed" in caplog.text
+    assert not (home / "a.db").exists()
+
+
 def test_importing_does_nothing(home: Path) -> None:
     """A library must not create folders, print or read the environment on import."""
     done = subprocess.run(
