@@ -76,6 +76,12 @@ AGENT: Final = "agent"
 DRAIN_SECONDS: Final = 10.0
 """How long closing a client waits for its last events to be recorded; the rest comes later."""
 
+QUIET_SECONDS: Final = 0.2
+"""Without a commit, before a session is learnt from: usually its model is answering then."""
+
+BEHIND_SECONDS: Final = 2.0
+"""How far learning may be behind a client that commits all the time."""
+
 MEMORY_SHARE: Final = 16
 """Memory gets at most one part in so many of a policy's window: 8,000 tokens of 128,000."""
 
@@ -972,7 +978,8 @@ async def _remembered(
         budget_tokens=budget_tokens,
         shown=masker.shown,
     )
-    return contributor, tools, await _recorded(store, closing, listener)
+    observer = await _recorded(store, closing, listener, quiet_s=QUIET_SECONDS)
+    return contributor, tools, observer
 
 
 async def _transcribed(
@@ -1094,9 +1101,13 @@ async def _experienced(
 
 
 async def _recorded(
-    store: Store, closing: AsyncExitStack, listener: "Listener"
+    store: Store, closing: AsyncExitStack, listener: "Listener", *, quiet_s: float = 0.0
 ) -> "CommitObserver":
-    """Deliver events to a listener until the end, and then those that are left."""
+    """Deliver events to a listener until the end, and then those that are left.
+
+    With ``quiet_s``, it waits until nothing was committed for so long: learning takes processor
+    time, of which there is plenty while a model answers.
+    """
     from ctxmgr.core.events.listeners import ListenerFeed
 
     feed = ListenerFeed(store, listeners=(listener,))
@@ -1106,6 +1117,7 @@ async def _recorded(
     async def wake() -> None:
         while True:
             await committed.wait()
+            await _settled(committed, quiet_s)
             committed.clear()
             await feed.committed()
 
@@ -1127,6 +1139,17 @@ async def _recorded(
     waking = asyncio.create_task(wake())
     closing.push_async_callback(drain)
     return observer
+
+
+async def _settled(committed: asyncio.Event, quiet_s: float) -> None:
+    """Wait until an event was not set for some time, at most ``BEHIND_SECONDS``."""
+    end = time.monotonic() + BEHIND_SECONDS
+    while quiet_s and time.monotonic() < end:
+        committed.clear()
+        try:
+            await asyncio.wait_for(committed.wait(), quiet_s)
+        except TimeoutError:
+            return
 
 
 def _listener_feed(store: Store, listeners: "tuple[Listener, ...]") -> "ListenerFeed | None":
