@@ -194,7 +194,8 @@ def _parse(text: str) -> _Entries:
 
 
 def _parse_lines(text: str) -> _Entries:
-    values, positions = [], []
+    values: list[Mapping[str, Any]] = []
+    positions: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
