@@ -118,3 +118,18 @@ def test_what_was_sent_stays_and_a_restart_changes_nothing(
     with_restarts = asyncio.run(replay(steps, shaping, restarts=True))
 
     assert with_restarts == asyncio.run(replay(steps, shaping, restarts=False))
+
+
+def test_folds_after_a_restart_are_those_without_it() -> None:
+    """Rules 9, 12: what is folded later depends on everything that was decided before."""
+    names = ["", "same"] * 3
+    steps: list[tuple[str, Any]] = []
+    for name in names:
+        steps += [("call", [("Read", 120, name, False)]), ("call", [("Bash", 120, "", False)])]
+    for _ in range(9):
+        steps += [("restart", None), ("say", "Go on.")]
+    steps += [("pause", None), ("call", [("Bash", 120, "same", False)]), ("restart", None)]
+
+    with_restarts = asyncio.run(replay(steps, Shaping.FOLDS, restarts=True))
+
+    assert with_restarts == asyncio.run(replay(steps, Shaping.FOLDS, restarts=False))
