@@ -138,6 +138,9 @@ class AgentNotes:
         if path is None:
             path, section = journal_path(moment.date()), section or JOURNAL_SECTION
         self._require_writable(path)
+        if self._mask(path) != path:
+            raise Denied("the path holds a secret; choose another name")
+        section = None if section is None else self._mask(section)
         change = _Change(
             text=masked, path=path, section=section, replaces=replaces, session=session, at=moment
         )

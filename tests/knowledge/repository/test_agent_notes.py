@@ -137,8 +137,13 @@ async def test_a_broken_note_and_a_secret_are_not_written(desk: Desk) -> None:
     with pytest.raises(Incorrect, match="would not be a valid note"):
         await desk.agent.note("---\ntype: reference\nupdated: never\n---\nx", path=PORTS)
     await desk.agent.note(f"The token is {SECRET}.", path=PORTS)
+    await desk.agent.note("It is for the mirror.", path=PORTS, section=f"Token {SECRET}")
+    with pytest.raises(Denied, match="holds a secret"):
+        await desk.agent.note("A token.", path=f"knowledge/reference/{SECRET}.md")
     assert SECRET not in desk.text(PORTS)
     assert "The token is" in desk.text(PORTS)
+    assert "## Token [secret:" in desk.text(PORTS)
+    assert not list(desk.notes.layout.root.rglob(f"*{SECRET}*"))
 
 
 async def test_an_adopted_folder_keeps_a_persons_notes(tmp_path: Path) -> None:
