@@ -191,6 +191,7 @@ class AgentNotes:
             origin=origin,
             reason=one_line(self._mask(reason)) or "an agent wants to change it",
             at=self._now(),
+            seen=seen,
         )
         return WrittenNote(
             path=change.path,
