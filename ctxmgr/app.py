@@ -540,7 +540,7 @@ class App:
         """Git for a repository of notes; a push is checked for secrets."""
         from ctxmgr.knowledge.repository.memory_git import MemoryGit
 
-        return MemoryGit(layout, model=model, find_secrets=_secret_finder())
+        return MemoryGit(layout, model=_masked(model), find_secrets=_secret_finder())
 
     def introspection(self, layout: "Layout") -> "Introspection":
         """The history of a repository of notes."""
@@ -1022,15 +1022,25 @@ async def _lifecycle(
     if library is not None:
         layout, config, model = library.notes.layout, library.config, library.model
         messages = library.named_model(config.git.commit_message_model)
-    git = MemoryGit(layout, model=messages, find_secrets=_secret_finder()) if is_set_up else None
+    git = None
+    if is_set_up:
+        git = MemoryGit(layout, model=_masked(messages), find_secrets=_secret_finder())
     return Lifecycle(
         NotesFolder(layout),
         store=store,
         config=config.lifecycle,
         git=git,
         git_config=config.git,
-        model=model,
+        model=_masked(model),
     )
+
+
+def _masked(model: "Model | None") -> "Model | None":
+    """Return a model that reads notes and their differences without secrets."""
+    from ctxmgr.core.model import MaskedModel
+
+    masker = Masker()
+    return None if model is None else MaskedModel(model, lambda text: masker.mask(text).text)
 
 
 def _secret_finder() -> "FindSecrets":
