@@ -30,7 +30,7 @@ from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
 from ctxmgr.core.store.urls import redact_url, store_url
-from ctxmgr.errors import CtxmgrError, Incorrect, NotFound, Unavailable, requires_extra
+from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable, requires_extra
 
 if TYPE_CHECKING:
     from ctxmgr.audit.log import AuditLog, AuditStatus, Reviewers
@@ -421,7 +421,12 @@ class App:
             return configured
         from ctxmgr.knowledge.repository.setup import find_root
 
-        found = find_root(self.here)
+        try:
+            found = find_root(self.here)
+        except Denied:
+            if configured is None:
+                raise
+            found = None  # it is not used, so it need not be trusted
         if configured is not None and found is not None and configured.resolve() != found:
             logging.getLogger(__name__).warning(
                 "the notes are those of the setting `knowledge`, %s; pass --folder %s for those of"
