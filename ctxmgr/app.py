@@ -30,7 +30,7 @@ from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
 from ctxmgr.core.store.urls import redact_url, store_url
-from ctxmgr.errors import CtxmgrError, Incorrect, NotFound, Unavailable, requires_extra
+from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable, requires_extra
 
 if TYPE_CHECKING:
     from ctxmgr.audit.log import AuditLog, AuditStatus, Reviewers
@@ -421,7 +421,12 @@ class App:
             return configured
         from ctxmgr.knowledge.repository.setup import find_root
 
-        found = find_root(self.here)
+        try:
+            found = find_root(self.here)
+        except Denied:
+            if configured is None:
+                raise
+            found = None  # it is not used, so it need not be trusted
         if configured is not None and found is not None and configured.resolve() != found:
             logging.getLogger(__name__).warning(
                 "the notes are those of the setting `knowledge`, %s; pass --folder %s for those of"
@@ -540,7 +545,7 @@ class App:
         """Git for a repository of notes; a push is checked for secrets."""
         from ctxmgr.knowledge.repository.memory_git import MemoryGit
 
-        return MemoryGit(layout, model=model, find_secrets=_secret_finder())
+        return MemoryGit(layout, model=_masked(model), find_secrets=_secret_finder())
 
     def introspection(self, layout: "Layout") -> "Introspection":
         """The history of a repository of notes."""
@@ -1022,15 +1027,25 @@ async def _lifecycle(
     if library is not None:
         layout, config, model = library.notes.layout, library.config, library.model
         messages = library.named_model(config.git.commit_message_model)
-    git = MemoryGit(layout, model=messages, find_secrets=_secret_finder()) if is_set_up else None
+    git = None
+    if is_set_up:
+        git = MemoryGit(layout, model=_masked(messages), find_secrets=_secret_finder())
     return Lifecycle(
         NotesFolder(layout),
         store=store,
         config=config.lifecycle,
         git=git,
         git_config=config.git,
-        model=model,
+        model=_masked(model),
     )
+
+
+def _masked(model: "Model | None") -> "Model | None":
+    """Return a model that reads notes and their differences without secrets."""
+    from ctxmgr.core.model import MaskedModel
+
+    masker = Masker()
+    return None if model is None else MaskedModel(model, lambda text: masker.mask(text).text)
 
 
 def _secret_finder() -> "FindSecrets":

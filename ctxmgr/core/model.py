@@ -15,9 +15,9 @@ breaks off raises, and what it yielded until then may be displayed but not store
     OpenAI      prompt_tokens (or input_tokens, with details) include cached tokens
 """
 
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
@@ -141,6 +141,33 @@ class Model(Protocol):
         cancelling the task that waits for it, ends the request.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedModel:
+    """A model that is asked without the secrets of its questions."""
+
+    model: Model
+    mask: Callable[[str], str]
+    """Returns a text without its secrets."""
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def form(self) -> str:
+        return self.model.form
+
+    @property
+    def unique_ids(self) -> bool:
+        return self.model.unique_ids
+
+    def stream(self, request: Request) -> AsyncGenerator[AnswerPart, None]:
+        """As ``Model.stream``; only plain text is masked."""
+        if isinstance(request.payload, str):
+            request = replace(request, payload=self.mask(request.payload))
+        return self.model.stream(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

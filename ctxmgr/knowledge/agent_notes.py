@@ -54,6 +54,8 @@ JOURNAL_SECTION: Final = "Notes"
 
 _FILE_DIFF: Final = re.compile(r"^diff --git a/.* b/(.*)$", re.MULTILINE)
 _SHORT_COMMIT: Final = 10
+_MARK: Final = re.compile(r"^\s*[-*+]\s+")
+_SOURCE: Final = re.compile(r"\(session [^()]*\)\s*$")
 
 NoteSearch: TypeAlias = Callable[[str, int, str | None], Awaitable[Sequence[SearchResult]]]
 """Searches the folder for a query: a limit, and a category or None."""
@@ -136,6 +138,9 @@ class AgentNotes:
         if path is None:
             path, section = journal_path(moment.date()), section or JOURNAL_SECTION
         self._require_writable(path)
+        if self._mask(path) != path:
+            raise Denied("the path holds a secret; choose another name")
+        section = None if section is None else self._mask(section)
         change = _Change(
             text=masked, path=path, section=section, replaces=replaces, session=session, at=moment
         )
@@ -186,6 +191,7 @@ class AgentNotes:
             origin=origin,
             reason=one_line(self._mask(reason)) or "an agent wants to change it",
             at=self._now(),
+            seen=seen,
         )
         return WrittenNote(
             path=change.path,
@@ -264,7 +270,7 @@ class _Change:
         """Return the text of the note after the change; ``seen`` is None if there is none."""
         if self.replaces is not None:
             after = self._replaced(seen)
-        elif seen is not None and self.text in seen:
+        elif seen is not None and _says(seen, self.text, as_bullet=self.section is not None):
             return seen
         elif self.section is not None:
             bullet = one_line(self.text) + self._source(" ")
@@ -418,6 +424,22 @@ def written_text(written: WrittenNote) -> str:
         case _:
             decided = f"a person {written.state} the same change before"
             return f"{written.path} is unchanged: {decided} (proposal {written.proposal})\n"
+
+
+def _says(note: str, text: str, *, as_bullet: bool) -> bool:
+    """Whether a note has a text as lines of its own; a part of a line may say the opposite.
+
+    Marks of bullets and the session that a line came from make no difference.
+    """
+    wanted = _said(one_line(text) if as_bullet else text)
+    found = _said(note)
+    starts = range(len(found) - len(wanted) + 1)
+    return any(found[start : start + len(wanted)] == wanted for start in starts)
+
+
+def _said(text: str) -> list[str]:
+    lines = (_SOURCE.sub("", _MARK.sub("", line)).strip() for line in text.splitlines())
+    return [line for line in lines if line]
 
 
 def _errors(path: str, text: str) -> set[str]:

@@ -129,11 +129,14 @@ class Library:
 
     def use_store(self, store: "Store | None") -> None:
         """Log decisions about topics in a store, and watch the answers that it holds."""
+        from ctxmgr.core.model import MaskedModel  # noqa: PLC0415 -- only with notes
         from ctxmgr.knowledge.compiler.active_topics import ActiveTopics  # noqa: PLC0415 -- extra
         from ctxmgr.knowledge.topics.gate import GatedActivator  # noqa: PLC0415 -- extra
 
         watchers = self.config.watchers
         model = self.named_model(watchers.gate_model)
+        if model is not None:  # it reads messages, which prompts show without their secrets
+            model = MaskedModel(model, self._masked)
         self.gate = GatedActivator(model, output_tokens_max=watchers.gate_max_tokens)
         self.topics = ActiveTopics(
             store=store, gate=self.gate, threshold=watchers.similarity_threshold
@@ -143,6 +146,9 @@ class Library:
     def named_model(self, name: str) -> "Model | None":
         """Return the model of a name in the settings, or that of all purposes; None: rules."""
         return self.model if self.open_model is None else self.open_model(name)
+
+    def _masked(self, text: str) -> str:
+        return self.mask(text)  # which may be set after opening
 
     @property
     def contributors(self) -> tuple[NotesContributor, ...]:

@@ -8,6 +8,8 @@ to download it.
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -47,17 +49,15 @@ class StaticEmbedder:
 
     @classmethod
     def load(cls) -> Self:
-        """Load the table (16 MB); ``ExtraMissing`` if wordllama is not installed."""
+        """Load the table (16 MB), once per process; ``ExtraMissing`` without wordllama."""
         folder = _package_folder()
         for part in (_WEIGHTS, _VOCABULARY):
             if not (folder / part).is_file():
                 raise Unavailable(f"the installed wordllama has no {part}; install 0.4 or later")
         with requires_extra(EXTRA, "numpy", "safetensors", "tokenizers"):
-            from numpy import float32  # noqa: PLC0415 -- only with the extra
-            from safetensors.numpy import load_file  # noqa: PLC0415
-            from tokenizers import Tokenizer  # noqa: PLC0415
-        table = load_file(folder / _WEIGHTS)["embedding.weight"].astype(float32)
-        return cls(table, Tokenizer.from_file(str(folder / _VOCABULARY)))
+            import_module("safetensors.numpy")
+            import_module("tokenizers")
+        return cls(*_loaded(folder))
 
     @property
     def name(self) -> str:
@@ -84,6 +84,17 @@ class StaticEmbedder:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows /= np.where(lengths > 0, lengths, np.float32(1))
         return Vectors(embedder=NAME, rows=rows)
+
+
+@cache
+def _loaded(folder: Path) -> tuple[NDArray[float32], Tokenizer]:
+    """Read the table and the vocabulary, which takes a third of a second; neither is changed."""
+    from numpy import float32  # noqa: PLC0415 -- only with the extra
+    from safetensors.numpy import load_file  # noqa: PLC0415
+    from tokenizers import Tokenizer  # noqa: PLC0415
+
+    table = load_file(folder / _WEIGHTS)["embedding.weight"].astype(float32)
+    return table, Tokenizer.from_file(str(folder / _VOCABULARY))
 
 
 def _package_folder() -> Path:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ctxmgr.knowledge.library import Library
 from ctxmgr.knowledge.notes.layout import Layout
 from ctxmgr.knowledge.repository.setup import init_repository
 from ctxmgr.settings import load_settings
+from tests.knowledge.topics.topic_notes import make_topic
 
 NOW = int(datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp() * 1000)
 TODAY = datetime.now(UTC).date().isoformat()
@@ -43,8 +44,10 @@ class Answers:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.asked: list[str] = []
 
     async def stream(self, request: Request) -> AsyncGenerator[AnswerPart, None]:
+        self.asked.append(str(request.payload))
         yield TextDelta(text=self.text)
         charge = Charge(purpose=request.purpose, model=self.name, usage=None)
         yield AnswerDone(reply={}, stop=Stop.DONE, charge=charge)
@@ -388,6 +391,24 @@ def test_models_are_opened_by_the_names_of_the_settings(tmp_path: Path) -> None:
     assert named == ["small", "haiku"]
     assert messages is not None
     assert Library.open(tmp_path, model=other).named_model("haiku") is other
+
+
+SECRET = "gh" + "p_" + "A1b2" * 9
+
+
+async def test_models_read_notes_and_messages_without_secrets(root: Path, tmp_path: Path) -> None:
+    """Prompts show no secrets, so neither do questions to a cheap model of somebody else."""
+    write(root / "knowledge/journal/2026-05-20.md", f"# Day\n\n- The token is {SECRET}.\n")
+    gate, model = Answers("YES"), Answers("[]")
+
+    async with App(load_settings(store=f"sqlite:///{tmp_path}/agent.db")) as app:
+        library = await app.library(root, model=gate)
+        await library.gate.should_activate(f"deploy with {SECRET}", make_topic())
+        lifecycle = await app.lifecycle(root, model=model)
+        await lifecycle.condense("weekly", day=date(2026, 5, 24), dry_run=True)
+
+    assert [each.count("[secret:") for each in (*gate.asked, *model.asked)] == [1, 1]
+    assert SECRET not in str(gate.asked + model.asked)
 
 
 async def test_a_folder_is_opened_as_it_was_set_up(tmp_path: Path) -> None:

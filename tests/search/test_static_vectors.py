@@ -26,6 +26,14 @@ def test_loading_needs_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     assert StaticEmbedder.load().dimension == 256
 
 
+def test_the_table_is_read_once(embedder: StaticEmbedder) -> None:
+    """Every search of an agent's notes asks for it."""
+    again = StaticEmbedder.load()
+
+    assert again._table is embedder._table
+    assert again._tokenizer is embedder._tokenizer
+
+
 def test_texts_about_the_same_thing_are_close(embedder: StaticEmbedder) -> None:
     """Vectors add what shared words cannot give."""
     texts = embedder.embed(["the puppy barks", "the parliament passed a law"])

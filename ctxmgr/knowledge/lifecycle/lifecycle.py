@@ -397,10 +397,10 @@ class Lifecycle:
         return finished
 
     async def _propose(self, draft: NotesDraft, change: KnowledgeChange) -> str:
-        origin = change.origin
+        origin, seen = change.origin, draft.get(change.path)
         proposal = await self.review.propose(
             change.path,
-            changed_text(draft.get(change.path), change),
+            changed_text(seen, change),
             origin={
                 "transcript": origin.transcript,
                 "session": origin.session_id,
@@ -410,6 +410,7 @@ class Lifecycle:
             },
             reason=f"{origin.extractor}/{origin.version}: {change.content[:200]}",
             at=origin.at,
+            seen=seen,
         )
         return proposal.id
 

@@ -7,10 +7,12 @@ What an agent or an extractor would change there decides what every later prompt
 never applied by itself. A proposal holds the whole text before and after, and where it comes from.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import EllipsisType
 from typing import Any, Final
 
 from ctxmgr.core.store.contract import Instant, Match, Put, Query, Store, Version
@@ -72,12 +74,23 @@ class ReviewQueue:
         self._root = hashlib.sha256(root.encode(errors="replace")).hexdigest()[:12]
 
     async def propose(
-        self, path: str, text: str, *, origin: Mapping[str, str | int], reason: str, at: Instant
+        self,
+        path: str,
+        text: str,
+        *,
+        origin: Mapping[str, str | int],
+        reason: str,
+        at: Instant,
+        seen: str | EllipsisType | None = ...,
     ) -> ReviewProposal:
-        """Propose a text for a note; a proposal that exists, or was rejected, is returned."""
+        """Propose a text for a note; a proposal that exists, or was rejected, is returned.
+
+        ``seen`` is the text that the proposed one was made from, None if there was no note; by
+        default, what the note says now.
+        """
         if not needs_approval(path, self._notes.layout):
             raise Incorrect(f"{path!r:.200} needs no approval: write it")
-        before = self._text(path)
+        before = self._text(path) if isinstance(seen, EllipsisType) else seen
         digest = hashlib.sha256(f"{path}\n{before}\n{text}".encode(errors="replace")).hexdigest()
         proposal = ReviewProposal(
             id=digest[:12],
@@ -118,9 +131,7 @@ class ReviewQueue:
         """Write the proposed text. ``Conflict`` if the note changed since; nothing is written."""
         proposal, token = await self._stored(proposal_id)
         self._require_waiting(proposal)
-        # A crash may have come between writing and recording it.
-        if self._text(proposal.path) != proposal.after:
-            self._notes.write(proposal.path, proposal.after, replacing=proposal.before)
+        await asyncio.to_thread(self._write, proposal)  # it may wait for other writers
         return await self._decide(proposal, token, ReviewState.ACCEPTED, at)
 
     async def reject(self, proposal_id: str, *, at: Instant) -> ReviewProposal:
@@ -144,6 +155,11 @@ class ReviewQueue:
                 f"no proposal {proposal_id!r:.80}; `ctxmgr knowledge review` lists what waits"
             )
         return _read(version), version.token
+
+    def _write(self, proposal: ReviewProposal) -> None:
+        # A crash may have come between writing and recording it.
+        if self._text(proposal.path) != proposal.after:
+            self._notes.write(proposal.path, proposal.after, replacing=proposal.before)
 
     def _require_waiting(self, proposal: ReviewProposal) -> None:
         if proposal.state is not ReviewState.WAITING:

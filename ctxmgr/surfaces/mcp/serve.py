@@ -43,8 +43,7 @@ async def serve_mcp(
 
     if session is not None and everything:
         raise Incorrect("--session and --all exclude each other: leave one out")
-    has_notes = knowledge is not None or app.loaded.settings.knowledge is not None
-    notes = app.knowledge_folder(knowledge) if has_notes else None
+    notes = _notes(app, knowledge)
     folder = _enter_project(os.environ)
     if session is not None:
         session_id = parse_session_id(session)
@@ -65,6 +64,13 @@ async def serve_mcp(
         await serve_stdio(server)
     else:
         await serve_http(server, port=port, say=app.write)
+
+
+def _notes(app: "App", knowledge: Path | None) -> Path | None:
+    """Return the folder of notes, absolute: the server goes to the client's project afterwards."""
+    if knowledge is None and app.loaded.settings.knowledge is None:
+        return None
+    return app.knowledge_folder(knowledge).absolute()
 
 
 def _enter_project(environment: Mapping[str, str]) -> Path:

@@ -503,6 +503,21 @@ async def test_a_note_that_changed_meanwhile_is_a_conflict(
     assert len(await review.waiting()) == 1
 
 
+async def test_a_proposal_made_from_an_older_note_does_not_undo_an_edit(
+    notes: NotesFolder, store: Store
+) -> None:
+    """002-A35: an edit that came while a change was computed is a conflict, not part of it."""
+    notes.write(TOPIC, "mine\n", replacing=None)
+    review = lifecycle(notes, store).review
+
+    proposal = await review.propose(TOPIC, "old\nnew\n", origin={}, reason="", at=AT, seen="old\n")
+
+    assert "-mine" not in proposal.diff
+    with pytest.raises(Conflict):
+        await review.accept(proposal.id, at=AT)
+    assert notes.read(TOPIC).text == "mine\n"
+
+
 async def test_identity_is_never_archived_by_a_command(notes: NotesFolder, store: Store) -> None:
     """002-A35: nor is a topic."""
     with pytest.raises(Incorrect, match="identity or topics"):

@@ -67,6 +67,28 @@ def test_an_editor_that_saves_between_check_and_replace_wins(
     assert [each.name for each in notes.layout.people.iterdir()] == ["ada.md"]
 
 
+def test_an_editor_that_saves_twice_meanwhile_loses_nothing(
+    notes: NotesFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It saves again while its first version is being put back: both are kept (PG-32)."""
+    notes.write(ADA, "one\n", replacing=None)
+    exchange, versions = held_folder._exchange, ["second\n", "first\n"]
+
+    def save_first(folder: int, one: str, other: str) -> bool:
+        (notes.layout.root / "new").write_text(versions.pop(), encoding="utf-8")
+        (notes.layout.root / "new").replace(notes.layout.root / ADA)
+        return exchange(folder, one, other)
+
+    monkeypatch.setattr(held_folder, "_exchange", save_first)
+
+    with pytest.raises(Conflict):
+        notes.write(ADA, "two\n", replacing="one\n")
+
+    (kept,) = (notes.layout.scratch / "recovered").iterdir()
+    assert {notes.read(ADA).text, kept.read_text(encoding="utf-8")} == {"first\n", "second\n"}
+    assert [each.name for each in notes.layout.people.iterdir()] == ["ada.md"]
+
+
 def test_what_a_killed_writer_left_is_kept_aside(notes: NotesFolder) -> None:
     """It may be the version of an editor that was swapped out: it is not deleted (PG-32)."""
     notes.write(ADA, "one\n", replacing=None)

@@ -78,6 +78,21 @@ async def test_a_note_is_added_corrected_and_not_repeated(desk: Desk) -> None:
         await desk.agent.note("x", path=PORTS, replaces="port 8443")
 
 
+async def test_a_note_that_is_part_of_another_is_not_lost(desk: Desk) -> None:
+    """A part of a line may say the opposite of it; the same line is not added again."""
+    await desk.agent.note("Never deploy on Fridays. Port 80801.", path=PORTS, session="s1")
+    texts = ("deploy on Fridays.", "Port 8080")
+    for text in texts:
+        assert (await desk.agent.note(text, path=PORTS)).state == "written"
+        assert (await desk.agent.note(f"- {text}", path=PORTS, session="s2")).state == "unchanged"
+    await desk.agent.note("One.\nTwo.", path=PORTS, section="Steps", session="s1")
+    again = await desk.agent.note("One.\nTwo.", path=PORTS, section="Steps", session="s2")
+
+    assert again.state == "unchanged"
+    lines = desk.text(PORTS).splitlines()
+    assert [lines.count(text) for text in texts] == [1, 1]
+
+
 @pytest.mark.parametrize("path", ["knowledge/identity/SOUL.md", "topics/mail.md"])
 async def test_what_decides_later_prompts_is_proposed(desk: Desk, path: str) -> None:
     """002-A35: nothing is written until a person agrees; what they refused is not asked again."""
@@ -122,8 +137,13 @@ async def test_a_broken_note_and_a_secret_are_not_written(desk: Desk) -> None:
     with pytest.raises(Incorrect, match="would not be a valid note"):
         await desk.agent.note("---\ntype: reference\nupdated: never\n---\nx", path=PORTS)
     await desk.agent.note(f"The token is {SECRET}.", path=PORTS)
+    await desk.agent.note("It is for the mirror.", path=PORTS, section=f"Token {SECRET}")
+    with pytest.raises(Denied, match="holds a secret"):
+        await desk.agent.note("A token.", path=f"knowledge/reference/{SECRET}.md")
     assert SECRET not in desk.text(PORTS)
     assert "The token is" in desk.text(PORTS)
+    assert "## Token [secret:" in desk.text(PORTS)
+    assert not list(desk.notes.layout.root.rglob(f"*{SECRET}*"))
 
 
 async def test_an_adopted_folder_keeps_a_persons_notes(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from mcp import Client
 from ctxmgr.app import App
 from ctxmgr.settings import load_settings
 from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.mcp import serve
 from ctxmgr.surfaces.mcp.resources import Resources
 from ctxmgr.surfaces.mcp.server import build_server
 from ctxmgr.surfaces.mcp.tools import McpScope, choose_tools
@@ -69,6 +70,22 @@ async def test_an_agent_searches_and_writes_the_notes_of_its_project(
     assert str(home) not in str((elsewhere, outside))
     assert not {"folder", "session"} & offered["note"].input_schema["properties"].keys()
     assert {"search", "note", "remember", "expand"} <= offered.keys()
+
+
+def test_notes_are_those_of_the_folder_where_the_server_was_started(
+    home: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repository that an agent works in may have a folder of the same name."""
+    other = home / "clone"
+    (other / "notes").mkdir(parents=True)
+    monkeypatch.setenv("CTXMGR_KNOWLEDGE", "notes")
+    monkeypatch.chdir(home)
+    app = App(load_settings())
+
+    named = [serve._notes(app, None), serve._notes(app, Path("notes"))]
+    folder = serve._enter_project({"CLAUDE_PROJECT_DIR": str(other)})
+
+    assert (named, folder) == ([notes, notes], other)
 
 
 async def test_an_agent_remembers_for_its_project_and_person(

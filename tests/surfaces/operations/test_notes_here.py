@@ -154,3 +154,15 @@ def test_a_folder_of_another_user_is_not_used(
 
     with pytest.raises(Denied, match="--folder"):
         find_root(marked)
+
+
+def test_the_setting_is_used_in_a_folder_of_another_user(
+    marked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not used need not be trusted."""
+    owner = os.geteuid()
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setenv("CTXMGR_KNOWLEDGE", str(tmp_path / "mine"))
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+
+    assert App(load_settings(), here=marked).knowledge_folder() == tmp_path / "mine"
