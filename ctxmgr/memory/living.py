@@ -146,14 +146,19 @@ class LivingMemory:
         return AddedMemory(memory=memory, contradictions=await self._scanned(memory))
 
     async def forget(self, memory_id: str, *, because: str = "forgotten") -> Memory:
-        """End a memory now. It is not served any more, and can be restored."""
+        """End a memory now, as a person. It is not served or learnt any more; see ``restore``."""
         _check_note(because)
         now = self._now()
 
         def ended(memory: Memory) -> Memory:
             if memory.valid_to is not None:
                 return memory
-            return replace(memory, valid_to=max(now, memory.valid_from), ended_because=because)
+            return replace(
+                memory,
+                valid_to=max(now, memory.valid_from),
+                ended_because=because,
+                ended_by=Author.PERSON,
+            )
 
         return await self.repository.change(memory_id, ended)
 
@@ -168,7 +173,9 @@ class LivingMemory:
                 )
 
         def valid_again(memory: Memory) -> Memory:
-            return replace(memory, valid_to=None, superseded_by=None, ended_because=None)
+            return replace(
+                memory, valid_to=None, superseded_by=None, ended_because=None, ended_by=None
+            )
 
         return await self.repository.change(memory_id, valid_again)
 

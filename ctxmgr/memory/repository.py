@@ -46,6 +46,7 @@ from ctxmgr.memory.records.link import LINK, LINK_KIND, MemoryLink, read_link
 from ctxmgr.memory.records.memory import (
     MEMORY,
     MEMORY_KIND,
+    Author,
     Memory,
     Visibility,
     read_memory,
@@ -167,7 +168,10 @@ class MemoryRepository:
         resolved: Contradiction | None = None,
         because: str,
     ) -> Memory:
-        """End some memories in favour of another one, which may be new, in one transaction."""
+        """End some memories in favour of another one, as a person decided, in one transaction.
+
+        The other one may be new.
+        """
         now = self._now()
         operations: list[Match | Put] = []
         if isinstance(new, str):
@@ -197,6 +201,7 @@ class MemoryRepository:
                 valid_to=max(now, old.valid_from) if old.valid_to is None else old.valid_to,
                 superseded_by=winner.id,
                 ended_because=because,
+                ended_by=Author.PERSON,
             )
             operations += [Match(stored_id(old_id), version.token), _put(ended)]
         if resolved is not None:

@@ -62,6 +62,7 @@ from ctxmgr.memory.records.memory import (
     Memory,
     Origin,
     Visibility,
+    read_memory,
     stored_id,
     stored_memory,
 )
@@ -74,6 +75,8 @@ SESSIONS_MAX: Final = 4_096
 """Sessions whose owner is remembered; others are asked for again."""
 NO_LONGER_IN: Final = "it is no longer in "
 """How the reason begins for which a convention ended with its line in a file."""
+SUPERSEDED_MAX: Final = 100
+"""Memories that took the place of one another, one after the other, which are looked at."""
 IDS_MAX: Final = 20_000
 """Ids that are found by their beginning without asking the store."""
 ATTEMPTS_MAX: Final = 5
@@ -295,7 +298,7 @@ class Learner:
         for item, memory_id in zip(lessons.learnt, ids, strict=True):
             memory = self._memory(item, memory_id, session_id, at=at)
             before = earlier.get(stored_id(memory_id))
-            reason = memory if isinstance(memory, str) else self._known(memory, before, new)
+            reason = memory if isinstance(memory, str) else await self._known(memory, before, new)
             if isinstance(memory, str) or reason is not None:
                 text = item.original
                 turned_down.append(
@@ -313,12 +316,12 @@ class Learner:
             operations.append(self._refusals(exchange, turned_down))
         return operations, replace(lessons, learnt=tuple(kept), refused=tuple(turned_down))
 
-    def _known(self, memory: Memory, earlier: Version | None, new: SlotIndex) -> str | None:
-        """Return why a memory is not stored: the same is known, or was forgotten on purpose."""
-        if earlier is not None and earlier.document.get("valid_to") is None:
-            return "it is known already"
-        if earlier is not None and not _left_its_file(earlier.document):
-            return "it was forgotten before"
+    async def _known(self, memory: Memory, earlier: Version | None, new: SlotIndex) -> str | None:
+        """Return why a memory is not stored: the same is known, or a person forgot it."""
+        if earlier is not None:
+            reason = await self._why_not_again(read_memory(earlier.document))
+            if reason is not None:
+                return reason
         same = self._resident.same(memory)
         if same is not None and same.project_id == memory.project_id:
             return f"it is known already: {same.id}"
@@ -329,6 +332,24 @@ class Learner:
                 if says_nothing_new(memory.body, other.body):
                     return f"it says nothing new: {other.id}"
         return None
+
+    async def _why_not_again(self, earlier: Memory) -> str | None:
+        """Return why what is stored is not stored again; None if only rules ended it.
+
+        What took its place counts as well: a person may have forgotten that one.
+        """
+        for _ in range(SUPERSEDED_MAX):
+            if earlier.valid_to is None:
+                return f"it is known already: {earlier.id}"
+            if Author.PERSON in (earlier.author, earlier.ended_by):
+                return "it was forgotten before"
+            if earlier.superseded_by is None:
+                return None
+            version = await self._store.get(stored_id(earlier.superseded_by))
+            if version is None:
+                return None
+            earlier = read_memory(version.document)
+        return "it was superseded too often"
 
     def _memory(
         self, item: LearntItem, memory_id: str, session_id: str | None, *, at: Instant
@@ -411,12 +432,9 @@ def _shown_by(record: Mapping[str, Any]) -> list[ShownLine]:
 def _ended(memory: Memory, *, at: Instant, name: str) -> Memory:
     """End a convention that its file does not state any more."""
     because = f"{NO_LONGER_IN}{name}"
-    return replace(memory, valid_to=max(at, memory.valid_from), ended_because=because)
-
-
-def _left_its_file(stored: Mapping[str, Any]) -> bool:
-    """Whether a memory ended because its file changed: it comes back with the text."""
-    return str(stored.get("ended_because") or "").startswith(NO_LONGER_IN)
+    return replace(
+        memory, valid_to=max(at, memory.valid_from), ended_because=because, ended_by=Author.RULE
+    )
 
 
 def _counted(

@@ -3,6 +3,7 @@
 import getpass
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from ctxmgr.memory.learning.listener import MemoryListener
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.project import project_id
 from ctxmgr.memory.records.bodies import Episode, Fact
-from ctxmgr.memory.records.memory import Author, MemoryKind
+from ctxmgr.memory.records.memory import Author, MemoryKind, read_memory, stored_memory
 from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.repository import MEMORY_KINDS
+from ctxmgr.memory.tiers.ranking import DAY_MS
 
 ADA = Principal(user_id="ada", project_id="shop")
 BOB = Principal(user_id="bob", project_id="shop")
@@ -220,6 +222,64 @@ async def test_what_a_person_forgot_is_not_learnt_again(store: Store) -> None:
     async with client_of(store) as client:
         await exchange(await client.start("two", system_prompt="You help."), RULE)
     assert await living.memories() == []
+
+
+async def test_what_was_forgotten_for_disuse_is_learnt_again(store: Store) -> None:
+    """Nobody decided that it does not hold: who says it again wants it remembered."""
+    async with client_of(store) as client:
+        await exchange(await client.start("one", system_prompt="You help."), RULE)
+    living = LivingMemory(store, ADA)
+    (learnt,) = await living.memories()
+    long_ago = learnt.created_at - 91 * DAY_MS
+    await living.repository.change(learnt.id, lambda each: replace(each, created_at=long_ago))
+    assert (await living.consolidate()).counts.forgotten == 1
+    (ended,) = await living.memories(forgotten=True)
+    assert (ended.valid_to is not None, ended.ended_by) == (True, Author.RULE)
+    async with client_of(store) as client:
+        await exchange(await client.start("two", system_prompt="You help."), RULE)
+    (again,) = await living.memories()
+    assert (again.id, again.ended_by, again.ended_because) == (ended.id, None, None)
+    assert again.origin.session_id == "two"
+
+
+async def test_what_a_person_forgot_after_a_merge_is_not_learnt_again(store: Store) -> None:
+    """The facts that were merged ended by rule, but the person meant what they say."""
+    async with client_of(store) as client:
+        session = await client.start("one", system_prompt="You help.")
+        await exchange(session, "we decided to use pytest for tests")
+    living = LivingMemory(store, ADA)
+    (learnt,) = await living.memories()
+    assert isinstance(learnt.body, Fact)
+    alike = replace(learnt.body, value=f"use {learnt.body.value}")
+    await living.add(alike, kind=learnt.kind, author=Author.AGENT)
+    assert (await living.consolidate()).counts.deduped == 2
+    (merged,) = await living.memories()
+    await living.forget(merged.id)
+    async with client_of(store) as client:
+        session = await client.start("two", system_prompt="You help.")
+        await exchange(session, "we decided to use pytest for tests")
+    assert await living.memories() == []
+
+
+@pytest.mark.parametrize(
+    ("because", "by"),
+    [
+        ("not used in 90 days", Author.RULE),
+        ("it is no longer in AGENTS.md", Author.RULE),
+        ("says the same as 00000000-0000-0000-0000-000000000000", Author.RULE),
+        ("not used in our team", Author.PERSON),
+        ("forgotten", Author.PERSON),
+    ],
+)
+async def test_memories_of_earlier_versions_say_who_ended_them(
+    store: Store, because: str, by: Author
+) -> None:
+    """Before ``ended_by`` was stored, only the reason tells."""
+    living = LivingMemory(store, ADA)
+    added = (await living.add(Fact(key="packages", value="pnpm"))).memory
+    document = stored_memory(await living.forget(added.id, because=because))
+    del document["ended_by"]
+    assert read_memory(document).ended_by is by
 
 
 async def test_what_is_refused_can_be_seen(store: Store) -> None:
