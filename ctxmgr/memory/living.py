@@ -163,11 +163,15 @@ class LivingMemory:
         return await self.repository.change(memory_id, ended)
 
     async def restore(self, memory_id: str) -> Memory:
-        """Take back a forget; ``Incorrect`` while the memory that replaced it holds."""
+        """Take back a forget; ``Incorrect`` while the memory that replaced it holds.
+
+        This counts as a use, so that the next consolidation does not forget it again.
+        """
+        now = self._now()
         memory = await self.repository.get(memory_id)
         if memory.superseded_by is not None:
             winner = await self.repository.get(memory.superseded_by)
-            if winner.is_valid_at(self._now()):
+            if winner.is_valid_at(now):
                 raise Incorrect(
                     f"{memory_id} was superseded by {memory.superseded_by}; forget that one first"
                 )
@@ -177,7 +181,9 @@ class LivingMemory:
                 memory, valid_to=None, superseded_by=None, ended_because=None, ended_by=None
             )
 
-        return await self.repository.change(memory_id, valid_again)
+        return await self.repository.change(
+            memory_id, valid_again, use=lambda usage: usage.retrieved(now)
+        )
 
     async def refused(self, *, limit: int = 100) -> list[RefusedBatch]:
         """Return what sessions offered and was not remembered, newest first."""

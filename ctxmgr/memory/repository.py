@@ -149,15 +149,27 @@ class MemoryRepository:
         found = [each async for each in self.all(as_of=as_of) if each.is_valid_at(instant)]
         return sorted(found, key=lambda memory: (memory.created_at, memory.id))
 
-    async def change(self, memory_id: str, change: Callable[[Memory], Memory]) -> Memory:
-        """Store what a function makes of a memory; ``Conflict`` if another writer was first."""
+    async def change(
+        self,
+        memory_id: str,
+        change: Callable[[Memory], Memory],
+        *,
+        use: Callable[[MemoryUsage], MemoryUsage] | None = None,
+    ) -> Memory:
+        """Store what a function makes of a memory; ``Conflict`` if another writer was first.
+
+        ``use`` changes its counters in the same transaction.
+        """
         version = await self._version(memory_id)
         before = read_memory(version.document)
         after = change(before)
         self._require_own(after)
         if after == before:
             return before
-        await self._store.commit([Match(stored_id(memory_id), version.token), _put(after)])
+        counted = [] if use is None else await self.counted({memory_id: use})
+        await self._store.commit(
+            [Match(stored_id(memory_id), version.token), _put(after), *counted]
+        )
         return after
 
     async def supersede(
