@@ -11,13 +11,20 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ctxmgr.core.store.contract import PAGE_MAX, Instant, Store
 from ctxmgr.errors import CtxmgrError, ExtraMissing, requires_extra
 from ctxmgr.memory.contradictions.slot_index import SlotIndex
 from ctxmgr.memory.records.contradiction import CONTRADICTION, Contradiction
-from ctxmgr.memory.records.memory import MEMORY, Memory, read_memory, stored_id
+from ctxmgr.memory.records.memory import (
+    MEMORY,
+    Memory,
+    MemoryKind,
+    Visibility,
+    read_memory,
+    stored_id,
+)
 from ctxmgr.memory.records.usage import USAGE, MemoryUsage, read_usage
 from ctxmgr.memory.repository import MemoryRepository
 from ctxmgr.memory.tiers.shortlist import Shortlist
@@ -36,6 +43,8 @@ longer than a person waits, and words alone decide."""
 READ_AT_ONCE: Final = 10_000
 """Documents that are read at once."""
 
+_TextKey: TypeAlias = tuple[str, str, str, str | None]
+
 
 class ResidentMemories:
     """What a principal may see now."""
@@ -53,7 +62,7 @@ class ResidentMemories:
         self._lock = asyncio.Lock()
         self.shortlist = Shortlist()
         self.slots = SlotIndex()
-        self._texts: dict[tuple[str, str, str], str] = {}
+        self._texts: dict[_TextKey, str] = {}
 
     async def refresh(self) -> None:
         """Take in what was stored since the last call."""
@@ -81,7 +90,7 @@ class ResidentMemories:
         return self._pairs
 
     def same(self, memory: Memory) -> Memory | None:
-        """Return the memory that says the same already, word for word."""
+        """Return the memory that says the same for the project already, word for word."""
         known = self._texts.get(_text_key(memory))
         return None if known is None else self.shortlist.memories.get(known)
 
@@ -166,8 +175,11 @@ class ResidentMemories:
             self._pool.remove(memory_id)
 
 
-def _text_key(memory: Memory) -> tuple[str, str, str]:
-    return memory.content_hash, str(memory.visibility), str(memory.kind)
+def _text_key(memory: Memory) -> _TextKey:
+    """What holds in one project has to be stored in another one as well."""
+    everywhere = memory.visibility is Visibility.SYSTEM or memory.kind is MemoryKind.PREFERENCE
+    project = None if everywhere else memory.project_id
+    return memory.content_hash, str(memory.visibility), str(memory.kind), project
 
 
 @cache

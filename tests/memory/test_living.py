@@ -117,6 +117,21 @@ async def test_the_same_fact_is_stored_once(memory: LivingMemory) -> None:
     assert (again.memory, again.known) == (first.memory, True)
 
 
+async def test_what_one_project_knows_is_stored_in_another(
+    memory: LivingMemory, store: Store
+) -> None:
+    """Prompts show facts of their own project alone: there it has to be known, too."""
+    await memory.add(TABS)
+    preferred = await memory.add(SPACES, kind=MemoryKind.PREFERENCE)
+    other = LivingMemory(store, replace(ADA, project_id="bank"))
+
+    added = await other.add(TABS)
+    known = await other.add(SPACES, kind=MemoryKind.PREFERENCE)
+
+    assert (added.known, added.memory.project_id) == (False, "bank")
+    assert (known.known, known.memory) == (True, preferred.memory)
+
+
 async def test_a_contradiction_is_reported_once_and_shown_with_both_sides(
     memory: LivingMemory,
 ) -> None:
