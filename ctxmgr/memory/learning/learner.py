@@ -215,17 +215,26 @@ class Learner:
         version = await self._store.get(event.object_id, as_of=as_of)
         content = None if version is None else version.document.get("content")
         text = self._mask(content) if isinstance(content, str) else ""
-        read = patterns_of if is_source(path) else conventions_of
-        items = await asyncio.to_thread(
-            read, path, text, object_id=event.object_id, object_hash=event.object_hash
-        )
+        items = await asyncio.to_thread(_file_lessons, event, path, text)
+        if items is None:
+            return
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                await self._take_file(event, path, items)
+            except Conflict:
+                continue  # another client learns from the file, or somebody edits memories
+            return
+        _log.warning("%s is not learnt from: others write to it all the time", path)
+
+    async def _take_file(self, event: FileEvent, path: str, items: Sequence[LearntItem]) -> None:
+        """Store what a file states, and end what it does not state any more."""
         ids = {self._id_of(item) for item in items}
         await self._resident.refresh()
         for memory in list(self._resident.shortlist.memories.values()):
             from_file = memory.origin.object_id == event.object_id and memory.author is Author.RULE
             if from_file and memory.origin.session_id is None and memory.id not in ids:
                 await self._repository.change(memory.id, partial(_ended, at=self._now(), name=path))
-        lessons = ExchangeLessons(learnt=items, refused=(), failures=())
+        lessons = ExchangeLessons(learnt=tuple(items), refused=(), failures=())
         operations, _ = await self._operations(None, lessons, at=event.valid_time)
         if operations:
             await self._store.commit(operations)
@@ -419,6 +428,16 @@ def _lessons(
         )
 
 
+def _file_lessons(event: FileEvent, path: str, text: str) -> tuple[LearntItem, ...] | None:
+    """Return what a file states; None if a rule fails on it, which must not stop later events."""
+    read = patterns_of if is_source(path) else conventions_of
+    try:
+        return read(path, text, object_id=event.object_id, object_hash=event.object_hash)
+    except Exception:  # noqa: BLE001 (whatever a rule does wrong)
+        _log.exception("%s teaches nothing", path)
+        return None
+
+
 def _shown_by(record: Mapping[str, Any]) -> list[ShownLine]:
     """Return the memories that a recorded prompt showed."""
     return [
@@ -430,7 +449,9 @@ def _shown_by(record: Mapping[str, Any]) -> list[ShownLine]:
 
 
 def _ended(memory: Memory, *, at: Instant, name: str) -> Memory:
-    """End a convention that its file does not state any more."""
+    """End a convention that its file does not state any more, unless a person edited it."""
+    if memory.author is not Author.RULE or memory.valid_to is not None:
+        return memory
     because = f"{NO_LONGER_IN}{name}"
     return replace(
         memory, valid_to=max(at, memory.valid_from), ended_because=because, ended_by=Author.RULE

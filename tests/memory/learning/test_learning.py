@@ -1,5 +1,6 @@
 """A session teaches, behind its turns, and the next session's prompts show it."""
 
+import asyncio
 import getpass
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ctxmgr import KINDS, Client, LiveSession, Store, connect, open_store, text_part
+from ctxmgr import KINDS, Client, LiveSession, Put, Store, connect, open_store, text_part
 from ctxmgr.core.context import contributors
-from ctxmgr.core.events.events import TurnFinished
+from ctxmgr.core.events.events import EventId, FileIndexed, TurnFinished
 from ctxmgr.core.events.listeners import stored_events
 from ctxmgr.memory.learning.learner import Learner
 from ctxmgr.memory.learning.listener import MemoryListener
@@ -319,3 +320,39 @@ async def test_conventions_follow_the_project_s_files(tmp_path: Path) -> None:
             shown = " ".join(memory.levels.full for memory in found)
             assert {word for word in ("tabs", "linter") if word in shown} == expected
             assert all(memory.origin.object_hash for memory in found)
+
+
+async def test_a_file_that_cannot_be_read_does_not_stop_learning(tmp_path: Path) -> None:
+    """Whatever a project file holds, the events after it are handled."""
+    project = tmp_path / "project"
+    project.mkdir()
+    settings = project / "pyproject.toml"
+    text = f"a = {'[' * 20_000}"
+    settings.write_text(text, encoding="utf-8")
+    owner = Principal(user_id=getpass.getuser(), project_id=project_id(project))
+    kinds = {**KINDS, **MEMORY_KINDS}
+    async with await open_store(f"sqlite:///{tmp_path}/s.db", kinds=kinds) as store:
+        async with connect(store=store, memory=project, tracking=False) as client:
+            session = await client.start("one", system_prompt="You help.")
+            await session.render(RULE)
+            await session.record("c", tool="read", args={"path": str(settings)}, output=text)
+            await session.end_turn([text_part("Done.")])
+        learnt = await LivingMemory(store, owner).memories()
+    assert Fact(key="packages", value="pnpm") in [memory.body for memory in learnt]
+
+
+async def test_two_clients_learn_from_a_file_at_once(store: Store) -> None:
+    """One of them is first; the other tries again, and finds it known."""
+    first, second = learner_of(store), learner_of(store)
+    text = "- Use tabs for indentation\n"
+    await store.commit([Put({"xt/id": "f1", "type": "example", "content": text})])
+    event = FileIndexed(
+        id=EventId((await store.status()).sequence or 0, 0),
+        system_time=1,
+        object_id="f1",
+        source={"path": "/p/AGENTS.md"},
+        object_hash="h",
+        valid_time=1,
+    )
+    await asyncio.gather(*(each.learn_file(event, "AGENTS.md") for each in (first, second)))
+    assert len(await LivingMemory(store, ADA).memories()) == 1
