@@ -114,6 +114,7 @@ class LivingMemory:
         """Load what assembling a prompt needs, so that the first prompt does not wait for it."""
         await self.resident.refresh()
         await asyncio.to_thread(self._rehearse)
+        await self.resident.index()
 
     async def get(self, memory_id: str, *, as_of: AsOf = LATEST) -> Memory:
         return await self.repository.get(memory_id, as_of=as_of)

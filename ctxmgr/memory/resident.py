@@ -83,6 +83,14 @@ class ResidentMemories:
                     break
             await self._take(changed)
 
+    async def index(self) -> None:
+        """Index the words and vectors in a thread: of many memories this takes seconds.
+
+        Prompts do not wait that long for memory, and nothing else would go on meanwhile.
+        """
+        async with self._lock:
+            await asyncio.to_thread(self.relevance, "everything")
+
     async def contradictions(self) -> list[Contradiction]:
         """Return the open contradictions."""
         if self._pairs is None:
