@@ -236,6 +236,7 @@ class LivingMemory:
     ) -> AssembledContext:
         """Return the text that a prompt gets from memory, within a budget of tokens.
 
+        Of what the user keeps private in other projects, only preferences are offered.
         ``is_shown`` says of a memory whether the prompt shows it anyway; such ones are left out.
         ``marked`` lines end with the id of their memory.
         """
@@ -249,13 +250,15 @@ class LivingMemory:
             path=signals.current_file,
             tier_tokens=tier_budgets(budget, signals.activity),
             now=now,
+            is_offered=lambda memory: (
+                memory.holds_in(self.principal.project_id) and not is_shown(memory)
+            ),
         )
-        memories = [each for each in candidates if not is_shown(each)]
         return assemble_context(
-            memories,
+            candidates,
             signals=signals,
             relevance=relevance,
-            scores=self.resident.shortlist.usefulness(memory.id for memory in memories),
+            scores=self.resident.shortlist.usefulness(memory.id for memory in candidates),
             contradictions=pairs,
             count=self._counter.count,
             now=now,

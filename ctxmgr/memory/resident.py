@@ -17,14 +17,7 @@ from ctxmgr.core.store.contract import PAGE_MAX, Instant, Store
 from ctxmgr.errors import CtxmgrError, ExtraMissing, requires_extra
 from ctxmgr.memory.contradictions.slot_index import SlotIndex
 from ctxmgr.memory.records.contradiction import CONTRADICTION, Contradiction
-from ctxmgr.memory.records.memory import (
-    MEMORY,
-    Memory,
-    MemoryKind,
-    Visibility,
-    read_memory,
-    stored_id,
-)
+from ctxmgr.memory.records.memory import MEMORY, Memory, read_memory, stored_id
 from ctxmgr.memory.records.usage import USAGE, MemoryUsage, read_usage
 from ctxmgr.memory.repository import MemoryRepository
 from ctxmgr.memory.tiers.shortlist import Shortlist
@@ -185,8 +178,7 @@ class ResidentMemories:
 
 def _text_key(memory: Memory) -> _TextKey:
     """What holds in one project has to be stored in another one as well."""
-    everywhere = memory.visibility is Visibility.SYSTEM or memory.kind is MemoryKind.PREFERENCE
-    project = None if everywhere else memory.project_id
+    project = None if memory.holds_in("") else memory.project_id
     return memory.content_hash, str(memory.visibility), str(memory.kind), project
 
 

@@ -132,6 +132,25 @@ async def test_what_one_project_knows_is_stored_in_another(
     assert (known.known, known.memory) == (True, preferred.memory)
 
 
+async def test_a_prompt_gets_what_holds_in_its_project(memory: LivingMemory, store: Store) -> None:
+    """Private facts of other projects are neither shown nor in the way; system ones hold in all."""
+    bank = replace(ADA, project_id="bank")
+    elsewhere = LivingMemory(store, bank, now=lambda: 1_600_000_000_000)
+    for number in range(60):
+        fact = Fact(key=f"ledger {number}", value=f"account {number}")
+        await elsewhere.add(fact, kind=MemoryKind.CONVENTION)
+    await elsewhere.add(SPACES, kind=MemoryKind.PREFERENCE)
+    system = Fact(key="language of comments", value="English")
+    await elsewhere.add(system, kind=MemoryKind.INSTRUCTION, visibility=Visibility.SYSTEM)
+    await memory.add(Fact(key="packages", value="pnpm"), kind=MemoryKind.CONVENTION)
+
+    shown = (await memory.assemble_context(800)).context
+
+    assert "ledger" not in shown
+    for text in ("packages: pnpm", "indentation: 4 spaces", "language of comments: English"):
+        assert text in shown
+
+
 async def test_a_contradiction_is_reported_once_and_shown_with_both_sides(
     memory: LivingMemory,
 ) -> None:

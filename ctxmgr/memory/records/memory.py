@@ -144,6 +144,14 @@ class Memory:
     def is_valid_at(self, instant: Instant) -> bool:
         return self.valid_from <= instant and (self.valid_to is None or instant < self.valid_to)
 
+    def holds_in(self, project_id: str) -> bool:
+        """Whether prompts of a project may use it: a user's preferences hold in all of them."""
+        return (
+            self.project_id == project_id
+            or self.visibility is Visibility.SYSTEM
+            or self.kind is MemoryKind.PREFERENCE
+        )
+
     def visible_to(self, principal: Principal) -> bool:
         """Whether a principal may see it."""
         match self.visibility:
