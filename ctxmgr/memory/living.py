@@ -166,7 +166,7 @@ class LivingMemory:
     async def restore(self, memory_id: str) -> Memory:
         """Take back a forget; ``Incorrect`` while the memory that replaced it holds.
 
-        This counts as a use, so that the next consolidation does not forget it again.
+        This counts as an access, so that the next consolidation does not forget it again.
         """
         now = self._now()
         memory = await self.repository.get(memory_id)
@@ -183,7 +183,7 @@ class LivingMemory:
             )
 
         return await self.repository.change(
-            memory_id, valid_again, use=lambda usage: usage.retrieved(now)
+            memory_id, valid_again, use=lambda usage: usage.restored(now)
         )
 
     async def refused(self, *, limit: int = 100) -> list[RefusedBatch]:
