@@ -145,12 +145,12 @@ class Memory:
         return self.valid_from <= instant and (self.valid_to is None or instant < self.valid_to)
 
     def holds_in(self, project_id: str) -> bool:
-        """Whether prompts of a project may use it: a user's preferences hold in all of them."""
-        return (
-            self.project_id == project_id
-            or self.visibility is Visibility.SYSTEM
-            or self.kind is MemoryKind.PREFERENCE
-        )
+        """Whether prompts of a project may use it: a user's preferences hold in all of them.
+
+        What an agent says that the user prefers stays in its project, whatever made it say so.
+        """
+        preferred = self.kind is MemoryKind.PREFERENCE and self.author is not Author.AGENT
+        return self.project_id == project_id or self.visibility is Visibility.SYSTEM or preferred
 
     def visible_to(self, principal: Principal) -> bool:
         """Whether a principal may see it."""
