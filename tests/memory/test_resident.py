@@ -2,7 +2,10 @@
 
 from itertools import count
 
+import pytest
+
 from ctxmgr import Store
+from ctxmgr.memory import relevance
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.bodies import Episode, Fact
 from ctxmgr.memory.records.memory import MemoryKind, Origin, Visibility
@@ -75,3 +78,18 @@ async def test_many_small_changes_are_merged(memory: LivingMemory) -> None:
     assert await memory.search("8011") == []
     assert (await memory.search("9999"))[0][0].id == added.memory.id
     assert len(memory.resident.pool()._parts) <= 3
+
+
+async def test_the_first_question_finds_everything_indexed(
+    store: Store, memory: LivingMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prompt waits two seconds for memory; to index 10,000 memories takes longer."""
+    added = await memory.add(Fact(key="test runner", value="pytest"))
+    fresh = LivingMemory(store, ADA, now=count(START + 1_000_000).__next__)
+    await fresh.prepare()
+
+    def late(*_: object) -> None:
+        raise AssertionError("indexed by the first question")
+
+    monkeypatch.setattr(relevance, "build", late)
+    assert [each.id for each, _ in await fresh.search("which test runner?")] == [added.memory.id]

@@ -108,6 +108,7 @@ def _merged(
             valid_to=max(workspace.now, old.valid_from),
             superseded_by=winner.id,
             ended_because=because,
+            ended_by=Author.RULE,
         )
         for old in olds
     ]
@@ -230,5 +231,10 @@ def _is_unused(memory: Memory, usage: MemoryUsage, before: Instant) -> bool:
 
 
 def _forgotten(memory: Memory, now: Instant, because: str) -> MemoryChange:
-    ended = replace(memory, valid_to=max(now, memory.valid_from), ended_because=because)
+    ended = replace(
+        memory,
+        valid_to=max(now, memory.valid_from),
+        ended_because=because,
+        ended_by=Author.RULE,
+    )
     return MemoryChange(what=f"forgotten: {memory.levels.compressed:.60}", memories=(ended,))

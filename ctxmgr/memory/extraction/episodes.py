@@ -41,6 +41,8 @@ WORDS_MIN: Final = 4
 FILES_SHOWN: Final = 5
 COMMANDS_SHOWN: Final = 3
 NARRATIVE_CHARS_MAX: Final = 8_000
+TAGS_TRIED_MAX: Final = 100
+"""Names of tags that are never closed, after which a message counts as one without tags."""
 PART_CHARS_MAX: Final = 400
 
 _COMMIT: Final = re.compile(r"^\[[^\]\n]{1,80}?\s([0-9a-f]{7,40})\]\s", re.MULTILINE)
@@ -51,7 +53,7 @@ _PLAN: Final = re.compile(
     r"|run (?:it|this))\b",
     re.IGNORECASE,
 )
-_TAGGED: Final = re.compile(r"<(\w+)>(.*?)</\1>", re.DOTALL)
+_OPENED: Final = re.compile(r"<(\w{1,60})>")
 _OPENING: Final = re.compile(
     r"^(?:consider the following[^:]*:|you are\b.*|task:)\s*", re.IGNORECASE
 )
@@ -103,14 +105,29 @@ def _none(exchange: Exchange, reason: str) -> ExtractorResult:
 def _problem(message: str) -> str:
     """Return the first sentences of a request; of a task template, those of its first tag."""
     own = own_sentences(message)
-    if not own and (tagged := _TAGGED.search(message)) is not None:
-        own = own_sentences(_OPENING.sub("", tagged[2].strip()))
+    if not own:
+        own = own_sentences(_OPENING.sub("", _first_tagged(message).strip()))
     text = ""
     for sentence in own:
         if len(text.split()) >= WORDS_MIN:
             break
         text = f"{text} {_OPENING.sub('', sentence)}".strip()
     return text
+
+
+def _first_tagged(message: str) -> str:
+    """Return the text of the first tag that is closed; empty if there is none."""
+    tried: set[str] = set()
+    for opened in _OPENED.finditer(message):
+        tag = opened[1]
+        if tag not in tried:
+            end = message.find(f"</{tag}>", opened.end())
+            if end >= 0:
+                return message[opened.end() : end]
+            tried.add(tag)
+        if len(tried) >= TAGS_TRIED_MAX:
+            break
+    return ""
 
 
 def _outcome(exchange: Exchange) -> str | None:

@@ -47,7 +47,8 @@ def own_sentences(message: str) -> list[str]:
     text = _TAGGED.sub("\n", _FENCED.sub("\n", text))
     found = []
     for line in _own_lines(text):
-        found += [part.strip() for part in _SENTENCE_END.split(_BULLET.sub("", line).strip())]
+        # Rules look for words beside spaces: long runs of spaces would take them quadratic time.
+        found += _SENTENCE_END.split(" ".join(_BULLET.sub("", line).split()))
     return [sentence for sentence in found if sentence]
 
 

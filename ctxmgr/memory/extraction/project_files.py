@@ -41,7 +41,7 @@ _OBJECT: Final = re.compile(
     re.IGNORECASE,
 )
 _FENCED: Final = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.MULTILINE | re.DOTALL)
-_MARKUP: Final = re.compile(r"\*\*|__|\[([^\]]*)\]\([^)]*\)")
+_MARKUP: Final = re.compile(r"\*\*|__|\[([^\[\]]*)\]\([^()]*\)")
 _TARGET: Final = re.compile(
     r"^(?P<name>[A-Za-z][\w-]*)\s*:(?!=)[^\n]*\n\t@?(?P<command>[^\n]+)", re.MULTILINE
 )

@@ -55,7 +55,8 @@ _SETTING_UP: Final = re.compile(
     r"|sudo\s+|time\s+|timeout\s+\S+\s+|env\s+)+"
 )
 _SHORTENED: Final = re.compile(
-    r"(?:\s*2>&1|\s*2>/dev/null|\s*\|\s*(?:tail|head|cat)\b[^|&;]*|\s*;?\s*echo\s+\S*\$\?\S*)+\s*$"
+    r"(?<!\s)(?:\s*+(?:2>&1|2>/dev/null|\|\s*+(?:tail|head|cat)\b[^|&;]*"
+    r"|(?:;\s*+)?echo\s+\S*\$\?\S*))+\s*+$"
 )
 _EXIT: Final = re.compile(
     r"<returncode>\s*(-?\d+)\s*</returncode>"
@@ -71,7 +72,7 @@ _ERRORS: Final = tuple(
         r"^(?P<error>FAILED \S+.*)$",
         r"^(?P<error>(?:npm ERR!|fatal:|Error:|ERROR:?|panic:)\s.*)$",
         r"^(?P<error>.*(?:command not found|No such file or directory|Permission denied).*)$",
-        r"^(?P<error>\s*(?:[✗✘×]|FAIL|WRONG|not ok)\s.*)$",
+        r"^(?P<error>[^\S\n]*(?:[✗✘×]|FAIL|WRONG|not ok)\s.*)$",
     )
 )
 _REDIRECTED: Final = re.compile(
@@ -83,7 +84,7 @@ _PYTHON_WRITE: Final = re.compile(
     r"(?:open\(\s*['\"](?P<opened>[^'\"]+)['\"]\s*,\s*['\"][wa]|Path\(\s*['\"](?P<path>[^'\"]+)['\"]\s*\)"
     r"\.write_text)"
 )
-_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+?)\s*$", re.MULTILINE)
+_PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (\S(?:.*\S)?)", re.MULTILINE)
 _MOVED: Final = re.compile(r"\bgit\s+(?:checkout|restore|stash|revert|reset)\b")
 _INSTALLED: Final = re.compile(
     r"\b(?:pip3?|uv pip|npm|pnpm|yarn|cargo|apt(?:-get)?|brew|gem|go)\s+(?:install|add|i|get)\b"
@@ -201,8 +202,9 @@ def _edit_summary(args: Mapping[str, Any]) -> str | None:
 def _difference(old: str, new: str) -> tuple[str, str]:
     """Return the lines that only one side has, in short."""
     before, after = old.splitlines(), new.splitlines()
-    removed = [line.strip() for line in before if line not in after and line.strip()]
-    added = [line.strip() for line in after if line not in before and line.strip()]
+    kept = frozenset(before) & frozenset(after)
+    removed = [line.strip() for line in before if line not in kept and line.strip()]
+    added = [line.strip() for line in after if line not in kept and line.strip()]
     return _short(" ⏎ ".join(removed)), _short(" ⏎ ".join(added))
 
 

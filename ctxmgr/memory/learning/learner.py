@@ -62,6 +62,7 @@ from ctxmgr.memory.records.memory import (
     Memory,
     Origin,
     Visibility,
+    read_memory,
     stored_id,
     stored_memory,
 )
@@ -74,6 +75,8 @@ SESSIONS_MAX: Final = 4_096
 """Sessions whose owner is remembered; others are asked for again."""
 NO_LONGER_IN: Final = "it is no longer in "
 """How the reason begins for which a convention ended with its line in a file."""
+SUPERSEDED_MAX: Final = 100
+"""Memories that took the place of one another, one after the other, which are looked at."""
 IDS_MAX: Final = 20_000
 """Ids that are found by their beginning without asking the store."""
 ATTEMPTS_MAX: Final = 5
@@ -212,17 +215,26 @@ class Learner:
         version = await self._store.get(event.object_id, as_of=as_of)
         content = None if version is None else version.document.get("content")
         text = self._mask(content) if isinstance(content, str) else ""
-        read = patterns_of if is_source(path) else conventions_of
-        items = await asyncio.to_thread(
-            read, path, text, object_id=event.object_id, object_hash=event.object_hash
-        )
+        items = await asyncio.to_thread(_file_lessons, event, path, text)
+        if items is None:
+            return
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                await self._take_file(event, path, items)
+            except Conflict:
+                continue  # another client learns from the file, or somebody edits memories
+            return
+        _log.warning("%s is not learnt from: others write to it all the time", path)
+
+    async def _take_file(self, event: FileEvent, path: str, items: Sequence[LearntItem]) -> None:
+        """Store what a file states, and end what it does not state any more."""
         ids = {self._id_of(item) for item in items}
         await self._resident.refresh()
         for memory in list(self._resident.shortlist.memories.values()):
             from_file = memory.origin.object_id == event.object_id and memory.author is Author.RULE
             if from_file and memory.origin.session_id is None and memory.id not in ids:
                 await self._repository.change(memory.id, partial(_ended, at=self._now(), name=path))
-        lessons = ExchangeLessons(learnt=items, refused=(), failures=())
+        lessons = ExchangeLessons(learnt=tuple(items), refused=(), failures=())
         operations, _ = await self._operations(None, lessons, at=event.valid_time)
         if operations:
             await self._store.commit(operations)
@@ -295,7 +307,7 @@ class Learner:
         for item, memory_id in zip(lessons.learnt, ids, strict=True):
             memory = self._memory(item, memory_id, session_id, at=at)
             before = earlier.get(stored_id(memory_id))
-            reason = memory if isinstance(memory, str) else self._known(memory, before, new)
+            reason = memory if isinstance(memory, str) else await self._known(memory, before, new)
             if isinstance(memory, str) or reason is not None:
                 text = item.original
                 turned_down.append(
@@ -313,12 +325,12 @@ class Learner:
             operations.append(self._refusals(exchange, turned_down))
         return operations, replace(lessons, learnt=tuple(kept), refused=tuple(turned_down))
 
-    def _known(self, memory: Memory, earlier: Version | None, new: SlotIndex) -> str | None:
-        """Return why a memory is not stored: the same is known, or was forgotten on purpose."""
-        if earlier is not None and earlier.document.get("valid_to") is None:
-            return "it is known already"
-        if earlier is not None and not _left_its_file(earlier.document):
-            return "it was forgotten before"
+    async def _known(self, memory: Memory, earlier: Version | None, new: SlotIndex) -> str | None:
+        """Return why a memory is not stored: the same is known, or a person forgot it."""
+        if earlier is not None:
+            reason = await self._why_not_again(read_memory(earlier.document))
+            if reason is not None:
+                return reason
         same = self._resident.same(memory)
         if same is not None and same.project_id == memory.project_id:
             return f"it is known already: {same.id}"
@@ -329,6 +341,24 @@ class Learner:
                 if says_nothing_new(memory.body, other.body):
                     return f"it says nothing new: {other.id}"
         return None
+
+    async def _why_not_again(self, earlier: Memory) -> str | None:
+        """Return why what is stored is not stored again; None if only rules ended it.
+
+        What took its place counts as well: a person may have forgotten that one.
+        """
+        for _ in range(SUPERSEDED_MAX):
+            if earlier.valid_to is None:
+                return f"it is known already: {earlier.id}"
+            if Author.PERSON in (earlier.author, earlier.ended_by):
+                return "it was forgotten before"
+            if earlier.superseded_by is None:
+                return None
+            version = await self._store.get(stored_id(earlier.superseded_by))
+            if version is None:
+                return None
+            earlier = read_memory(version.document)
+        return "it was superseded too often"
 
     def _memory(
         self, item: LearntItem, memory_id: str, session_id: str | None, *, at: Instant
@@ -398,6 +428,16 @@ def _lessons(
         )
 
 
+def _file_lessons(event: FileEvent, path: str, text: str) -> tuple[LearntItem, ...] | None:
+    """Return what a file states; None if a rule fails on it, which must not stop later events."""
+    read = patterns_of if is_source(path) else conventions_of
+    try:
+        return read(path, text, object_id=event.object_id, object_hash=event.object_hash)
+    except Exception:  # noqa: BLE001 (whatever a rule does wrong)
+        _log.exception("%s teaches nothing", path)
+        return None
+
+
 def _shown_by(record: Mapping[str, Any]) -> list[ShownLine]:
     """Return the memories that a recorded prompt showed."""
     return [
@@ -409,14 +449,13 @@ def _shown_by(record: Mapping[str, Any]) -> list[ShownLine]:
 
 
 def _ended(memory: Memory, *, at: Instant, name: str) -> Memory:
-    """End a convention that its file does not state any more."""
+    """End a convention that its file does not state any more, unless a person edited it."""
+    if memory.author is not Author.RULE or memory.valid_to is not None:
+        return memory
     because = f"{NO_LONGER_IN}{name}"
-    return replace(memory, valid_to=max(at, memory.valid_from), ended_because=because)
-
-
-def _left_its_file(stored: Mapping[str, Any]) -> bool:
-    """Whether a memory ended because its file changed: it comes back with the text."""
-    return str(stored.get("ended_because") or "").startswith(NO_LONGER_IN)
+    return replace(
+        memory, valid_to=max(at, memory.valid_from), ended_because=because, ended_by=Author.RULE
+    )
 
 
 def _counted(

@@ -18,7 +18,7 @@ from ctxmgr.core.store.contract import Store
 from ctxmgr.memory.learning.learner import CONTRIBUTOR, Learner
 from ctxmgr.memory.learning.session_record import LearningRecord
 from ctxmgr.memory.living import LivingMemory
-from ctxmgr.memory.records.memory import Memory, MemoryKind
+from ctxmgr.memory.records.memory import Memory
 from ctxmgr.memory.tiers.assembly import AssembledContext, Signals
 
 SESSIONS_MAX: Final = 1_024
@@ -110,13 +110,11 @@ class PromptMemory:
         room = budget_tokens - self._counter.count(INTRODUCTION)
         in_view = await self._objects_in_view(session_id)
         summarised = 0 if record is None else record.compacted_turn
-        project = self._learner.owner.project_id
 
         def is_shown(memory: Memory) -> bool:
-            elsewhere = memory.project_id != project and memory.kind is not MemoryKind.PREFERENCE
             origin = memory.origin
             said_here = origin.session_id == session_id and (origin.turn or 0) > summarised
-            return elsewhere or said_here or origin.object_id in in_view
+            return said_here or origin.object_id in in_view
 
         return await self._living.assemble_context(
             max(1, room), signals=signals, is_shown=is_shown, marked=True

@@ -38,6 +38,11 @@ NOTE_CHARS_MAX: Final = 500
 CONDENSED_MAX: Final = 2
 
 _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_RULE_ENDED: Final = re.compile(
+    rf"(?:not used in \d+ days|(?:says the same as|superseded by) {_UUID.pattern})$"
+    r"|it is no longer in "
+)
+"""The reasons that rules gave before it was stored who ended a memory."""
 
 
 class MemoryKind(StrEnum):
@@ -101,6 +106,8 @@ class Memory:
     superseded_by: str | None = None
     ended_because: str | None = None
     """Why it was forgotten; None while it is valid."""
+    ended_by: Author | None = None
+    """Who ended it: what a person ended is not learnt again. None while it is valid."""
     origin: Origin = Origin()
     tags: tuple[str, ...] = ()
     """Files, modules or people that it is about; a person is ``@name``."""
@@ -136,6 +143,14 @@ class Memory:
 
     def is_valid_at(self, instant: Instant) -> bool:
         return self.valid_from <= instant and (self.valid_to is None or instant < self.valid_to)
+
+    def holds_in(self, project_id: str) -> bool:
+        """Whether prompts of a project may use it: a user's preferences hold in all of them.
+
+        What an agent says that the user prefers stays in its project, whatever made it say so.
+        """
+        preferred = self.kind is MemoryKind.PREFERENCE and self.author is not Author.AGENT
+        return self.project_id == project_id or self.visibility is Visibility.SYSTEM or preferred
 
     def visible_to(self, principal: Principal) -> bool:
         """Whether a principal may see it."""
@@ -174,6 +189,7 @@ def stored_memory(memory: Memory) -> dict[str, Any]:
         "supersedes": list(memory.supersedes),
         "superseded_by": memory.superseded_by,
         "ended_because": memory.ended_because,
+        "ended_by": None if memory.ended_by is None else str(memory.ended_by),
         "origin": {
             "session_id": memory.origin.session_id,
             "turn": memory.origin.turn,
@@ -210,6 +226,7 @@ def read_memory(stored: Mapping[str, Any]) -> Memory:
             supersedes=tuple(_text(each) for each in stored["supersedes"]),
             superseded_by=_optional(stored["superseded_by"]),
             ended_because=_optional(stored["ended_because"]),
+            ended_by=_ended_by(stored),
             origin=Origin(
                 session_id=_optional(stored["origin"]["session_id"]),
                 turn=None
@@ -250,6 +267,16 @@ MEMORY_KIND: Final = Kind(
     check=_check_stored,
 )
 """How stores index memories, so that visibility is part of the query."""
+
+
+def _ended_by(stored: Mapping[str, Any]) -> Author | None:
+    """Return who ended a memory; earlier versions stored only why."""
+    if "ended_by" in stored:
+        return None if stored["ended_by"] is None else Author(stored["ended_by"])
+    if stored["valid_to"] is None:
+        return None
+    by_rule = _RULE_ENDED.match(stored["ended_because"] or "") is not None
+    return Author.RULE if by_rule else Author.PERSON
 
 
 def _text(value: object) -> str:

@@ -30,6 +30,10 @@ class MemoryUsage:
     def cited(self, at: Instant) -> Self:
         return replace(self, citation_count=self.citation_count + 1, last_accessed=at)
 
+    def restored(self, at: Instant) -> Self:
+        """Wanted back by a person, which is an access, but no prompt showed it."""
+        return replace(self, last_accessed=at)
+
     def ignored(self) -> Self:
         """Shown for its relevance and not used; this is not an access."""
         return replace(self, ignore_count=self.ignore_count + 1)

@@ -8,7 +8,7 @@ every use and once a day.
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from typing import Final, TypeAlias, TypeVar
 
@@ -105,23 +105,30 @@ class Shortlist:
         path: str | None,
         tier_tokens: tuple[int, ...],
         now: Instant,
+        is_offered: Callable[[Memory], bool] = lambda _: True,
     ) -> list[Memory]:
-        """Return what may be shown in tiers of these sizes."""
+        """Return what may be shown in tiers of these sizes, of those that are offered."""
         if now // DAY_MS != self._day:
             self._order(now)
         critical, _, background, index = (tokens // LINE_TOKENS + SPARE for tokens in tier_tokens)
-        wanted = dict.fromkeys(each for each in matching if each in self.memories)
+
+        def offered(memory_ids: Iterable[str], most: int | None = None) -> list[str]:
+            found = (each for each in memory_ids if is_offered(self.memories[each]))
+            return list(islice(found, most))
+
+        wanted = dict.fromkeys(offered(each for each in matching if each in self.memories))
         for group, entries in enumerate(self._groups[:_ANY]):
             most = critical if group == _LAID_DOWN else background
-            wanted.update(dict.fromkeys(each for _, _, each in entries[:most]))
+            wanted.update(dict.fromkeys(offered((each for _, _, each in entries), most)))
         recent = bisect_left(self._errors, (now - RECENT_MS, ""))
-        wanted.update(dict.fromkeys(each for _, each in self._errors[recent:][-critical:]))
-        wanted.update(dict.fromkeys(self._decided_about(path, critical)))
+        newest = (each for _, each in reversed(self._errors[recent:]))
+        wanted.update(dict.fromkeys(offered(newest, critical)))
+        wanted.update(dict.fromkeys(offered(self._decided_about(path), critical)))
         others = (each for _, _, each in self._groups[_ANY] if each not in wanted)
-        wanted.update(dict.fromkeys(list(islice(others, index))))
+        wanted.update(dict.fromkeys(offered(others, index)))
         return [self.memories[each] for each in wanted if self.memories[each].is_valid_at(now)]
 
-    def _decided_about(self, path: str | None, most: int) -> list[str]:
+    def _decided_about(self, path: str | None) -> list[str]:
         """Return the decisions about a file or a folder above it, the most useful first."""
         if path is None:
             return []
@@ -133,7 +140,7 @@ class Shortlist:
             for each in self._about.get(place, ())
             if self.memories[each].kind in _DECIDED
         }
-        return [each for _, _, each in sorted(found)[:most]]
+        return [each for _, _, each in sorted(found)]
 
     def _order(self, now: Instant) -> None:
         """Order everything by its usefulness on a day."""

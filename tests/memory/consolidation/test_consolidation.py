@@ -188,6 +188,18 @@ async def test_unused_memories_are_forgotten_after_90_days(
     assert await memory.restore(ended.id)
 
 
+async def test_what_a_person_restored_stays(
+    store: Store, memory: LivingMemory, clock: _Clock
+) -> None:
+    """The night after a restore does not take the memory away again."""
+    added = await _fill(memory)
+    assert (await _run(store, clock, days=91)).counts.forgotten == 1
+    await memory.restore(added["story"].id)
+
+    assert (await _run(store, clock, days=92)).counts.forgotten == 0
+    assert (await memory.get(added["story"].id)).valid_to is None
+
+
 async def test_superseded_memories_are_ended(
     store: Store, memory: LivingMemory, clock: _Clock
 ) -> None:

@@ -1,25 +1,28 @@
 """A session teaches, behind its turns, and the next session's prompts show it."""
 
+import asyncio
 import getpass
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ctxmgr import KINDS, Client, LiveSession, Store, connect, open_store, text_part
+from ctxmgr import KINDS, Client, LiveSession, Put, Store, connect, open_store, text_part
 from ctxmgr.core.context import contributors
-from ctxmgr.core.events.events import TurnFinished
+from ctxmgr.core.events.events import EventId, FileIndexed, TurnFinished
 from ctxmgr.core.events.listeners import stored_events
 from ctxmgr.memory.learning.learner import Learner
 from ctxmgr.memory.learning.listener import MemoryListener
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.project import project_id
 from ctxmgr.memory.records.bodies import Episode, Fact
-from ctxmgr.memory.records.memory import Author, MemoryKind
+from ctxmgr.memory.records.memory import Author, MemoryKind, read_memory, stored_memory
 from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.repository import MEMORY_KINDS
+from ctxmgr.memory.tiers.ranking import DAY_MS
 
 ADA = Principal(user_id="ada", project_id="shop")
 BOB = Principal(user_id="bob", project_id="shop")
@@ -222,6 +225,64 @@ async def test_what_a_person_forgot_is_not_learnt_again(store: Store) -> None:
     assert await living.memories() == []
 
 
+async def test_what_was_forgotten_for_disuse_is_learnt_again(store: Store) -> None:
+    """Nobody decided that it does not hold: who says it again wants it remembered."""
+    async with client_of(store) as client:
+        await exchange(await client.start("one", system_prompt="You help."), RULE)
+    living = LivingMemory(store, ADA)
+    (learnt,) = await living.memories()
+    long_ago = learnt.created_at - 91 * DAY_MS
+    await living.repository.change(learnt.id, lambda each: replace(each, created_at=long_ago))
+    assert (await living.consolidate()).counts.forgotten == 1
+    (ended,) = await living.memories(forgotten=True)
+    assert (ended.valid_to is not None, ended.ended_by) == (True, Author.RULE)
+    async with client_of(store) as client:
+        await exchange(await client.start("two", system_prompt="You help."), RULE)
+    (again,) = await living.memories()
+    assert (again.id, again.ended_by, again.ended_because) == (ended.id, None, None)
+    assert again.origin.session_id == "two"
+
+
+async def test_what_a_person_forgot_after_a_merge_is_not_learnt_again(store: Store) -> None:
+    """The facts that were merged ended by rule, but the person meant what they say."""
+    async with client_of(store) as client:
+        session = await client.start("one", system_prompt="You help.")
+        await exchange(session, "we decided to use pytest for tests")
+    living = LivingMemory(store, ADA)
+    (learnt,) = await living.memories()
+    assert isinstance(learnt.body, Fact)
+    alike = replace(learnt.body, value=f"use {learnt.body.value}")
+    await living.add(alike, kind=learnt.kind, author=Author.AGENT)
+    assert (await living.consolidate()).counts.deduped == 2
+    (merged,) = await living.memories()
+    await living.forget(merged.id)
+    async with client_of(store) as client:
+        session = await client.start("two", system_prompt="You help.")
+        await exchange(session, "we decided to use pytest for tests")
+    assert await living.memories() == []
+
+
+@pytest.mark.parametrize(
+    ("because", "by"),
+    [
+        ("not used in 90 days", Author.RULE),
+        ("it is no longer in AGENTS.md", Author.RULE),
+        ("says the same as 00000000-0000-0000-0000-000000000000", Author.RULE),
+        ("not used in our team", Author.PERSON),
+        ("forgotten", Author.PERSON),
+    ],
+)
+async def test_memories_of_earlier_versions_say_who_ended_them(
+    store: Store, because: str, by: Author
+) -> None:
+    """Before ``ended_by`` was stored, only the reason tells."""
+    living = LivingMemory(store, ADA)
+    added = (await living.add(Fact(key="packages", value="pnpm"))).memory
+    document = stored_memory(await living.forget(added.id, because=because))
+    del document["ended_by"]
+    assert read_memory(document).ended_by is by
+
+
 async def test_what_is_refused_can_be_seen(store: Store) -> None:
     async with client_of(store) as client:
         session = await client.start("one", system_prompt="You help.")
@@ -259,3 +320,39 @@ async def test_conventions_follow_the_project_s_files(tmp_path: Path) -> None:
             shown = " ".join(memory.levels.full for memory in found)
             assert {word for word in ("tabs", "linter") if word in shown} == expected
             assert all(memory.origin.object_hash for memory in found)
+
+
+async def test_a_file_that_cannot_be_read_does_not_stop_learning(tmp_path: Path) -> None:
+    """Whatever a project file holds, the events after it are handled."""
+    project = tmp_path / "project"
+    project.mkdir()
+    settings = project / "pyproject.toml"
+    text = f"a = {'[' * 20_000}"
+    settings.write_text(text, encoding="utf-8")
+    owner = Principal(user_id=getpass.getuser(), project_id=project_id(project))
+    kinds = {**KINDS, **MEMORY_KINDS}
+    async with await open_store(f"sqlite:///{tmp_path}/s.db", kinds=kinds) as store:
+        async with connect(store=store, memory=project, tracking=False) as client:
+            session = await client.start("one", system_prompt="You help.")
+            await session.render(RULE)
+            await session.record("c", tool="read", args={"path": str(settings)}, output=text)
+            await session.end_turn([text_part("Done.")])
+        learnt = await LivingMemory(store, owner).memories()
+    assert Fact(key="packages", value="pnpm") in [memory.body for memory in learnt]
+
+
+async def test_two_clients_learn_from_a_file_at_once(store: Store) -> None:
+    """One of them is first; the other tries again, and finds it known."""
+    first, second = learner_of(store), learner_of(store)
+    text = "- Use tabs for indentation\n"
+    await store.commit([Put({"xt/id": "f1", "type": "example", "content": text})])
+    event = FileIndexed(
+        id=EventId((await store.status()).sequence or 0, 0),
+        system_time=1,
+        object_id="f1",
+        source={"path": "/p/AGENTS.md"},
+        object_hash="h",
+        valid_time=1,
+    )
+    await asyncio.gather(*(each.learn_file(event, "AGENTS.md") for each in (first, second)))
+    assert len(await LivingMemory(store, ADA).memories()) == 1

@@ -189,6 +189,8 @@ async def memory_why(
             )
     if found.valid_to is not None:
         reason = f"it was forgotten: {found.ended_because}"
+    elif not found.holds_in(memory.principal.project_id):
+        reason = f"it is a fact of another project: {found.project_id}"
     elif found.cold:
         reason = "it is cold: it was shown before and did not help, and does not match now"
     else:
