@@ -93,6 +93,8 @@ LEFT_OUT: Final = MappingProxyType(
             ),
             "is for a person at the machine of the notes",
         ),
+        "memory export": "writes a file on the server's machine",
+        "memory import": "reads a file on the server's machine",
         "export": "writes a file on the server's machine",
         "import": "reads a file on the server's machine",
         "import-recorded": "reads a file on the server's machine",
