@@ -18,6 +18,7 @@ from ctxmgr.memory.consolidation_engine import ConsolidationEngine, Consolidatio
 from ctxmgr.memory.contradiction_scanner import ContradictionScanner
 from ctxmgr.memory.extraction.refusals import RefusedBatch
 from ctxmgr.memory.predictive_engine import PredictiveEngine
+from ctxmgr.memory.purging import MemoryPurge, is_purged, plan_memory_purge
 from ctxmgr.memory.records.bodies import Body, Fact
 from ctxmgr.memory.records.contradiction import (
     Contradiction,
@@ -167,6 +168,8 @@ class LivingMemory:
     async def restore(self, memory_id: str) -> Memory:
         """Take back a forget; ``Incorrect`` while the memory that replaced it holds."""
         memory = await self.repository.get(memory_id)
+        if is_purged(memory):
+            raise Incorrect(f"{memory_id} was purged, and cannot be restored")
         if memory.superseded_by is not None:
             winner = await self.repository.get(memory.superseded_by)
             if winner.is_valid_at(self._now()):
@@ -210,6 +213,11 @@ class LivingMemory:
         return await self.repository.change(
             memory_id, lambda found: replace(found, visibility=Visibility.USER_PRIVATE)
         )
+
+    async def plan_purge(self, memory_id: str) -> MemoryPurge:
+        """Plan the removal of a forgotten memory's text; ``Incorrect`` if it is refused."""
+        memory = await self._owned(memory_id)
+        return await plan_memory_purge(self._store, self.repository, memory)
 
     async def export_file(self, *, private: bool = False) -> ExportedMemories:
         """Return the project's memories as a file; with ``private``, own private ones, too."""
@@ -393,10 +401,10 @@ class LivingMemory:
         """Return a memory of this user in this project; ``Incorrect`` if it is another's."""
         memory = await self.repository.get(memory_id)
         if memory.user_id != self.principal.user_id:
-            raise Incorrect(f"{memory_id} is a memory of {memory.user_id}, who alone may share it")
+            raise Incorrect(f"{memory_id} is a memory of {memory.user_id}, who alone may do that")
         if memory.project_id != self.principal.project_id:
             raise Incorrect(
-                f"{memory_id} belongs to the project {memory.project_id}: share it from there"
+                f"{memory_id} belongs to the project {memory.project_id}: do it from there"
             )
         return memory
 

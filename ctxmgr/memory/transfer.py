@@ -15,6 +15,7 @@ from typing import Final
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import INSTANT_MAX, AsOf, Match, Put, Store
 from ctxmgr.core.store.queries import batched
+from ctxmgr.memory.purging import is_purged
 from ctxmgr.memory.records.contradiction import (
     CONTRADICTION,
     Contradiction,
@@ -70,6 +71,7 @@ async def exported_memories(repository: MemoryRepository, *, private: bool) -> M
         memory
         async for memory in repository.all()
         if memory.project_id == project
+        and not is_purged(memory)
         and (private or memory.visibility is not Visibility.USER_PRIVATE)
     ]
     by_id = {memory.id: memory for memory in found}

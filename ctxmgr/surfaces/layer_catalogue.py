@@ -89,6 +89,7 @@ from ctxmgr.surfaces.operations.layers.memory_learning import memory_learn, memo
 from ctxmgr.surfaces.operations.layers.memory_transfer import (
     memory_export,
     memory_import,
+    memory_purge,
     memory_share,
     memory_unshare,
 )
@@ -333,6 +334,12 @@ LAYER_OPERATIONS: Final = (
         name="memory import",
         writes=True,
         example="ctxmgr memory import shop.memory --dry-run",
+    ),
+    Operation(
+        run=memory_purge,
+        name="memory purge",
+        writes=True,
+        example="ctxmgr memory purge 3f2a91c4 --dry-run",
     ),
     Operation(
         run=experience_sql,

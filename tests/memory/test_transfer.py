@@ -205,7 +205,7 @@ async def test_a_file_says_nothing_about_two_memories_that_are_known_here(
     """A forged file must not settle a contradiction here, or link what it did not bring."""
     one = (await memory.add(TABS, visibility=SHARED)).memory
     other = (await memory.add(Fact(key="shell", value="fish"), visibility=SHARED)).memory
-    link = {
+    link: dict[str, Any] = {
         "xt/id": "",
         "type": "memory_link",
         "kind": "part_of",

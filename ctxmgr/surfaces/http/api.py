@@ -95,6 +95,7 @@ LEFT_OUT: Final = MappingProxyType(
         ),
         "memory export": "writes a file on the server's machine",
         "memory import": "reads a file on the server's machine",
+        "memory purge": "removes content for good, which no remote caller may",
         "export": "writes a file on the server's machine",
         "import": "reads a file on the server's machine",
         "import-recorded": "reads a file on the server's machine",

@@ -136,6 +136,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "search": "is recall for a session; agents search notes with a tool of that name",
         "memory export": "writes a file on the host",
         "memory import": "reads a file on the host",
+        "memory purge": "removes content for good, which no agent may",
         "export": "writes a file on the host",
         "import": "reads a file on the host",
         "import-recorded": "reads a file on the host",

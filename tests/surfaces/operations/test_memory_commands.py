@@ -185,3 +185,21 @@ def test_a_memory_is_shared_exported_and_imported(
     assert damaged.exit_code != 0
     assert f"{file}: the hash of the file does not match" in " ".join(damaged.stderr.split())
     assert json_of(ctxmgr("memory", "unshare", added["id"], "--json")) == added
+
+
+def test_a_forgotten_memory_is_purged(ctxmgr: Callable[..., Result]) -> None:
+    """Explicitly, after it was forgotten; the store lists the purge."""
+    added = json_of(ctxmgr("memory", "add", "password", "xyzzy-plugh", "--json"))["memory"]
+    refused = ctxmgr("memory", "purge", added["id"])
+    ctxmgr("memory", "forget", added["id"])
+    would = json_of(ctxmgr("memory", "purge", added["id"], "--dry-run", "--json"))
+    purged = json_of(ctxmgr("memory", "purge", added["id"][:8], "--json"))
+    again = json_of(ctxmgr("memory", "purge", added["id"], "--json"))
+
+    assert (refused.exit_code, "is not forgotten" in refused.stderr) == (2, True)
+    assert (would["purge"], purged["purge"], again["purge"]) == (None, 1, None)
+    assert (would["versions"], purged["versions"], again["versions"]) == (2, 2, 0)
+    history = ctxmgr("memory", "history", added["id"], "--json")
+    assert [each["text"] for each in json_of(history)["versions"]] == ["[purged]"] * 2
+    assert "xyzzy" not in ctxmgr("memory", "show", added["id"], "--json").stdout
+    assert [each["purge"] for each in json_of(ctxmgr("store", "purges", "--json"))] == [1]

@@ -1,4 +1,7 @@
-"""``ctxmgr memory share``, ``unshare``, ``export`` and ``import``. Imports when it runs."""
+"""``ctxmgr memory share``, ``unshare``, ``export``, ``import`` and ``purge``.
+
+Imports when it runs.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +41,18 @@ class ImportedMemory:
     links: int
     contradictions_found: int
     """Contradictions with what was known here; a dry run does not look for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgedMemory:
+    """What was purged, or would be."""
+
+    purge: int | None
+    """The number of the purge; None: nothing was removed."""
+    memory_id: str
+    versions: int
+    """Of the memory, and of what quotes it."""
+    text_bytes: int
 
 
 async def memory_share(
@@ -118,4 +133,44 @@ async def memory_import(
         contradictions=found.contradictions,
         links=found.links,
         contradictions_found=found.contradictions_found,
+    )
+
+
+async def memory_purge(
+    app: "App",
+    memory_id: Annotated[str, Param("The id of a forgotten memory, or the start of it.")],
+    *,
+    dry_run: Annotated[bool, Param("Only show what would be removed.")] = False,
+    project: Annotated[Path | None, _PROJECT] = None,
+) -> PurgedMemory:
+    """Remove the text of a forgotten memory for good.
+
+    Its id, hashes and times stay, and a record of the purge. It is refused while a contradiction
+    about it is open. Sessions that it was learnt from, backups and exported files are not changed.
+    An SQLite store must not be open elsewhere.
+    """
+    from ctxmgr.core.sessions.retention import PurgePlan, purge
+    from ctxmgr.memory.records.memory import stored_id
+
+    store = await app.store()
+    if not dry_run and await store.finish_rewrites():
+        app.say("finished a purge that was interrupted")
+    memory = await app.memory(project)
+    found = await memory.repository.find_id(memory_id)
+    planned = await memory.plan_purge(found)
+    number = None
+    if planned.documents and not dry_run:
+        plan = PurgePlan(
+            sessions=(),
+            documents=planned.documents,
+            hashes={stored_id(found): planned.hashes},
+            text_bytes=planned.text_bytes,
+            kept=(),
+        )
+        number = await purge(store, plan)
+    return PurgedMemory(
+        purge=number,
+        memory_id=found,
+        versions=len(planned.documents),
+        text_bytes=planned.text_bytes,
     )
