@@ -239,6 +239,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "core.model core.prices "
         "surfaces.operation surfaces.access_tokens surfaces.encoding app settings search"
         " experience.concepts experience.documents experience.records experience.windows errors"
+        " core.sessions"
         " core.store memory memory.learning memory.prediction memory.records memory.tiers"
         " knowledge.topics"
         " knowledge.notes knowledge.repository"

@@ -12,6 +12,8 @@
     consolidation_engine    runs the six steps                                          commits
     learning/         from a store's events to memories, and from memories to prompts    commits
     contradiction_scanner   what a new memory contradicts                               commits
+    purging           what a purge of a memory replaces                                 reads
+    transfer          a project's memories into a file, and back                        commits
     living            the door: add, serve, forget, resolve                             commits
 
 A model is needed nowhere; one can judge contradictions that rules cannot.

@@ -69,14 +69,14 @@ class ContradictionScanner:
         """Whether there is a model to ask."""
         return self._model is not None
 
-    async def scan(self, memory: Memory) -> list[Contradiction]:
+    async def scan(self, memory: Memory, *, by_rule_alone: bool = False) -> list[Contradiction]:
         """Return the contradictions of a memory with others that hold; they are not stored."""
         await self._resident.refresh()
         by_rule = {
             other.id: (other, reason) for other, reason in self._resident.slots.disagreeing(memory)
         }
         found = list(by_rule.values())
-        if self._model is not None:
+        if self._model is not None and not by_rule_alone:
             asked = [other for other in self._nearest(memory) if other.id not in by_rule]
             for other in asked[:ASKED_MAX]:
                 reason = await self.is_contradictory(other, memory)

@@ -18,12 +18,13 @@ from ctxmgr.memory.consolidation_engine import ConsolidationEngine, Consolidatio
 from ctxmgr.memory.contradiction_scanner import ContradictionScanner
 from ctxmgr.memory.extraction.refusals import RefusedBatch
 from ctxmgr.memory.predictive_engine import PredictiveEngine
+from ctxmgr.memory.purging import MemoryPurge, is_purged, plan_memory_purge
 from ctxmgr.memory.records.bodies import Body, Fact
 from ctxmgr.memory.records.contradiction import (
     Contradiction,
     Resolution,
 )
-from ctxmgr.memory.records.levels import levels_by_rule
+from ctxmgr.memory.records.levels import levels_by_rule, ordered
 from ctxmgr.memory.records.memory import (
     NOTE_CHARS_MAX,
     Author,
@@ -32,11 +33,18 @@ from ctxmgr.memory.records.memory import (
     Origin,
     Visibility,
 )
+from ctxmgr.memory.records.memory_file import read_memory_file
 from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.repository import MemoryRepository, MemoryVersion, wider
 from ctxmgr.memory.resident import ResidentMemories
 from ctxmgr.memory.tiers.assembly import AssembledContext, Signals, assemble_context
 from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS, tier_budgets
+from ctxmgr.memory.transfer import (
+    ExportedMemories,
+    ImportedMemories,
+    exported_memories,
+    import_memories,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +178,8 @@ class LivingMemory:
         """
         now = self._now()
         memory = await self.repository.get(memory_id)
+        if is_purged(memory):
+            raise Incorrect(f"{memory_id} was purged, and cannot be restored")
         if memory.superseded_by is not None:
             winner = await self.repository.get(memory.superseded_by)
             if winner.is_valid_at(now):
@@ -185,6 +195,76 @@ class LivingMemory:
         return await self.repository.change(
             memory_id, valid_again, use=lambda usage: usage.restored(now)
         )
+
+    async def share(self, memory_id: str) -> AddedMemory:
+        """Let everybody in the project see a private memory, and report what it contradicts."""
+        memory = await self._owned(memory_id)
+        if memory.visibility is Visibility.SYSTEM:
+            raise Incorrect(f"{memory_id} is a memory of the system, which everybody sees")
+        if memory.valid_to is not None:
+            raise Incorrect(f"{memory_id} was forgotten: restore it first")
+        shared = await self.repository.change(
+            memory_id, lambda found: replace(found, visibility=Visibility.PROJECT_SHARED)
+        )
+        return AddedMemory(
+            memory=shared, contradictions=await self._scanned(shared), known=shared == memory
+        )
+
+    async def unshare(self, memory_id: str) -> Memory:
+        """Make a shared memory private to its owner again.
+
+        ``Incorrect`` if it took the place of another shared one: the others would lose both.
+        """
+        memory = await self._owned(memory_id)
+        if memory.visibility is Visibility.SYSTEM:
+            raise Incorrect(f"{memory_id} is a memory of the system; it was not shared")
+        for old_id in memory.supersedes:
+            if await self.repository.is_shared(old_id):
+                raise Incorrect(
+                    f"{memory_id} took the place of {old_id}, which was shared: the others would "
+                    "lose both"
+                )
+        return await self.repository.change(
+            memory_id, lambda found: replace(found, visibility=Visibility.USER_PRIVATE)
+        )
+
+    async def plan_purge(self, memory_id: str) -> MemoryPurge:
+        """Plan the removal of a forgotten memory's text; ``Incorrect`` if it is refused."""
+        memory = await self._owned(memory_id)
+        return await plan_memory_purge(self._store, self.repository, memory)
+
+    async def export_file(self, *, private: bool = False) -> ExportedMemories:
+        """Return the project's memories as a file; with ``private``, own private ones, too."""
+        file = await exported_memories(self.repository, private=private)
+        data, root = await asyncio.to_thread(file.to_bytes)
+        return ExportedMemories(data=data, root=root, memories=len(file.memories))
+
+    async def import_file(self, data: bytes, *, dry_run: bool = False) -> ImportedMemories:
+        """Add the memories of a file to this project; what is known here stays as it is.
+
+        The whole file is checked before the first write. It can be repeated: what was imported
+        before is skipped. Contradictions with what is known here are reported, by rules alone.
+        """
+        file, root = await asyncio.to_thread(read_memory_file, data, now=self._now())
+        result = await import_memories(
+            self._store,
+            self.repository,
+            file,
+            root=root,
+            levels=lambda memory: ordered(memory.levels, count=self._counter.count),
+            dry_run=dry_run,
+        )
+        if dry_run:
+            return result
+        pairs = [
+            pair
+            for memory in await self.memories()
+            if memory.imported_from == root
+            for pair in await self.scanner.scan(memory, by_rule_alone=True)
+        ]
+        once = {pair.id: pair for pair in pairs}
+        found = await self.repository.report(list(once.values()))
+        return replace(result, contradictions_found=len(found))
 
     async def refused(self, *, limit: int = 100) -> list[RefusedBatch]:
         """Return what sessions offered and was not remembered, newest first."""
@@ -333,6 +413,17 @@ class LivingMemory:
             valid_from=now,
         )
         self.resident.pool().rehearse(memory)
+
+    async def _owned(self, memory_id: str) -> Memory:
+        """Return a memory of this user in this project; ``Incorrect`` if it is another's."""
+        memory = await self.repository.get(memory_id)
+        if memory.user_id != self.principal.user_id:
+            raise Incorrect(f"{memory_id} is a memory of {memory.user_id}, who alone may do that")
+        if memory.project_id != self.principal.project_id:
+            raise Incorrect(
+                f"{memory_id} belongs to the project {memory.project_id}: do it from there"
+            )
+        return memory
 
     async def _scanned(self, memory: Memory) -> tuple[Contradiction, ...]:
         """Report the contradictions of a memory with others that hold."""

@@ -221,6 +221,11 @@ class MemoryRepository:
         await self._store.commit(operations)
         return winner
 
+    async def is_shared(self, memory_id: str) -> bool:
+        """Whether others than its user see a memory, or saw it until it was forgotten."""
+        seen = await self.seen([memory_id])
+        return any(each.visibility is not Visibility.USER_PRIVATE for each in seen.values())
+
     async def history(self, memory_id: str) -> list[MemoryVersion]:
         """Return every version of a memory in the order in which they were stored."""
         await self._version(memory_id)
@@ -282,7 +287,7 @@ class MemoryRepository:
         """
         query = Query(CONTRADICTION, {"resolved_at": None} if only_open else {})
         pairs = [read_contradiction(version.document) async for version in self._found(query)]
-        memories = await self._seen(
+        memories = await self.seen(
             {each for pair in pairs for each in (pair.memory_a, pair.memory_b)}
         )
         now = self._now()
@@ -305,7 +310,7 @@ class MemoryRepository:
         stored = await self._store.get(f"{CONTRADICTION}:{contradiction_id}")
         if stored is not None:
             pair = read_contradiction(stored.document)
-            if len(await self._seen({pair.memory_a, pair.memory_b})) == len(
+            if len(await self.seen({pair.memory_a, pair.memory_b})) == len(
                 {pair.memory_a, pair.memory_b}
             ):
                 return pair
@@ -336,7 +341,7 @@ class MemoryRepository:
         found = [
             read_link(version.document) for query in queries async for version in self._found(query)
         ]
-        seen = await self._seen({each for link in found for each in (link.memory_a, link.memory_b)})
+        seen = await self.seen({each for link in found for each in (link.memory_a, link.memory_b)})
         return sorted(
             (link for link in found if link.memory_a in seen and link.memory_b in seen),
             key=lambda link: (-link.strength, link.id),
@@ -361,7 +366,8 @@ class MemoryRepository:
                 yield version
             cursor, more = page.cursor, page.cursor is not None
 
-    async def _seen(self, memory_ids: Iterable[str]) -> dict[str, Memory]:
+    async def seen(self, memory_ids: Iterable[str]) -> dict[str, Memory]:
+        """Return those of some memories that the principal may see, by id."""
         found = await self._store.get_many([stored_id(memory_id) for memory_id in memory_ids])
         memories = [read_memory(version.document) for version in found.values()]
         return {each.id: each for each in memories if each.visible_to(self.principal)}

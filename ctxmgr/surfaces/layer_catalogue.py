@@ -86,6 +86,13 @@ from ctxmgr.surfaces.operations.layers.memory import (
     memory_show,
 )
 from ctxmgr.surfaces.operations.layers.memory_learning import memory_learn, memory_refused
+from ctxmgr.surfaces.operations.layers.memory_transfer import (
+    memory_export,
+    memory_import,
+    memory_purge,
+    memory_share,
+    memory_unshare,
+)
 from ctxmgr.surfaces.operations.layers.memory_upkeep import (
     memory_consolidate,
     memory_predict,
@@ -301,6 +308,38 @@ LAYER_OPERATIONS: Final = (
         path="/v1/memory/why",
         writes=False,
         example='ctxmgr memory why 3f2a91c4 --message "run the tests"',
+    ),
+    Operation(
+        run=memory_share,
+        name="memory share",
+        path="/v1/memory/share",
+        writes=True,
+        example="ctxmgr memory share 3f2a91c4",
+    ),
+    Operation(
+        run=memory_unshare,
+        name="memory unshare",
+        path="/v1/memory/unshare",
+        writes=True,
+        example="ctxmgr memory unshare 3f2a91c4",
+    ),
+    Operation(
+        run=memory_export,
+        name="memory export",
+        writes=False,
+        example="ctxmgr memory export shop.memory",
+    ),
+    Operation(
+        run=memory_import,
+        name="memory import",
+        writes=True,
+        example="ctxmgr memory import shop.memory --dry-run",
+    ),
+    Operation(
+        run=memory_purge,
+        name="memory purge",
+        writes=True,
+        example="ctxmgr memory purge 3f2a91c4 --dry-run",
     ),
     Operation(
         run=experience_sql,

@@ -43,6 +43,7 @@ _RULE_ENDED: Final = re.compile(
     r"|it is no longer in "
 )
 """The reasons that rules gave before it was stored who ended a memory."""
+_HASH: Final = re.compile("[0-9a-f]{64}")
 
 
 class MemoryKind(StrEnum):
@@ -115,6 +116,8 @@ class Memory:
     """The longest level that prompts show of it: 0 or 1 the summary, 2 the compressed form."""
     cold: bool = False
     """Whether prompts get it only when it matches: it was shown before and did not help."""
+    imported_from: str | None = None
+    """The hash of the memory file that it came from; None if it was learnt or written here."""
 
     def __post_init__(self) -> None:
         if _UUID.fullmatch(self.id) is None:
@@ -131,6 +134,8 @@ class Memory:
             raise Incorrect(f"at most {TAGS_MAX} tags of 1 to {TAG_CHARS_MAX} characters")
         if self.condensed not in range(CONDENSED_MAX + 1):
             raise Incorrect(f"condensed is 0 to {CONDENSED_MAX}, not {self.condensed!r:.80}")
+        if self.imported_from is not None and _HASH.fullmatch(self.imported_from) is None:
+            raise Incorrect(f"{self.imported_from!r:.80} is not the hash of a memory file")
 
     @property
     def type(self) -> MemoryType:
@@ -199,6 +204,8 @@ def stored_memory(memory: Memory) -> dict[str, Any]:
         "tags": list(memory.tags),
         "condensed": memory.condensed,
         "cold": memory.cold,
+        # Only imported memories have it: the documents of all others stay as they were.
+        **({} if memory.imported_from is None else {"imported_from": memory.imported_from}),
     }
 
 
@@ -239,6 +246,7 @@ def read_memory(stored: Mapping[str, Any]) -> Memory:
             # Memories that were stored before consolidation existed do not have these fields.
             condensed=_integer(stored.get("condensed", 0)),
             cold=stored.get("cold", False) is True,
+            imported_from=_optional(stored.get("imported_from")),
         )
     except (KeyError, TypeError, ValueError, Incorrect) as error:
         raise Corrupt(f"the stored memory {where!r:.80} is not readable: {error}") from error

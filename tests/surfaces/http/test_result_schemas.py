@@ -135,7 +135,10 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
     asked += [
         *(
             (f"/v1/memory/{name}", {"memory_id": memory})
-            for name in ("show", "why", "expand", "history", "forget", "restore")
+            for name in (
+                *("show", "why", "expand", "history", "forget", "restore"),
+                *("share", "unshare"),
+            )
         ),
         ("/v1/memory/feedback", {"memory_id": memory, "outcome": "cited"}),
         ("/v1/memory/edit", {"memory_id": memory, "value": "nano"}),

@@ -152,3 +152,54 @@ def test_a_dry_run_of_the_upkeep_counts(ctxmgr: Callable[..., Result]) -> None:
     assert counts["dry_run"] is True
     names = ("deduped", "compressed", "forgotten", "contradictions_found")
     assert [counts[name] for name in names] == [0, 0, 0, 0]
+
+
+def test_a_memory_is_shared_exported_and_imported(
+    ctxmgr: Callable[..., Result], tmp_path: Path
+) -> None:
+    """001-R102: private ones stay unless they are asked for; a damaged file changes nothing."""
+    added = json_of(ctxmgr("memory", "add", "test runner", "pytest", "--json"))["memory"]
+    ctxmgr("memory", "add", "editor", "vim")
+    shared = json_of(ctxmgr("memory", "share", added["id"][:8], "--json"))["memory"]
+    file, other = tmp_path / "shop.memory", tmp_path / "other"
+    other.mkdir()
+    elsewhere = ("--store", str(tmp_path / "other.db"), "--project", str(other))
+
+    exported = json_of(ctxmgr("memory", "export", str(file), "--json"))
+    would = json_of(ctxmgr("memory", "import", str(file), "--dry-run", *elsewhere, "--json"))
+    imported = json_of(ctxmgr("memory", "import", str(file), *elsewhere, "--json"))
+    again = json_of(ctxmgr("memory", "import", str(file), *elsewhere, "--json"))
+
+    assert shared == {**added, "visibility": "project-shared"}
+    assert exported["memories"] == 1
+    assert (would["dry_run"], would["imported"], imported["imported"]) == (True, 1, 1)
+    assert (again["imported"], again["known"]) == (0, 1)
+    details = json_of(ctxmgr("memory", "show", added["id"], *elsewhere, "--json"))
+    assert details["imported_from"] == exported["root"]
+    assert details["memory"] == shared
+
+    refused = ctxmgr("memory", "export", str(file))
+    assert (refused.exit_code, "already exists" in refused.stderr) == (2, True)
+    file.write_bytes(file.read_bytes().replace(b"pytest", b"PYTEST"))
+    damaged = ctxmgr("memory", "import", str(file), *elsewhere)
+    assert damaged.exit_code != 0
+    assert f"{file}: the hash of the file does not match" in " ".join(damaged.stderr.split())
+    assert json_of(ctxmgr("memory", "unshare", added["id"], "--json")) == added
+
+
+def test_a_forgotten_memory_is_purged(ctxmgr: Callable[..., Result]) -> None:
+    """Explicitly, after it was forgotten; the store lists the purge."""
+    added = json_of(ctxmgr("memory", "add", "password", "xyzzy-plugh", "--json"))["memory"]
+    refused = ctxmgr("memory", "purge", added["id"])
+    ctxmgr("memory", "forget", added["id"])
+    would = json_of(ctxmgr("memory", "purge", added["id"], "--dry-run", "--json"))
+    purged = json_of(ctxmgr("memory", "purge", added["id"][:8], "--json"))
+    again = json_of(ctxmgr("memory", "purge", added["id"], "--json"))
+
+    assert (refused.exit_code, "is not forgotten" in refused.stderr) == (2, True)
+    assert (would["purge"], purged["purge"], again["purge"]) == (None, 1, None)
+    assert (would["versions"], purged["versions"], again["versions"]) == (2, 2, 0)
+    history = ctxmgr("memory", "history", added["id"], "--json")
+    assert [each["text"] for each in json_of(history)["versions"]] == ["[purged]"] * 2
+    assert "xyzzy" not in ctxmgr("memory", "show", added["id"], "--json").stdout
+    assert [each["purge"] for each in json_of(ctxmgr("store", "purges", "--json"))] == [1]

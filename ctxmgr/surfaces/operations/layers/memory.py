@@ -96,6 +96,8 @@ class MemoryDetails:
     retrieval_count: int
     citation_count: int
     ignore_count: int
+    imported_from: str | None
+    """The hash of the memory file that it came from; None if it was learnt or written here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,7 @@ class MemoryState:
     sequence: int
     text: str
     author: str
+    visibility: str
     valid_from: str
     valid_to: str | None
     ended_because: str | None
@@ -209,7 +212,7 @@ async def memory_list(
     memory = await app.memory(project)
     at = AsOf(valid_time=as_of, system_time=believed_at)
     found = await memory.memories(as_of=at, forgotten=forgotten)
-    return MemoryRows(memories=tuple(_row(each) for each in found if kind in (None, each.kind)))
+    return MemoryRows(memories=tuple(row(each) for each in found if kind in (None, each.kind)))
 
 
 async def memory_show(
@@ -223,7 +226,7 @@ async def memory_show(
     found = await memory.get(await memory.repository.find_id(memory_id))
     usage = (await memory.repository.usage([found.id]))[found.id]
     return MemoryDetails(
-        memory=_row(found),
+        memory=row(found),
         project_id=found.project_id,
         user_id=found.user_id,
         content_full=found.levels.full,
@@ -239,6 +242,7 @@ async def memory_show(
         retrieval_count=usage.retrieval_count,
         citation_count=usage.citation_count,
         ignore_count=usage.ignore_count,
+        imported_from=found.imported_from,
     )
 
 
@@ -287,6 +291,7 @@ async def memory_history(
                 sequence=version.sequence,
                 text=version.memory.levels.summary,
                 author=str(version.memory.author),
+                visibility=str(version.memory.visibility),
                 valid_from=iso(version.memory.valid_from),
                 valid_to=_iso_or_none(version.memory.valid_to),
                 ended_because=version.memory.ended_because,
@@ -308,7 +313,7 @@ async def memory_search(
     found = await memory.search(question, limit=limit)
     return FoundMemories(
         memories=tuple(
-            FoundMemory(score=round(score, 3), memory=_row(each)) for each, score in found
+            FoundMemory(score=round(score, 3), memory=row(each)) for each, score in found
         )
     )
 
@@ -349,7 +354,7 @@ async def memory_forget(
     """
     memory = await app.memory(project)
     found = await memory.repository.find_id(memory_id)
-    return _row(await memory.forget(found, because=because))
+    return row(await memory.forget(found, because=because))
 
 
 async def memory_restore(
@@ -360,7 +365,7 @@ async def memory_restore(
 ) -> MemoryRow:
     """Take back a forget."""
     memory = await app.memory(project)
-    return _row(await memory.restore(await memory.repository.find_id(memory_id)))
+    return row(await memory.restore(await memory.repository.find_id(memory_id)))
 
 
 async def memory_contradictions(
@@ -461,7 +466,7 @@ async def memory_assemble(
 def stored(added: "AddedMemory") -> StoredMemory:
     """Describe a memory that was stored."""
     return StoredMemory(
-        memory=_row(added.memory),
+        memory=row(added.memory),
         known=added.known,
         contradictions=tuple(_pair(pair) for pair in added.contradictions),
     )
@@ -480,7 +485,8 @@ async def _merged(memory: "LivingMemory", contradiction: str, value: str) -> "Bo
     return replace(one, value=value)
 
 
-def _row(memory: "Memory") -> MemoryRow:
+def row(memory: "Memory") -> MemoryRow:
+    """Describe a memory in short."""
     return MemoryRow(
         id=memory.id,
         type=str(memory.type),
