@@ -174,7 +174,10 @@ class ShapingEngine:
                 member.kept.unshaped = "the provider refused a shaped request (status 400)"
                 number = member.kept.steps
                 step = step_document(conversation, number, member.step())
-                await self._store.commit([Put(step)])
+                try:
+                    await self._store.commit([Put(step)])
+                except Exception:  # the client must get its answer
+                    LOG.exception("that a conversation is not shaped any more was not stored")
 
     async def _prepare(
         self, request: Incoming, read: ReadRequest, group: Group, started: float

@@ -280,6 +280,20 @@ async def test_after_a_refusal_nothing_is_shaped(store: Store) -> None:
         assert "400" in str(outgoing.reason)
 
 
+async def test_a_refusal_that_cannot_be_stored_holds_until_a_restart(store: Store) -> None:
+    """The client gets the answer to its own request, whatever the store does."""
+    client, engine = ClaudeClient(), new_engine(store)
+    client.say("Build it.")
+    client.run("c1", long_text("alpha"))
+    shaped = await sent(engine, client)
+    assert shaped.conversation
+    await store.close()
+
+    await engine.answered(shaped.conversation, status=400, usage=None)
+
+    assert (await engine.prepare(client.request())).body == client.body()
+
+
 async def test_without_time_texts_are_sent_whole_and_stay_whole(store: Store) -> None:
     """Rule 35: the deadline is never missed for the sake of a shorter text."""
     times = iter([0.0, *[9.0] * 100])

@@ -67,6 +67,11 @@ class Traffic:
         known = reason in self._unshaped or len(self._unshaped) < REASONS_MAX
         self._unshaped[reason if known else OTHER_REASONS] += 1
 
+    def withdrawn(self, *, reason: str) -> None:
+        """Count a request as unshaped that was counted as shaped and then refused."""
+        self.shaped -= 1
+        self.unshaped(reason=reason)
+
     def ended(self, exchange: ProxiedExchange) -> RequestAccount | None:
         """Count an exchange that ended; None if the provider reported no usage."""
         self._statuses[str(exchange.status or "none")] += 1

@@ -400,19 +400,29 @@ async def test_after_a_400_the_original_goes_out_once() -> None:
     async with proxying(engine) as proxy:
         proxy.upstream.replies = [answer(b'{"error":"no"}', status=400), answer(b'{"ok":1}')]
         reply = await proxy.post()
-        proxy.upstream.replies = [answer(status=400), answer(b'{"bad":1}', status=400)]
-        again = await proxy.post()
         exchange = await proxy.exchange()
 
     assert reply.json() == {"ok": 1}
     assert "refused the shaped request" in reply.headers["x-ctxmgr-proxy"]
-    assert [request.json for request in proxy.upstream.requests] == [{"short": True}, BODY] * 2
-    assert (again.status_code, again.json()) == (400, {"bad": 1})
-    assert engine.heard[0] == ("c1", 400, None)
-    assert exchange.refused in {'{"error":"no"}', "{}"}
-    assert proxy.traffic.status()["requests"]["unshaped"] == {
-        "the provider refused the shaped request": 2
-    }
+    assert [request.json for request in proxy.upstream.requests] == [{"short": True}, BODY]
+    assert engine.heard == [("c1", 400, None), ("c1", 200, None)]
+    assert exchange.refused == '{"error":"no"}'
+    requests = proxy.traffic.status()["requests"]
+    assert requests["unshaped"] == {"the provider refused the shaped request": 1}
+    assert requests["shaped"] == 0
+
+
+async def test_a_400_that_the_original_gets_as_well_is_not_blamed_on_shaping() -> None:
+    """Rules 1 and 17: an empty account must not end shaping, which thinking is bound to."""
+    engine = Shortening()
+    async with proxying(engine) as proxy:
+        proxy.upstream.replies = [answer(status=400), answer(b'{"bad":1}', status=400)]
+        reply = await proxy.post()
+        await proxy.exchange()
+
+    assert (reply.status_code, reply.json()) == (400, {"bad": 1})
+    assert [request.json for request in proxy.upstream.requests] == [{"short": True}, BODY]
+    assert engine.heard == []
 
 
 async def test_after_the_deadline_the_original_goes_out(monkeypatch: pytest.MonkeyPatch) -> None:
