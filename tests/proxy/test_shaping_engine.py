@@ -247,6 +247,23 @@ async def test_subagents_and_side_calls_are_conversations_of_their_own(
     assert side.reason
 
 
+@pytest.mark.parametrize("user", ["person-7", '{"device_id":"d"}'])
+async def test_a_user_id_without_a_session_names_none(engine: ShapingEngine, user: str) -> None:
+    """Rule 4: all conversations of a person are not one session."""
+    conversations = set()
+    for session in ("", "s1"):
+        for task in ("Build it.", "Test it."):
+            client = ClaudeClient(session=session)
+            client.more = {"metadata": {"user_id": user}}
+            client.say(task)
+            client.run("c1", long_text(task))
+            outgoing = await sent(engine, client)
+            conversations.add(outgoing.conversation)
+            handle = "#1" if not session or task == "Build it." else "#2"
+            assert f"[{handle} +" in output_of(outgoing, "c1")
+    assert len(conversations) == 4
+
+
 async def test_count_tokens_counts_what_would_be_sent(engine: ShapingEngine) -> None:
     """Rule 26: a client that counts more than is sent compacts too early."""
     client = ClaudeClient()

@@ -112,12 +112,13 @@ def _result(block: Mapping[str, Any], path: Path) -> tuple[WireResult, list[str]
 
 
 def _named_session(metadata: Any) -> str:
+    """Return the session that ``user_id`` names; some clients only name a person there."""
     user = metadata.get("user_id") if isinstance(metadata, dict) else None
     if not isinstance(user, str):
         return ""
     try:
         value = json.loads(user)
     except ValueError:
-        return user
+        return user if "_session_" in user else ""
     session = value.get("session_id") if isinstance(value, dict) else None
-    return session if isinstance(session, str) else user
+    return session if isinstance(session, str) else ""
