@@ -71,6 +71,9 @@ GROUPS_MAX: Final = 64
 CONVERSATIONS_MAX: Final = 8
 """Conversations of one session that a request is compared with, the newest ones."""
 
+UNSAVED_MAX: Final = 256
+"""Documents of a session that wait for a store that fails; then requests pass as they come."""
+
 STEPS_PAGE: Final = 256
 ANCESTORS_MAX: Final = 8
 """Earlier conversations of a session whose texts can be asked back."""
@@ -99,6 +102,8 @@ class Group:
     members: dict[str, WireConversation | StoredConversation] | None = None
     """None: not read from the store yet."""
     listed: list[str] = field(default_factory=list)
+    unsaved: list[Document] = field(default_factory=list, repr=False)
+    """What the store did not take; it is written with what comes next."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -158,7 +163,8 @@ class ShapingEngine:
                 return await self._prepare(request, read, group, started)
             except Exception as error:  # whatever it is, the client must get its answer
                 LOG.exception("a request was not shaped")
-                group.members = None  # what is in memory may be ahead of what was sent
+                # What is in memory may be ahead of what was sent.
+                group.members, group.unsaved = None, []
                 return Outgoing(body=request.body, reason=f"shaping failed: {error}")
 
     async def answered(self, conversation: str, *, status: int, usage: Usage | None) -> None:
@@ -174,10 +180,7 @@ class ShapingEngine:
                 member.kept.unshaped = "the provider refused a shaped request (status 400)"
                 number = member.kept.steps
                 step = step_document(conversation, number, member.step())
-                try:
-                    await self._store.commit([Put(step)])
-                except Exception:  # the client must get its answer
-                    LOG.exception("that a conversation is not shaped any more was not stored")
+                await self._commit(group, [step])
 
     async def _prepare(
         self, request: Incoming, read: ReadRequest, group: Group, started: float
@@ -218,13 +221,30 @@ class ShapingEngine:
                 session_document(read.group, group.listed),
                 terms_document(name, conversation.terms, group=read.group, parent=shaped.parent),
             ]
-        await self._store.commit([Put(document) for document in shaped.documents])
+        failure = await self._commit(group, shaped.documents)
+        if failure is not None and (best is None or len(group.unsaved) > UNSAVED_MAX):
+            raise failure
         members.pop(name, None)
         members[name] = conversation
         while len(members) > CONVERSATIONS_MAX:
             members.pop(next(iter(members)))
         self._of_conversation.keep(name, read.group)
         return shaped.outgoing
+
+    async def _commit(self, group: Group, documents: Sequence[Document]) -> Exception | None:
+        """Store what was decided, and what could not be stored before; return what went wrong.
+
+        What a conversation was sent must be sent again, whether or not the store works now.
+        """
+        waiting = [*group.unsaved, *documents]
+        try:
+            await self._store.commit([Put(document) for document in waiting])
+        except Exception as error:
+            LOG.exception("what was sent could not be stored, and is tried with the next request")
+            group.unsaved = waiting
+            return error
+        group.unsaved = []
+        return None
 
     def _shape(
         self,

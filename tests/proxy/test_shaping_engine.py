@@ -8,6 +8,7 @@ import pytest
 
 from ctxmgr.app import open_store
 from ctxmgr.core.store.contract import Store
+from ctxmgr.errors import Unavailable
 from ctxmgr.proxy.engine import Api, Incoming, Outgoing, PassThrough
 from ctxmgr.proxy.modes import BINDING_BETA, Shaping
 from ctxmgr.proxy.shaping_engine import ShapingEngine
@@ -508,6 +509,51 @@ async def test_a_failing_store_does_not_fail_the_request(store: Store) -> None:
 
     assert outgoing.body == client.body()
     assert "shaping failed" in str(outgoing.reason)
+
+
+async def test_a_store_that_fails_for_a_while_changes_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 1: what was sent is sent again, and is stored when the store works again."""
+
+    async def failing(*_: object, **__: object) -> None:
+        raise Unavailable("the disk is full")
+
+    client, engine = ClaudeClient(), new_engine(store)
+    client.say("Build it.")
+    client.run("c1", long_text("alpha"))
+    before = await sent(engine, client)
+    with monkeypatch.context() as context:
+        context.setattr(type(store), "commit", failing)
+        client.run("c2", long_text("beta"))
+        during = await sent(engine, client)
+    client.run("c3", "done")
+    after = await sent(engine, client)
+    client.run("c4", "done")
+    restarted = await sent(new_engine(store), client)
+
+    assert before.shaped
+    assert "[#2 +" in output_of(during, "c2")
+    assert sent_messages(during)[:3] == sent_messages(before)
+    assert sent_messages(after)[:5] == sent_messages(during)
+    assert sent_messages(restarted)[:7] == sent_messages(after)
+    assert restarted.conversation == before.conversation
+
+
+async def test_a_conversation_that_cannot_be_stored_is_not_begun(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 9: nothing was sent yet that a restart could change."""
+
+    async def failing(*_: object, **__: object) -> None:
+        raise Unavailable("the disk is full")
+
+    client, engine = ClaudeClient(), new_engine(store)
+    client.say("Build it.")
+    monkeypatch.setattr(type(store), "commit", failing)
+
+    for _ in range(2):
+        assert (await engine.prepare(client.request())).body == client.body()
 
 
 async def test_record_only_changes_nothing() -> None:
