@@ -79,13 +79,13 @@ class ExchangeRecorder:
         conversation = await self._conversation(session_id, parts)
         common = parts.common(conversation.keys)
         await self._end_pending(conversation, parts.outputs(common))
-        conversation.number += 1
+        number = conversation.number + 1
         received = RequestText.of(parts)
         went_out = received if sent is None else sent
         document = exchange_document(
             exchange,
             session_id=session_id,
-            number=conversation.number,
+            number=number,
             turn=conversation.session.turn,
             received=received.since(conversation.received),
             sent=None if sent is None else sent.since(conversation.sent),
@@ -93,7 +93,9 @@ class ExchangeRecorder:
             account=account,
         )
         await self._store.commit([Put(document)])
-        conversation.keys = parts.keys
+        # Numbers have no gaps, and each record is read with the one before: only what is stored
+        # counts.
+        conversation.number, conversation.keys = number, parts.keys
         conversation.received, conversation.sent = received, went_out
         if answer.parts:
             conversation.pending = _pending(

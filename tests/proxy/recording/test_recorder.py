@@ -15,7 +15,7 @@ from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.sessions.retention import delete_session, plan_purge, purge
 from ctxmgr.core.sessions.storage import exchange_count
 from ctxmgr.core.store.contract import Put
-from ctxmgr.errors import NotFound
+from ctxmgr.errors import NotFound, Unavailable
 from ctxmgr.proxy.engine import Outgoing, ShapedText
 from ctxmgr.proxy.recording.exchange_records import rebuilt
 from ctxmgr.proxy.recording.exchange_view import list_exchanges, show_exchange
@@ -123,6 +123,31 @@ async def test_recording_goes_on_after_a_restart(store: Store, client: Client) -
     chat = await read_chat(store, SESSION)
     assert [turn.user for turn in chat.turns] == ["Read a.py.", "", "[image]\nAnd this?"]
     assert await exchange_count(store, SESSION) == 3
+
+
+async def test_an_exchange_that_cannot_be_stored_leaves_no_gap(
+    store: Store, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those after it can be shown, and none is overwritten after a restart."""
+
+    async def failing(*_: object) -> None:
+        raise Unavailable("the disk is full")
+
+    (first, second, third) = conversation()
+    recorder = ExchangeRecorder(client, store)
+    await recorder.record(exchange(*first), None)
+    await recorder.record(exchange(*second), None)
+    with monkeypatch.context() as context:
+        context.setattr(type(store), "commit", failing)
+        with pytest.raises(Unavailable):
+            await recorder.record(exchange(*third), None)
+    await recorder.record(exchange(*third), None)
+    await recorder.close()
+
+    shown = await show_exchange(store, SESSION, 3, mask=str)
+    assert await exchange_count(store, SESSION) == 3
+    assert len(shown.messages) == len(third[0])
+    assert "Read a.py." in (shown.messages[0].received or "")
 
 
 async def test_side_calls_are_not_recorded(store: Store, client: Client) -> None:
