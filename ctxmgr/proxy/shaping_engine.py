@@ -81,6 +81,9 @@ ANCESTORS_MAX: Final = 8
 SIGNATURE_CHARS_MAX: Final = 40_000
 """In longer files no signatures are looked for, which would take most of the deadline."""
 
+TOOL_ITEMS_AMONG: Final = 4
+"""Items at the beginning of an input that may define tools, as newer models of Codex have them."""
+
 BAD_REQUEST: Final = 400
 
 
@@ -195,8 +198,7 @@ class ShapingEngine:
         if best is None or not common:
             best = None
             if counting or not read.tools.names:
-                reason = "it belongs to no known conversation and has no tools"
-                return Outgoing(body=request.body, reason=reason)
+                return Outgoing(body=request.body, reason=_no_tools(read))
             if isinstance(newest := _newest(group), StoredConversation):
                 newest.inherited |= await self._own_texts(newest)
         if isinstance(best, StoredConversation) and best.kept.unshaped:
@@ -537,6 +539,14 @@ def _passes(request: Incoming, read: ReadRequest) -> str | None:
     if read.raw("previous_response_id") not in (b"", b"null"):
         return "the provider keeps the history (previous_response_id)"
     return None
+
+
+def _no_tools(read: ReadRequest) -> str:
+    """Return why a request without ``tools`` that begins a conversation passes."""
+    first = (json.loads(entry.raw) for entry in read.entries[:TOOL_ITEMS_AMONG])
+    if any(item.get("type") == "additional_tools" for item in first):
+        return "its tools are in the input (additional_tools), where ctxmgr_show is not added"
+    return "it belongs to no known conversation and has no tools"
 
 
 def _common(member: WireConversation | StoredConversation, chain: Sequence[str]) -> int:

@@ -161,6 +161,17 @@ async def test_a_compaction_without_tools_sees_what_was_sent(engine: ShapingEngi
     assert sent["tools"] == []
 
 
+async def test_tools_in_the_input_are_the_reason_that_is_given(engine: ShapingEngine) -> None:
+    """Rule 34: newer models of Codex have no ``tools``, which is not the same as none."""
+    tools = {"type": "additional_tools", "role": "developer", "tools": [{"name": "shell"}]}
+    items = [tools, {"role": "user", "content": "Build it."}]
+
+    outgoing = await responses(engine, items, tools=[])
+
+    assert not outgoing.shaped
+    assert "additional_tools" in str(outgoing.reason)
+
+
 async def test_prewarming_and_kept_histories_pass(engine: ShapingEngine) -> None:
     """Rule 25: such requests do not hold the conversation."""
     items: list[Any] = [{"role": "user", "content": "Build it."}]
