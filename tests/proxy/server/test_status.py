@@ -1,7 +1,10 @@
 """``ctxmgr proxy status`` as a person reads it."""
 
+import asyncio
 import io
+import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from ctxmgr.settings import load_settings
 from ctxmgr.surfaces.operations.agents.proxy import proxy_status
 from ctxmgr.surfaces.terminal.tables import render
 from tests.proxy.recording.exchanges import exchange
+from tests.proxy.server.scripted_upstream import ScriptedUpstream, answer
 
 URL = "http://127.0.0.1:8322"
 
@@ -30,7 +34,7 @@ def _announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running.announce(tmp_path / "ctxmgr", proxy)
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]) -> None:
+def reports(monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]) -> None:
     async def asked(_: RunningProxy) -> dict[str, Any]:
         return status
 
@@ -51,7 +55,7 @@ def counted() -> dict[str, Any]:
 
 async def test_the_status_is_tables_and_not_json(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proxy rule 34: what was not shaped, and why, is read at a glance."""
-    answers(monkeypatch, counted())
+    reports(monkeypatch, counted())
 
     status = await proxy_status(App(load_settings()))
 
@@ -66,7 +70,22 @@ async def test_the_status_is_tables_and_not_json(monkeypatch: pytest.MonkeyPatch
 
 async def test_a_proxy_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy may run for days while ctxmgr is upgraded."""
-    answers(monkeypatch, {"requests": {}})
+    reports(monkeypatch, {"requests": {}})
 
     with pytest.raises(NotFound, match="another version"):
         await proxy_status(App(load_settings()))
+
+
+async def test_a_file_whose_process_has_ended_counts_as_none() -> None:
+    """Another user's program may have taken the port, and would receive credentials."""
+    ended = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await ended.wait()
+    found = []
+    async with ScriptedUpstream() as other:
+        for pid in (ended.pid, os.getpid()):
+            other.otherwise = answer(json.dumps({"pid": pid}).encode())
+            proxy = RunningProxy(url=other.url, pid=pid, store="", upstreams={})
+            found.append(await running.ask_status(proxy))
+
+    assert found == [None, {"pid": os.getpid()}]
+    assert len(other.requests) == 1
