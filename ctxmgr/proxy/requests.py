@@ -107,8 +107,10 @@ class ReadRequest:
 
     @property
     def marks(self) -> int:
-        """Cache marks that the client has set."""
-        return self.tools.marks + self.system.marks + sum(m.marks for m in self.messages)
+        """Cache marks that the client has set; one for the whole request lets the API set one."""
+        automatic = self.raw("cache_control") not in (b"", b"null")
+        heads = self.tools.marks + self.system.marks
+        return automatic + heads + sum(message.marks for message in self.messages)
 
     @property
     def ttl(self) -> str | None:

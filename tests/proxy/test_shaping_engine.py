@@ -396,6 +396,28 @@ async def test_idle_texts_are_folded_when_the_cache_is_cold(store: Store) -> Non
     assert marks == [{"type": "ephemeral", "ttl": "1h"}] * 2
 
 
+@pytest.mark.parametrize("where", ["nowhere", "request", "result"])
+async def test_marks_are_counted_wherever_the_client_sets_them(store: Store, where: str) -> None:
+    """Rule 11: a fifth mark is refused. ``check_legal`` counts those of every request."""
+    now = [1_000.0]
+    engine, client = new_engine(store, Shaping.FOLDS, now=lambda: now[0]), ClaudeClient()
+    mark = {"cache_control": {"type": "ephemeral"}}
+    client.more = mark if where == "request" else {}
+    client.say("Build it.")
+    inner = {"type": "text", "text": "ok", **(mark if where == "result" else {})}
+    client.run("c", [inner])
+    client.run("c0", long_text("first", 100), tool="Read", file_path="/a.py")
+    for n in range(1, 14):
+        client.run(f"c{n}", f"done {n}")
+        await sent(engine, client)
+    now[0] += 4_000.0
+    client.run("c14", "done")
+
+    cold = await sent(engine, client)
+
+    assert cold.body.count(b'"cache_control"') == 4
+
+
 async def test_folds_of_bound_models_wait_for_the_user_and_drop_thinking(store: Store) -> None:
     """Rule 8: never in a tool loop, and then the provider is asked to drop what does not fit."""
     now = [1_000.0]
