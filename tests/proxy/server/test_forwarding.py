@@ -23,7 +23,7 @@ from ctxmgr.proxy.server.exchange import ProxiedExchange
 from ctxmgr.proxy.server.providers import PROVIDER_URLS
 from ctxmgr.proxy.server.request_guard import ProxyGuard
 from ctxmgr.proxy.server.traffic import Traffic
-from ctxmgr.proxy.server.upstream import Upstream
+from ctxmgr.proxy.server.upstream import Upstream, UpstreamFailure
 from ctxmgr.surfaces.http.connections import DeadlineProtocol
 from tests.proxy.server.events import anthropic_stream, sse
 from tests.proxy.server.scripted_upstream import ScriptedUpstream, answer, cut, stream
@@ -374,6 +374,29 @@ async def test_a_provider_that_cannot_be_reached_is_a_502() -> None:
     assert reply.status_code == 502
     assert "cannot be reached" in reply.json()["error"]["message"]
     assert "reason=" in reply.headers["x-ctxmgr-proxy"]
+
+
+async def test_an_address_that_is_too_long_is_a_502() -> None:
+    """httpx refuses it before it connects; the message does not repeat all of it."""
+    upstream = Upstream()
+    with pytest.raises(UpstreamFailure) as failure:
+        async with upstream.send("GET", "http://127.0.0.1/" + "a" * 70_000, headers=[], body=b""):
+            pass
+    await upstream.close()
+
+    assert failure.value.status == 502
+    assert len(str(failure.value)) < 1_000
+
+
+def test_reasons_that_quote_a_request_are_bounded() -> None:
+    """The status keeps few reasons, none of them long."""
+    traffic = Traffic(describe=dict)
+    for number in range(200):
+        traffic.unshaped(reason=f"the name {number} {'a' * 100_000} occurs twice")
+
+    unshaped = traffic.status()["requests"]["unshaped"]
+    assert sum(unshaped.values()) == 200
+    assert len(json.dumps(unshaped)) < 20_000
 
 
 async def test_a_shaped_request_goes_out_and_says_so() -> None:
