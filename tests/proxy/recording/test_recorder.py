@@ -150,6 +150,37 @@ async def test_an_exchange_that_cannot_be_stored_leaves_no_gap(
     assert "Read a.py." in (shown.messages[0].received or "")
 
 
+@pytest.mark.parametrize("failing_commit", [1, 2, 3])
+async def test_a_turn_that_could_not_be_stored_is_stored_with_the_next_exchange(
+    store: Store, client: Client, monkeypatch: pytest.MonkeyPatch, failing_commit: int
+) -> None:
+    """Wherever the store fails once, the turn before has its text and the output of its call."""
+    commit, commits = type(store).commit, 0
+
+    async def failing_once(self: Store, *args: Any, **more: Any) -> Any:
+        nonlocal commits
+        commits += 1
+        if commits == failing_commit:
+            raise Unavailable("the disk is full")
+        return await commit(self, *args, **more)
+
+    (first, second, third) = conversation()
+    recorder = ExchangeRecorder(client, store)
+    await recorder.record(exchange(*first), None)
+    monkeypatch.setattr(type(store), "commit", failing_once)
+    with pytest.raises(Unavailable):
+        await recorder.record(exchange(*second), None)
+    await recorder.record(exchange(*third), None)
+    await recorder.close()
+
+    chat = await read_chat(store, SESSION)
+    assert [turn.user for turn in chat.turns] == ["Read a.py.", "[image]\nAnd this?"]
+    (call_id,) = chat.turns[0].toolcall_ids
+    call = await store.get(call_id)
+    assert call is not None
+    assert call.document["content"] == "def a(): ..."
+
+
 async def test_side_calls_are_not_recorded(store: Store, client: Client) -> None:
     """Titles and token counts belong to no conversation."""
     recorder = ExchangeRecorder(client, store)
