@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -401,7 +402,7 @@ async def test_marks_are_counted_wherever_the_client_sets_them(store: Store, whe
     """Rule 11: a fifth mark is refused. ``check_legal`` counts those of every request."""
     now = [1_000.0]
     engine, client = new_engine(store, Shaping.FOLDS, now=lambda: now[0]), ClaudeClient()
-    mark = {"cache_control": {"type": "ephemeral"}}
+    mark: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
     client.more = mark if where == "request" else {}
     client.say("Build it.")
     inner = {"type": "text", "text": "ok", **(mark if where == "result" else {})}
