@@ -87,8 +87,8 @@ class Engine(Protocol):
     async def answered(self, conversation: str, *, status: int, usage: Usage | None) -> None:
         """Take note of the provider's answer to the newest request of a conversation.
 
-        After status 400 for a shaped request the conversation is not shaped any more. The caller
-        then sends the client's own bytes once.
+        Status 400 says that a shaped request was refused, and the client's own bytes, which the
+        caller sends once, were not: the conversation is not shaped any more. Never raises.
         """
         ...
 

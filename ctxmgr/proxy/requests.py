@@ -19,7 +19,7 @@ from ctxmgr.proxy.conversation import chained
 from ctxmgr.proxy.engine import Api, Incoming
 from ctxmgr.proxy.wire.anthropic import AnthropicMessages
 from ctxmgr.proxy.wire.json_spans import ByteSpan, elements, fields
-from ctxmgr.proxy.wire.message import SessionNames, Wire, WireMessage, digest_of
+from ctxmgr.proxy.wire.message import SessionNames, Side, Wire, WireMessage, digest_of
 from ctxmgr.proxy.wire.openai_chat import OpenAIChat
 from ctxmgr.proxy.wire.openai_responses import OpenAIResponses
 
@@ -88,10 +88,18 @@ class ReadRequest:
 
     @property
     def group(self) -> str:
-        """Identifies the session and agent; without a name, whatever begins in the same way."""
-        first = "" if self.names.session else self.chain[0]
-        name = f"{self.api}\n{self.names.session}\n{self.names.agent}\n{first}"
+        """Identifies the session and agent; without a name, whatever begins in the same way.
+
+        The beginning is everything before the first answer: many begin with one system prompt.
+        """
+        opening = "" if self.names.session else self.chain[max(self._opening_length - 1, 0)]
+        name = f"{self.api}\n{self.names.session}\n{self.names.agent}\n{opening}"
         return sha256(name.encode(errors="replace"))
+
+    @property
+    def _opening_length(self) -> int:
+        sides = (entry.message.side for entry in self.entries)
+        return sum(1 for _ in takewhile(lambda side: side is not Side.ASSISTANT, sides))
 
     @property
     def messages(self) -> list[WireMessage]:
@@ -99,8 +107,10 @@ class ReadRequest:
 
     @property
     def marks(self) -> int:
-        """Cache marks that the client has set."""
-        return self.tools.marks + self.system.marks + sum(m.marks for m in self.messages)
+        """Cache marks that the client has set; one for the whole request lets the API set one."""
+        automatic = self.raw("cache_control") not in (b"", b"null")
+        heads = self.tools.marks + self.system.marks
+        return automatic + heads + sum(message.marks for message in self.messages)
 
     @property
     def ttl(self) -> str | None:

@@ -71,12 +71,18 @@ GROUPS_MAX: Final = 64
 CONVERSATIONS_MAX: Final = 8
 """Conversations of one session that a request is compared with, the newest ones."""
 
+UNSAVED_MAX: Final = 256
+"""Documents of a session that wait for a store that fails; then requests pass as they come."""
+
 STEPS_PAGE: Final = 256
 ANCESTORS_MAX: Final = 8
 """Earlier conversations of a session whose texts can be asked back."""
 
 SIGNATURE_CHARS_MAX: Final = 40_000
 """In longer files no signatures are looked for, which would take most of the deadline."""
+
+TOOL_ITEMS_AMONG: Final = 4
+"""Items at the beginning of an input that may define tools, as newer models of Codex have them."""
 
 BAD_REQUEST: Final = 400
 
@@ -99,6 +105,8 @@ class Group:
     members: dict[str, WireConversation | StoredConversation] | None = None
     """None: not read from the store yet."""
     listed: list[str] = field(default_factory=list)
+    unsaved: list[Document] = field(default_factory=list, repr=False)
+    """What the store did not take; it is written with what comes next."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -158,7 +166,8 @@ class ShapingEngine:
                 return await self._prepare(request, read, group, started)
             except Exception as error:  # whatever it is, the client must get its answer
                 LOG.exception("a request was not shaped")
-                group.members = None  # what is in memory may be ahead of what was sent
+                # What is in memory may be ahead of what was sent.
+                group.members, group.unsaved = None, []
                 return Outgoing(body=request.body, reason=f"shaping failed: {error}")
 
     async def answered(self, conversation: str, *, status: int, usage: Usage | None) -> None:
@@ -174,7 +183,7 @@ class ShapingEngine:
                 member.kept.unshaped = "the provider refused a shaped request (status 400)"
                 number = member.kept.steps
                 step = step_document(conversation, number, member.step())
-                await self._store.commit([Put(step)])
+                await self._commit(group, [step])
 
     async def _prepare(
         self, request: Incoming, read: ReadRequest, group: Group, started: float
@@ -189,8 +198,7 @@ class ShapingEngine:
         if best is None or not common:
             best = None
             if counting or not read.tools.names:
-                reason = "it belongs to no known conversation and has no tools"
-                return Outgoing(body=request.body, reason=reason)
+                return Outgoing(body=request.body, reason=_no_tools(read))
             if isinstance(newest := _newest(group), StoredConversation):
                 newest.inherited |= await self._own_texts(newest)
         if isinstance(best, StoredConversation) and best.kept.unshaped:
@@ -215,13 +223,30 @@ class ShapingEngine:
                 session_document(read.group, group.listed),
                 terms_document(name, conversation.terms, group=read.group, parent=shaped.parent),
             ]
-        await self._store.commit([Put(document) for document in shaped.documents])
+        failure = await self._commit(group, shaped.documents)
+        if failure is not None and (best is None or len(group.unsaved) > UNSAVED_MAX):
+            raise failure
         members.pop(name, None)
         members[name] = conversation
         while len(members) > CONVERSATIONS_MAX:
             members.pop(next(iter(members)))
         self._of_conversation.keep(name, read.group)
         return shaped.outgoing
+
+    async def _commit(self, group: Group, documents: Sequence[Document]) -> Exception | None:
+        """Store what was decided, and what could not be stored before; return what went wrong.
+
+        What a conversation was sent must be sent again, whether or not the store works now.
+        """
+        waiting = [*group.unsaved, *documents]
+        try:
+            await self._store.commit([Put(document) for document in waiting])
+        except Exception as error:
+            LOG.exception("what was sent could not be stored, and is tried with the next request")
+            group.unsaved = waiting
+            return error
+        group.unsaved = []
+        return None
 
     def _shape(
         self,
@@ -514,6 +539,14 @@ def _passes(request: Incoming, read: ReadRequest) -> str | None:
     if read.raw("previous_response_id") not in (b"", b"null"):
         return "the provider keeps the history (previous_response_id)"
     return None
+
+
+def _no_tools(read: ReadRequest) -> str:
+    """Return why a request without ``tools`` that begins a conversation passes."""
+    first = (json.loads(entry.raw) for entry in read.entries[:TOOL_ITEMS_AMONG])
+    if any(item.get("type") == "additional_tools" for item in first):
+        return "its tools are in the input (additional_tools), where ctxmgr_show is not added"
+    return "it belongs to no known conversation and has no tools"
 
 
 def _common(member: WireConversation | StoredConversation, chain: Sequence[str]) -> int:

@@ -90,6 +90,26 @@ async def test_chat_completions_are_shaped_on_arrival(engine: ShapingEngine) -> 
     assert json.loads(first.body)["tools"][-1]["function"]["name"] == SHOW_TOOL
 
 
+async def test_conversations_without_names_stay_apart(engine: ShapingEngine) -> None:
+    """Rules 1, 4: many at once with one system prompt, as parallel runs of an agent have it."""
+    system = {"role": "system", "content": "You are an agent."}
+    histories: list[list[Any]] = [
+        [system, {"role": "user", "content": f"Task {n}"}] for n in range(10)
+    ]
+    first = []
+    for number, history in enumerate(histories):
+        history.extend(chat_turn(number, {"command": "make"}, long_text("alpha")))
+        first.append(await chat(engine, history))
+    for number, history in enumerate(histories):
+        history.extend(chat_turn(number + 100, {"command": "ls"}, "done"))
+
+        second = await chat(engine, history)
+
+        assert second.conversation == first[number].conversation
+        known = json.loads(first[number].body)["messages"]
+        assert json.loads(second.body)["messages"][: len(known)] == known
+
+
 async def test_responses_are_shaped_and_reasoning_passes(engine: ShapingEngine) -> None:
     """Rules 13, 18, 29: Codex answers an unknown tool itself, and goes on."""
     items: list[Any] = [
@@ -139,6 +159,17 @@ async def test_a_compaction_without_tools_sees_what_was_sent(engine: ShapingEngi
     sent = json.loads(compacting.body)
     assert sent["input"][:4] == json.loads(before.body)["input"]
     assert sent["tools"] == []
+
+
+async def test_tools_in_the_input_are_the_reason_that_is_given(engine: ShapingEngine) -> None:
+    """Rule 34: newer models of Codex have no ``tools``, which is not the same as none."""
+    tools = {"type": "additional_tools", "role": "developer", "tools": [{"name": "shell"}]}
+    items = [tools, {"role": "user", "content": "Build it."}]
+
+    outgoing = await responses(engine, items, tools=[])
+
+    assert not outgoing.shaped
+    assert "additional_tools" in str(outgoing.reason)
 
 
 async def test_prewarming_and_kept_histories_pass(engine: ShapingEngine) -> None:

@@ -3,11 +3,13 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ctxmgr.app import open_store
 from ctxmgr.core.store.contract import Store
+from ctxmgr.errors import Unavailable
 from ctxmgr.proxy.engine import Api, Incoming, Outgoing, PassThrough
 from ctxmgr.proxy.modes import BINDING_BETA, Shaping
 from ctxmgr.proxy.shaping_engine import ShapingEngine
@@ -247,6 +249,23 @@ async def test_subagents_and_side_calls_are_conversations_of_their_own(
     assert side.reason
 
 
+@pytest.mark.parametrize("user", ["person-7", '{"device_id":"d"}'])
+async def test_a_user_id_without_a_session_names_none(engine: ShapingEngine, user: str) -> None:
+    """Rule 4: all conversations of a person are not one session."""
+    conversations = set()
+    for session in ("", "s1"):
+        for task in ("Build it.", "Test it."):
+            client = ClaudeClient(session=session)
+            client.more = {"metadata": {"user_id": user}}
+            client.say(task)
+            client.run("c1", long_text(task))
+            outgoing = await sent(engine, client)
+            conversations.add(outgoing.conversation)
+            handle = "#1" if not session or task == "Build it." else "#2"
+            assert f"[{handle} +" in output_of(outgoing, "c1")
+    assert len(conversations) == 4
+
+
 async def test_count_tokens_counts_what_would_be_sent(engine: ShapingEngine) -> None:
     """Rule 26: a client that counts more than is sent compacts too early."""
     client = ClaudeClient()
@@ -278,6 +297,20 @@ async def test_after_a_refusal_nothing_is_shaped(store: Store) -> None:
         outgoing = await again.prepare(client.request())
         assert outgoing.body == client.body()
         assert "400" in str(outgoing.reason)
+
+
+async def test_a_refusal_that_cannot_be_stored_holds_until_a_restart(store: Store) -> None:
+    """The client gets the answer to its own request, whatever the store does."""
+    client, engine = ClaudeClient(), new_engine(store)
+    client.say("Build it.")
+    client.run("c1", long_text("alpha"))
+    shaped = await sent(engine, client)
+    assert shaped.conversation
+    await store.close()
+
+    await engine.answered(shaped.conversation, status=400, usage=None)
+
+    assert (await engine.prepare(client.request())).body == client.body()
 
 
 async def test_without_time_texts_are_sent_whole_and_stay_whole(store: Store) -> None:
@@ -362,6 +395,28 @@ async def test_idle_texts_are_folded_when_the_cache_is_cold(store: Store) -> Non
         if "cache_control" in block
     ]
     assert marks == [{"type": "ephemeral", "ttl": "1h"}] * 2
+
+
+@pytest.mark.parametrize("where", ["nowhere", "request", "result"])
+async def test_marks_are_counted_wherever_the_client_sets_them(store: Store, where: str) -> None:
+    """Rule 11: a fifth mark is refused. ``check_legal`` counts those of every request."""
+    now = [1_000.0]
+    engine, client = new_engine(store, Shaping.FOLDS, now=lambda: now[0]), ClaudeClient()
+    mark: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
+    client.more = mark if where == "request" else {}
+    client.say("Build it.")
+    inner = {"type": "text", "text": "ok", **(mark if where == "result" else {})}
+    client.run("c", [inner])
+    client.run("c0", long_text("first", 100), tool="Read", file_path="/a.py")
+    for n in range(1, 14):
+        client.run(f"c{n}", f"done {n}")
+        await sent(engine, client)
+    now[0] += 4_000.0
+    client.run("c14", "done")
+
+    cold = await sent(engine, client)
+
+    assert cold.body.count(b'"cache_control"') == 4
 
 
 async def test_folds_of_bound_models_wait_for_the_user_and_drop_thinking(store: Store) -> None:
@@ -477,6 +532,51 @@ async def test_a_failing_store_does_not_fail_the_request(store: Store) -> None:
 
     assert outgoing.body == client.body()
     assert "shaping failed" in str(outgoing.reason)
+
+
+async def test_a_store_that_fails_for_a_while_changes_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 1: what was sent is sent again, and is stored when the store works again."""
+
+    async def failing(*_: object, **__: object) -> None:
+        raise Unavailable("the disk is full")
+
+    client, engine = ClaudeClient(), new_engine(store)
+    client.say("Build it.")
+    client.run("c1", long_text("alpha"))
+    before = await sent(engine, client)
+    with monkeypatch.context() as context:
+        context.setattr(type(store), "commit", failing)
+        client.run("c2", long_text("beta"))
+        during = await sent(engine, client)
+    client.run("c3", "done")
+    after = await sent(engine, client)
+    client.run("c4", "done")
+    restarted = await sent(new_engine(store), client)
+
+    assert before.shaped
+    assert "[#2 +" in output_of(during, "c2")
+    assert sent_messages(during)[:3] == sent_messages(before)
+    assert sent_messages(after)[:5] == sent_messages(during)
+    assert sent_messages(restarted)[:7] == sent_messages(after)
+    assert restarted.conversation == before.conversation
+
+
+async def test_a_conversation_that_cannot_be_stored_is_not_begun(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 9: nothing was sent yet that a restart could change."""
+
+    async def failing(*_: object, **__: object) -> None:
+        raise Unavailable("the disk is full")
+
+    client, engine = ClaudeClient(), new_engine(store)
+    client.say("Build it.")
+    monkeypatch.setattr(type(store), "commit", failing)
+
+    for _ in range(2):
+        assert (await engine.prepare(client.request())).body == client.body()
 
 
 async def test_record_only_changes_nothing() -> None:

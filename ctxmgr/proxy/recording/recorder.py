@@ -48,6 +48,8 @@ class _PendingTurn:
     parts: list[Document]
     calls: list[tuple[CalledTool, Document]]
     meta: AssistantMeta
+    tried: bool = False
+    """Whether it could not be stored once."""
 
 
 @dataclass(slots=True)
@@ -79,13 +81,13 @@ class ExchangeRecorder:
         conversation = await self._conversation(session_id, parts)
         common = parts.common(conversation.keys)
         await self._end_pending(conversation, parts.outputs(common))
-        conversation.number += 1
+        number = conversation.number + 1
         received = RequestText.of(parts)
         went_out = received if sent is None else sent
         document = exchange_document(
             exchange,
             session_id=session_id,
-            number=conversation.number,
+            number=number,
             turn=conversation.session.turn,
             received=received.since(conversation.received),
             sent=None if sent is None else sent.since(conversation.sent),
@@ -93,7 +95,9 @@ class ExchangeRecorder:
             account=account,
         )
         await self._store.commit([Put(document)])
-        conversation.keys = parts.keys
+        # Numbers have no gaps, and each record is read with the one before: only what is stored
+        # counts.
+        conversation.number, conversation.keys = number, parts.keys
         conversation.received, conversation.sent = received, went_out
         if answer.parts:
             conversation.pending = _pending(
@@ -140,21 +144,31 @@ class ExchangeRecorder:
         turn, conversation.pending = conversation.pending, None
         if turn is None:
             return
-        session = conversation.session
-        await session.render(storable(turn.user))
-        for call, part in turn.calls:
-            output = outputs.get(call.call_id)
-            if output is None:
-                continue
-            await session.record(
-                part["toolcall_id"],
-                tool=part["tool"],
-                args=part["args"],
-                output=storable(output.text),
-                status="fail" if output.failed else "ok",
-                discover=False,
-            )
-        await session.end_turn(turn.parts, meta=turn.meta)
+        try:
+            await _store_turn(conversation.session, turn, outputs)
+        except Exception:
+            if not turn.tried:  # once more with the next exchange, which has the outputs as well
+                turn.tried, conversation.pending = True, turn
+            raise
+
+
+async def _store_turn(
+    session: LiveSession, turn: _PendingTurn, outputs: dict[str, CallOutput]
+) -> None:
+    await session.render(storable(turn.user))
+    for call, part in turn.calls:
+        output = outputs.get(call.call_id)
+        if output is None:
+            continue
+        await session.record(
+            part["toolcall_id"],
+            tool=part["tool"],
+            args=part["args"],
+            output=storable(output.text),
+            status="fail" if output.failed else "ok",
+            discover=False,
+        )
+    await session.end_turn(turn.parts, meta=turn.meta)
 
 
 def _read(

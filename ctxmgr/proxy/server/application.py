@@ -274,7 +274,7 @@ class ProxyApplication:
             passing.outgoing = replace(
                 passing.outgoing, body=passing.body, shaped=False, reason=reason, folds=()
             )
-            self._traffic.unshaped(reason="the provider refused the shaped request")
+            self._traffic.withdrawn(reason="the provider refused the shaped request")
         if not passing.outgoing.shaped:
             headers = forwarded_headers(
                 passing.head.headers, codings=readable_codings(), added={}, decoded=False
@@ -282,6 +282,7 @@ class ProxyApplication:
             async with self._upstream.send(
                 passing.head.method, self._url(passing.head), headers=headers, body=passing.raw
             ) as answer:
+                await self._blame(passing, answer.status)
                 await self._relay(answer, passing, responder)
 
     async def _forward_shaped(self, passing: _Passing, responder: "_Responder") -> bool:
@@ -300,9 +301,17 @@ class ProxyApplication:
                 await self._relay(answer, passing, responder)
                 return True
             passing.refused = await _refusal(answer)
-        if outgoing.conversation is not None:
-            await self._engine.answered(outgoing.conversation, status=_REFUSED, usage=None)
         return False
+
+    async def _blame(self, passing: _Passing, status: int) -> None:
+        """Tell the engine that shaping was refused, if the client's own request was accepted.
+
+        If that is refused as well, such as for an empty account, shaping was not the reason. To
+        stop it would then change the prefix of everything that was sent.
+        """
+        conversation = passing.outgoing.conversation
+        if passing.refused is not None and conversation is not None and status < _REFUSED:
+            await self._engine.answered(conversation, status=_REFUSED, usage=None)
 
     async def _relay(
         self, answer: UpstreamAnswer, passing: _Passing, responder: "_Responder"
@@ -328,8 +337,9 @@ class ProxyApplication:
         assert passing.head.target.api is not None
         usage = passing.reader.usage() if passing.reader is not None else None
         outgoing = passing.outgoing
-        if outgoing.conversation is not None and passing.status is not None:
-            await self._engine.answered(outgoing.conversation, status=passing.status, usage=usage)
+        status = passing.status
+        if outgoing.conversation is not None and status is not None and status != _REFUSED:
+            await self._engine.answered(outgoing.conversation, status=status, usage=usage)
         exchange = ProxiedExchange(
             provider=passing.head.target.provider,
             api=passing.head.target.api,
@@ -497,10 +507,13 @@ def _feed(
 async def _refusal(answer: UpstreamAnswer) -> str:
     """Return the beginning of an error's text."""
     body = bytearray()
-    async for chunk in answer.chunks():
-        body += chunk
-        if len(body) > REFUSAL_BYTES_MAX:
-            break
+    try:
+        async for chunk in answer.chunks():
+            body += chunk
+            if len(body) > REFUSAL_BYTES_MAX:
+                break
+    except AnswerCut as cut:
+        _log.warning("a refusal is not known whole: %s", cut)
     try:
         text = ContentDecoder(answer.coding, bytes_max=4 * REFUSAL_BYTES_MAX).feed(bytes(body))
     except Incorrect:

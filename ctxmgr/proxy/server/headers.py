@@ -16,7 +16,7 @@ PROXY_HEADER: Final = "x-ctxmgr-proxy"
 """In responses: whether the request was shaped, and the reason if it was not."""
 
 REASON_LENGTH_MAX: Final = 200
-"""Characters of a reason in ``PROXY_HEADER``."""
+"""Characters of a reason in ``PROXY_HEADER`` and in the status."""
 
 _HOP_BY_HOP: Final = frozenset(
     {

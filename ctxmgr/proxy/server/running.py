@@ -1,7 +1,8 @@
 """The address of the proxy that runs on this machine, in a file that only its user can read.
 
 ``ctxmgr proxy`` writes it and removes it when it ends; ``wrap``, ``proxy status`` and ``doctor``
-read it and ask the proxy itself. A file whose proxy does not answer counts as none.
+read it and ask the proxy itself. A file whose process has ended, or does not answer, counts as
+none: another user's program may have taken the port, and must not receive credentials.
 """
 
 import json
@@ -65,7 +66,7 @@ def announced(folder: Path) -> RunningProxy | None:
 
 async def ask_status(proxy: RunningProxy) -> dict[str, Any] | None:
     """Return the status of a proxy; None if it does not answer as one."""
-    if not proxy.url.startswith(("http://127.0.0.1:", "http://[::1]:")):
+    if not proxy.url.startswith(("http://127.0.0.1:", "http://[::1]:")) or not _runs(proxy.pid):
         return None
     async with httpx.AsyncClient(trust_env=False, timeout=STATUS_SECONDS_MAX) as client:
         try:
@@ -76,6 +77,17 @@ async def ask_status(proxy: RunningProxy) -> dict[str, Any] | None:
     if not isinstance(value, dict) or value.get("pid") != proxy.pid:
         return None
     return value
+
+
+def _runs(pid: int) -> bool:
+    """Return whether this user has a process of this id."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def _path(folder: Path) -> Path:

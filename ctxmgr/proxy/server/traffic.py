@@ -14,6 +14,7 @@ from ctxmgr.proxy.server.accounting import (
     RequestAccount,
 )
 from ctxmgr.proxy.server.exchange import ProxiedExchange
+from ctxmgr.proxy.server.headers import REASON_LENGTH_MAX
 
 REASONS_MAX: Final = 50
 """Different reasons that are counted; further ones are counted together."""
@@ -64,8 +65,14 @@ class Traffic:
 
     def unshaped(self, *, reason: str) -> None:
         """Count a request that went out as the client sent it."""
+        reason = reason[:REASON_LENGTH_MAX]  # it may quote the request
         known = reason in self._unshaped or len(self._unshaped) < REASONS_MAX
         self._unshaped[reason if known else OTHER_REASONS] += 1
+
+    def withdrawn(self, *, reason: str) -> None:
+        """Count a request as unshaped that was counted as shaped and then refused."""
+        self.shaped -= 1
+        self.unshaped(reason=reason)
 
     def ended(self, exchange: ProxiedExchange) -> RequestAccount | None:
         """Count an exchange that ended; None if the provider reported no usage."""

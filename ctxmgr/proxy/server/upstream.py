@@ -27,6 +27,9 @@ UPSTREAM_CONNECTIONS_MAX: Final = 1_000
 IDLE_CONNECTIONS_MAX: Final = 50
 """Kept open for the next requests."""
 
+SHOWN_LENGTH_MAX: Final = 500
+"""Characters of an address in a message."""
+
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -86,9 +89,9 @@ class Upstream:
         body: bytes | AsyncIterable[bytes],
     ) -> AsyncIterator[UpstreamAnswer]:
         """Send a request; ``UpstreamFailure`` if no answer comes."""
-        shown = redact_url(url)
-        request = httpx.Request(method, httpx.URL(url), headers=headers, content=body)
+        shown = redact_url(url)[:SHOWN_LENGTH_MAX]
         with _errors_before_answer(shown):
+            request = httpx.Request(method, httpx.URL(url), headers=headers, content=body)
             response = await self._client(request.url.host).send(request, stream=True)
         try:
             yield UpstreamAnswer(response, shown=shown)

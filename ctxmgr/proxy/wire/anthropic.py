@@ -5,7 +5,7 @@ of their own in another header. A result is a string or a list of blocks.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ctxmgr.errors import Incorrect
@@ -60,9 +60,7 @@ class AnthropicMessages:
                 result, more = _result(block, path)
                 results.append(result)
                 prose += more
-            mark = block.get("cache_control")
-            if isinstance(mark, dict):
-                ttls.append(mark.get("ttl"))
+            ttls += (mark.get("ttl") for mark in _marks(block))
             if kind in _MARKABLE and (kind != "text" or block.get("text")):
                 markable = path
         return WireMessage(
@@ -84,6 +82,15 @@ class AnthropicMessages:
 
     def tool_names(self, tools: Any) -> list[str]:
         return [str(tool.get("name")) for tool in tools if isinstance(tool, dict)]
+
+
+def _marks(block: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the cache marks of a block, and of the blocks of a result."""
+    inner = block.get("content")
+    for one in (block, *(inner if isinstance(inner, list) else ())):
+        mark = one.get("cache_control") if isinstance(one, dict) else None
+        if isinstance(mark, dict):
+            yield mark
 
 
 def _call(block: Mapping[str, Any], path: Path) -> WireCall:
@@ -112,12 +119,13 @@ def _result(block: Mapping[str, Any], path: Path) -> tuple[WireResult, list[str]
 
 
 def _named_session(metadata: Any) -> str:
+    """Return the session that ``user_id`` names; some clients only name a person there."""
     user = metadata.get("user_id") if isinstance(metadata, dict) else None
     if not isinstance(user, str):
         return ""
     try:
         value = json.loads(user)
     except ValueError:
-        return user
+        return user if "_session_" in user else ""
     session = value.get("session_id") if isinstance(value, dict) else None
-    return session if isinstance(session, str) else user
+    return session if isinstance(session, str) else ""

@@ -15,7 +15,7 @@ from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.sessions.retention import delete_session, plan_purge, purge
 from ctxmgr.core.sessions.storage import exchange_count
 from ctxmgr.core.store.contract import Put
-from ctxmgr.errors import NotFound
+from ctxmgr.errors import NotFound, Unavailable
 from ctxmgr.proxy.engine import Outgoing, ShapedText
 from ctxmgr.proxy.recording.exchange_records import rebuilt
 from ctxmgr.proxy.recording.exchange_view import list_exchanges, show_exchange
@@ -123,6 +123,62 @@ async def test_recording_goes_on_after_a_restart(store: Store, client: Client) -
     chat = await read_chat(store, SESSION)
     assert [turn.user for turn in chat.turns] == ["Read a.py.", "", "[image]\nAnd this?"]
     assert await exchange_count(store, SESSION) == 3
+
+
+async def test_an_exchange_that_cannot_be_stored_leaves_no_gap(
+    store: Store, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those after it can be shown, and none is overwritten after a restart."""
+
+    async def failing(*_: object) -> None:
+        raise Unavailable("the disk is full")
+
+    (first, second, third) = conversation()
+    recorder = ExchangeRecorder(client, store)
+    await recorder.record(exchange(*first), None)
+    await recorder.record(exchange(*second), None)
+    with monkeypatch.context() as context:
+        context.setattr(type(store), "commit", failing)
+        with pytest.raises(Unavailable):
+            await recorder.record(exchange(*third), None)
+    await recorder.record(exchange(*third), None)
+    await recorder.close()
+
+    shown = await show_exchange(store, SESSION, 3, mask=str)
+    assert await exchange_count(store, SESSION) == 3
+    assert len(shown.messages) == len(third[0])
+    assert "Read a.py." in (shown.messages[0].received or "")
+
+
+@pytest.mark.parametrize("failing_commit", [1, 2, 3])
+async def test_a_turn_that_could_not_be_stored_is_stored_with_the_next_exchange(
+    store: Store, client: Client, monkeypatch: pytest.MonkeyPatch, failing_commit: int
+) -> None:
+    """Wherever the store fails once, the turn before has its text and the output of its call."""
+    commit, commits = type(store).commit, 0
+
+    async def failing_once(self: Store, *args: Any, **more: Any) -> Any:
+        nonlocal commits
+        commits += 1
+        if commits == failing_commit:
+            raise Unavailable("the disk is full")
+        return await commit(self, *args, **more)
+
+    (first, second, third) = conversation()
+    recorder = ExchangeRecorder(client, store)
+    await recorder.record(exchange(*first), None)
+    monkeypatch.setattr(type(store), "commit", failing_once)
+    with pytest.raises(Unavailable):
+        await recorder.record(exchange(*second), None)
+    await recorder.record(exchange(*third), None)
+    await recorder.close()
+
+    chat = await read_chat(store, SESSION)
+    assert [turn.user for turn in chat.turns] == ["Read a.py.", "[image]\nAnd this?"]
+    (call_id,) = chat.turns[0].toolcall_ids
+    call = await store.get(call_id)
+    assert call is not None
+    assert call.document["content"] == "def a(): ..."
 
 
 async def test_side_calls_are_not_recorded(store: Store, client: Client) -> None:

@@ -23,7 +23,7 @@ from ctxmgr.proxy.server.exchange import ProxiedExchange
 from ctxmgr.proxy.server.providers import PROVIDER_URLS
 from ctxmgr.proxy.server.request_guard import ProxyGuard
 from ctxmgr.proxy.server.traffic import Traffic
-from ctxmgr.proxy.server.upstream import Upstream
+from ctxmgr.proxy.server.upstream import Upstream, UpstreamFailure
 from ctxmgr.surfaces.http.connections import DeadlineProtocol
 from tests.proxy.server.events import anthropic_stream, sse
 from tests.proxy.server.scripted_upstream import ScriptedUpstream, answer, cut, stream
@@ -376,6 +376,29 @@ async def test_a_provider_that_cannot_be_reached_is_a_502() -> None:
     assert "reason=" in reply.headers["x-ctxmgr-proxy"]
 
 
+async def test_an_address_that_is_too_long_is_a_502() -> None:
+    """httpx refuses it before it connects; the message does not repeat all of it."""
+    upstream = Upstream()
+    with pytest.raises(UpstreamFailure) as failure:
+        async with upstream.send("GET", "http://127.0.0.1/" + "a" * 70_000, headers=[], body=b""):
+            pass
+    await upstream.close()
+
+    assert failure.value.status == 502
+    assert len(str(failure.value)) < 1_000
+
+
+def test_reasons_that_quote_a_request_are_bounded() -> None:
+    """The status keeps few reasons, none of them long."""
+    traffic = Traffic(describe=dict)
+    for number in range(200):
+        traffic.unshaped(reason=f"the name {number} {'a' * 100_000} occurs twice")
+
+    unshaped = traffic.status()["requests"]["unshaped"]
+    assert sum(unshaped.values()) == 200
+    assert len(json.dumps(unshaped)) < 20_000
+
+
 async def test_a_shaped_request_goes_out_and_says_so() -> None:
     """Proxy rules 31 and 34: one beta is added to those that the client sent."""
     engine = Shortening()
@@ -400,19 +423,29 @@ async def test_after_a_400_the_original_goes_out_once() -> None:
     async with proxying(engine) as proxy:
         proxy.upstream.replies = [answer(b'{"error":"no"}', status=400), answer(b'{"ok":1}')]
         reply = await proxy.post()
-        proxy.upstream.replies = [answer(status=400), answer(b'{"bad":1}', status=400)]
-        again = await proxy.post()
         exchange = await proxy.exchange()
 
     assert reply.json() == {"ok": 1}
     assert "refused the shaped request" in reply.headers["x-ctxmgr-proxy"]
-    assert [request.json for request in proxy.upstream.requests] == [{"short": True}, BODY] * 2
-    assert (again.status_code, again.json()) == (400, {"bad": 1})
-    assert engine.heard[0] == ("c1", 400, None)
-    assert exchange.refused in {'{"error":"no"}', "{}"}
-    assert proxy.traffic.status()["requests"]["unshaped"] == {
-        "the provider refused the shaped request": 2
-    }
+    assert [request.json for request in proxy.upstream.requests] == [{"short": True}, BODY]
+    assert engine.heard == [("c1", 400, None), ("c1", 200, None)]
+    assert exchange.refused == '{"error":"no"}'
+    requests = proxy.traffic.status()["requests"]
+    assert requests["unshaped"] == {"the provider refused the shaped request": 1}
+    assert requests["shaped"] == 0
+
+
+async def test_a_400_that_the_original_gets_as_well_is_not_blamed_on_shaping() -> None:
+    """Rules 1 and 17: an empty account must not end shaping, which thinking is bound to."""
+    engine = Shortening()
+    async with proxying(engine) as proxy:
+        proxy.upstream.replies = [answer(status=400), answer(b'{"bad":1}', status=400)]
+        reply = await proxy.post()
+        await proxy.exchange()
+
+    assert (reply.status_code, reply.json()) == (400, {"bad": 1})
+    assert [request.json for request in proxy.upstream.requests] == [{"short": True}, BODY]
+    assert engine.heard == []
 
 
 async def test_after_the_deadline_the_original_goes_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,49 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from ctxmgr.errors import NotFound
-from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operation import STREAMED, Param
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.proxy.recording.exchange_view import ExchangeDetail, ExchangeList
+    from ctxmgr.proxy.server.running import RunningProxy
+
+
+LISTED_MAX: Final = 10
+"""Conversations and cache breaks that are listed, the latest ones; ``details`` has more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnshapedReason:
+    """Why requests went out as the client sent them."""
+
+    requests: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationBill:
+    """What a conversation cost, in billed tokens."""
+
+    session: str
+    requests: int
+    billed: int
+    baseline: int
+    """Of the requests that the client sent."""
+    saved: int
+    breaks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfoundPrefix:
+    """A cached prefix that the provider did not find."""
+
+    session: str
+    tokens: int
+    cause: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +57,19 @@ class ProxyStatus:
     record_only: bool
     shaped: int
     """Requests that went out shorter than the client sent them."""
-    unshaped: Mapping[str, int]
-    """Reason → requests that went out as the client sent them."""
+    failed: int
+    """Requests that no provider answered."""
+    not_recorded: int
+    """Exchanges that the store did not take."""
     saved: int
     """Billed tokens, net; negative if the proxy cost more than it saved."""
-    details: Mapping[str, Any] = field(repr=False)
-    """Everything that the proxy reports."""
+    unshaped: tuple[UnshapedReason, ...]
+    conversations: tuple[ConversationBill, ...]
+    """The latest ones."""
+    breaks: tuple[UnfoundPrefix, ...]
+    """The latest ones."""
+    details: Mapping[str, Any] = field(repr=False, metadata=STREAMED)
+    """Everything that the proxy reports; only JSON has it."""
 
 
 async def proxy(
@@ -79,15 +121,47 @@ async def proxy_status(app: "App") -> ProxyStatus:  # noqa: ARG001 (every operat
     status = None if running is None else await ask_status(running)
     if running is None or status is None:
         raise NotFound("no proxy is running: start one with `ctxmgr proxy`")
-    requests = status["requests"]
+    try:
+        return _status(running, status)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise NotFound(
+            f"the proxy at {running.url} is of another version, and reports no {error}: restart it"
+        ) from error
+
+
+def _status(running: "RunningProxy", status: Mapping[str, Any]) -> ProxyStatus:
+    requests, records = status["requests"], status["records"]
+    accounts = list(status["conversations"].items())[-LISTED_MAX:]
     return ProxyStatus(
         url=running.url,
         pid=running.pid,
         store=running.store,
         record_only=status["record_only"],
         shaped=requests["shaped"],
-        unshaped=requests["unshaped"],
+        failed=requests["failed"],
+        not_recorded=records["dropped"] + records["failed"],
         saved=status["billed"]["saved"],
+        unshaped=tuple(
+            UnshapedReason(requests=count, reason=reason)
+            for reason, count in requests["unshaped"].items()
+        ),
+        conversations=tuple(
+            ConversationBill(
+                session=f"proxy-{name}",
+                requests=account["requests"],
+                billed=account["billed"],
+                baseline=account["baseline"],
+                saved=account["saved"],
+                breaks=account["breaks"],
+            )
+            for name, account in reversed(accounts)
+        ),
+        breaks=tuple(
+            UnfoundPrefix(
+                session=f"proxy-{each['conversation']}", tokens=each["tokens"], cause=each["cause"]
+            )
+            for each in reversed(status["breaks"][-LISTED_MAX:])
+        ),
         details=status,
     )
 
