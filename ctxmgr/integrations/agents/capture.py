@@ -252,7 +252,9 @@ def _read_persisted(event: AgentEvent, path: str) -> str | None:
     try:
         real, root = Path(path).resolve(), Path(event.client_folder).resolve() / "projects"
         folders = real.relative_to(root).parts[:-1]
-        if "tool-results" not in folders or event.fields["session_id"] not in folders:
+        if "tool-results" not in folders or event.client_session not in folders:
+            return None
+        if not real.is_file():  # opening a pipe would wait for a writer
             return None
         with real.open("rb") as file:
             return file.read(PERSISTED_BYTES_MAX).decode("utf-8", "replace")
