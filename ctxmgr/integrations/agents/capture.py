@@ -108,6 +108,7 @@ class SessionCapture:
 
     async def _record(self, event: AgentEvent, output: ToolOutput) -> None:
         await self._store_call(
+            event,
             event.call_id,
             tool=event.tool,
             args=event.args,
@@ -118,6 +119,7 @@ class SessionCapture:
     async def _compacted(self, event: AgentEvent) -> None:
         summary = event.fields.get("compact_summary")
         await self._store_call(
+            event,
             f"{event.session}:{event.key}",
             tool=COMPACT,
             args={**(self.turn.instructions or {}), **_compaction(event)},
@@ -128,6 +130,7 @@ class SessionCapture:
 
     async def _store_call(
         self,
+        event: AgentEvent,
         call_id: str,
         *,
         tool: str,
@@ -135,9 +138,13 @@ class SessionCapture:
         output: ToolOutput,
         directory: str | None,
     ) -> None:
-        """Record a call. If another session has its id, it gets one of its own."""
-        own = f"{self.session.session_id}:{call_id}"
-        for chosen in (call_id, own):
+        """Record a call. If its id cannot be used, it gets one of its own.
+
+        Another session may have the id, or this one: some models count from one in every answer.
+        """
+        session_id = self.session.session_id
+        own, unique = f"{session_id}:{call_id}", f"{session_id}:{event.key}"
+        for chosen in (call_id, own, unique):
             try:
                 await self.session.record(
                     chosen,
@@ -148,7 +155,7 @@ class SessionCapture:
                     directory=directory,
                 )
             except Incorrect:
-                if chosen == own or await self.store.get(call_id) is None:
+                if chosen == unique:
                     raise
             else:
                 return
