@@ -21,17 +21,22 @@ from typing import Any, Final, Self
 from ctxmgr import (
     AssistantMeta,
     Client,
+    Conflict,
+    Corrupt,
+    Denied,
     Incorrect,
     LiveSession,
     NotFound,
     Store,
     ToolCall,
+    Unavailable,
     connect,
     from_document,
     text_part,
     toolcall_part,
 )
 from ctxmgr.core.store.documents import storable
+from ctxmgr.errors import CtxmgrError
 from ctxmgr.integrations.agents.events import AgentEvent
 from ctxmgr.integrations.agents.outputs import ToolOutput, read_output
 
@@ -43,6 +48,9 @@ CAPTURED: Final = "hook"
 
 COMPACT: Final = "compact"
 """The tool of a compaction."""
+
+WAITING: Final = (Unavailable, Conflict, Denied, Corrupt, OSError, MemoryError)
+"""Failures of the store or the machine: the events wait. All others are those of an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,9 +225,16 @@ async def capture_events(
         for event in events:
             try:
                 await capture.apply(event)
-            except Incorrect as error:
-                refuse(event, str(error))
+            except WAITING:
+                raise
+            except Exception as error:  # noqa: BLE001 (those after it are not to wait for ever)
+                refuse(event, describe_refusal(error))
     return capture.turn
+
+
+def describe_refusal(error: Exception) -> str:
+    """Return why an event cannot be stored."""
+    return str(error) if isinstance(error, CtxmgrError) else f"{type(error).__name__}: {error}"
 
 
 @asynccontextmanager
