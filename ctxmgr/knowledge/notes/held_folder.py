@@ -153,7 +153,10 @@ class HeldFolder:
                 os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             elif not _has(folder, temporary, replacing, bytes_max=bytes_max):
                 _exchange(folder, temporary, name)
-                os.unlink(temporary, dir_fd=folder)
+                if _has(folder, temporary, text, bytes_max=bytes_max):
+                    os.unlink(temporary, dir_fd=folder)
+                else:  # an editor saved again before they changed back
+                    self._recover(folder, temporary, name)
                 raise Conflict((path,))
             else:
                 os.unlink(temporary, dir_fd=folder)
