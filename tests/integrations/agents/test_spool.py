@@ -222,6 +222,25 @@ def test_a_spool_is_private_and_bounded(tmp_path: Path, monkeypatch: pytest.Monk
         append(str(folder), event("Stop"), url="sqlite:////other.db", base="/")
 
 
+async def test_events_of_weeks_are_stored_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them at once would fill the memory."""
+    folder = tmp_path / "spool" / "x"
+    monkeypatch.setattr(spool, "BATCH_BYTES_MAX", 200)
+    spool_events(folder, *CONVERSATION, event("Stop", at=6, last_assistant_message="second"))
+
+    batches = take_batches(str(folder))
+    times = [[one.at for one in read_batch(batch)] for batch in batches]
+    async with await open_store(tmp_path / "store.db") as store:
+        await drained(folder, store, tmp_path)
+
+        assert await told(store) == [("one", ["1"]), ("one", ["2"])]
+    assert [at for part in times for at in part] == [1, 2, 3, 4, 5, 6]
+    assert len(batches) >= 3
+    assert not is_pending(str(folder))
+
+
 def test_a_relative_store_has_a_spool_per_folder() -> None:
     """`--store agent.db` is another file in each project."""
     one, two = (spool_folder("/s", "agent.db", base=base) for base in ("/a", "/b"))
