@@ -174,7 +174,7 @@ async def test_an_event_that_fails_in_an_unforeseen_way_blocks_no_other(
 async def test_a_call_id_that_cannot_be_used_loses_no_call(tmp_path: Path) -> None:
     """Some models count their calls from one in every answer."""
     folder = tmp_path / "spool" / "x"
-    call = {"tool_name": "Bash", "tool_input": {}}
+    call: dict[str, Any] = {"tool_name": "Bash", "tool_input": {}}
     ids = ["call_1"] * 4 + ["session:s9", "x" * 2_000]
     spool_events(
         folder,
