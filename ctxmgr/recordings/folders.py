@@ -145,7 +145,7 @@ def recordings_below(folder: Path) -> list[Path]:
     found: list[Path] = []
     for directory, folders, files in os.walk(folder, followlinks=False):
         path = Path(directory)
-        if _EVENTS in folders and any(path.joinpath(_EVENTS).glob(_EVENT_FILES)):
+        if _EVENTS in folders and _event_files(path):
             found.append(path)
             folders.clear()
             continue
@@ -178,9 +178,18 @@ def _read_bytes(path: Path) -> bytes:
         return file.read(RECORDING_BYTES_MAX + 1)
 
 
+def _event_files(folder: Path) -> list[Path]:
+    """Return the events of a conversation in order, without symbolic links."""
+    events = folder / _EVENTS
+    if events.is_symlink():
+        return []
+    found = events.glob(_EVENT_FILES)
+    return sorted(path for path in found if not path.is_symlink() and path.is_file())
+
+
 def _read_events(folder: Path) -> bytes:
     """Return the events of a conversation of the OpenHands SDK as one array."""
-    paths = sorted(folder.joinpath(_EVENTS).glob(_EVENT_FILES))
+    paths = _event_files(folder)
     if not paths:
         raise Incorrect(f"{folder} has no {_EVENTS}/{_EVENT_FILES}")
     if len(paths) > EVENTS_MAX:

@@ -29,6 +29,9 @@ NO_SYSTEM_PROMPT: Final = "[the system prompt was not recorded]"
 RECORDED: Final = "recorded"
 """``recorded:{session}`` names the recording of a session: a plain document."""
 
+PARTIAL: Final = "partial"
+"""In that document: an import has begun, and if nothing follows, it was interrupted."""
+
 NEW: Final = "new"
 CONTINUED: Final = "continued"
 UNCHANGED: Final = "unchanged"
@@ -79,7 +82,11 @@ async def import_recording(
         session = await client.resume(session_id)
     try:
         if earlier is not None:
-            turns = await _new_turns(session, recording, imported=earlier["turns"])
+            imported = None if PARTIAL in earlier else earlier["turns"]
+            turns = await _new_turns(session, recording, imported=imported)
+        if turns:
+            mark = _mark(recording, session_id, turns=session.chat.turn_count, digest=None)
+            await client.store.commit([Put(mark | {PARTIAL: True})])
         tool_calls = 0
         for number, turn in enumerate(turns, start=1):
             progress(number, len(turns))
@@ -117,15 +124,16 @@ def _mark(recording: Recording, session_id: str, *, turns: int, digest: str | No
 
 
 async def _new_turns(
-    session: LiveSession, recording: Recording, *, imported: int
+    session: LiveSession, recording: Recording, *, imported: int | None
 ) -> list[RecordedTurn]:
     """Return the turns that the session lacks; ``Incorrect`` unless the others are its turns.
 
     The last turn may have been imported while its answer was written or its tools ran: what the
-    answer gained is another turn, without user text, and outputs are recorded now.
+    answer gained is another turn, without user text, and outputs are recorded now. ``imported`` is
+    None if the last import was interrupted: then it is unknown how many turns were imported.
     """
     stored, name = session.chat.turns, session.session_id
-    if len(stored) != imported:
+    if imported is not None and len(stored) != imported:
         raise Incorrect(
             f"session {name} was continued after its import; import the recording under another "
             "name with --session"

@@ -84,9 +84,16 @@ def remember_folder(
 
 
 def project_sessions(app: "App", folder: Path) -> list[str]:
-    """Return the ids of the sessions that worked in a folder of this machine, or below it."""
+    """Return the ids of the sessions that worked in a folder of this machine, or below it.
+
+    The home folder and those above it contain all projects, and some clients start their servers
+    there: then only the sessions of that very folder count.
+    """
     store = store_key(app.loaded.settings.store)
-    return [entry.session for entry in SessionFolder.below(state_dir(), folder, store=store)]
+    found = SessionFolder.below(state_dir(), folder, store=store)
+    if Path.home().resolve().is_relative_to(folder):
+        found = [entry for entry in found if Path(entry.folder) == folder]
+    return [entry.session for entry in found]
 
 
 def _mount(text: str) -> MountSetting:

@@ -99,7 +99,7 @@ async def store_events_forever(app: "App") -> None:
         try:
             await store_events(app)
             failure = ""
-        except CtxmgrError as error:
+        except (CtxmgrError, OSError) as error:
             if str(error) != failure:
                 logger.warning("events of hooks wait: %s", error)
             failure = str(error)
@@ -122,11 +122,16 @@ async def _drain(app: "App", folder: Path) -> "Drained | None":
 def project_of(app: "App", event: "AgentEvent") -> Path:
     """Return the project's folder: that of the client, or that of the session's first event.
 
-    Later events do not count: their folder is wherever the agent has changed to.
+    Later events do not count: their folder is wherever the agent has changed to. A subagent works
+    in the project of its session.
     """
     from ctxmgr.surfaces.local_state import folder_of, remember_folder
 
     known = None if event.project else folder_of(app, event.session)
+    if known is None and not event.project and event.session != event.client_session:
+        parent = folder_of(app, event.client_session)
+        if parent is not None:
+            return remember_folder(app, event.session, folder=Path(parent.folder))
     if known is not None:
         return Path(known.folder)
     folder = Path(event.project or event.directory)

@@ -182,6 +182,27 @@ async def test_of_a_session_that_went_on_only_the_new_part_is_added(lines: int) 
     assert (last.outcome, last.turns) == ("unchanged", 0)
 
 
+async def test_an_interrupted_import_goes_on_when_it_is_repeated() -> None:
+    """A person stops the import of a large folder, or the machine does."""
+    whole = read_recording(CODEX.read_bytes())
+
+    def interrupt(done: int, _total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                await import_recording(client, whole, session_id="s1", progress=interrupt)
+        await import_recording(client, whole, session_id="s1")
+        await import_recording(client, whole, session_id="s2")
+        first, second = [(await client.resume(name)).chat.turns for name in ("s1", "s2")]
+
+    assert len(whole.turns) > 3
+    assert [turn.user for turn in first] == [turn.user for turn in second]
+    assert [len(turn.assistant) for turn in first] == [len(turn.assistant) for turn in second]
+
+
 async def test_another_recording_is_not_added_to_a_session() -> None:
     """Two conversations under one name would be mixed."""
     codex = read_recording(CODEX.read_bytes())
@@ -214,6 +235,10 @@ async def test_a_folder_is_imported_and_what_cannot_be_is_listed(tmp_path: Path)
         path.write_text(event, encoding="utf-8")
     (projects / "broken.jsonl").write_bytes(CODEX.read_bytes() + b"{half")
     (projects / "outside.jsonl").symlink_to(CODEX)
+    last = conversation / "events" / f"event-{len(events):05}-x.json"
+    last.symlink_to(CODEX)
+    projects.joinpath("linked").mkdir()
+    projects.joinpath("linked", "events").symlink_to(conversation / "events")
     progress: list[tuple[int, int]] = []
     async with connect("sqlite://:memory:", tracking=False) as client:
         first = await import_folder(

@@ -21,17 +21,22 @@ from typing import Any, Final, Self
 from ctxmgr import (
     AssistantMeta,
     Client,
+    Conflict,
+    Corrupt,
+    Denied,
     Incorrect,
     LiveSession,
     NotFound,
     Store,
     ToolCall,
+    Unavailable,
     connect,
     from_document,
     text_part,
     toolcall_part,
 )
 from ctxmgr.core.store.documents import storable
+from ctxmgr.errors import CtxmgrError
 from ctxmgr.integrations.agents.events import AgentEvent
 from ctxmgr.integrations.agents.outputs import ToolOutput, read_output
 
@@ -43,6 +48,9 @@ CAPTURED: Final = "hook"
 
 COMPACT: Final = "compact"
 """The tool of a compaction."""
+
+WAITING: Final = (Unavailable, Conflict, Denied, Corrupt, OSError, MemoryError)
+"""Failures of the store or the machine: the events wait. All others are those of an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +116,7 @@ class SessionCapture:
 
     async def _record(self, event: AgentEvent, output: ToolOutput) -> None:
         await self._store_call(
+            event,
             event.call_id,
             tool=event.tool,
             args=event.args,
@@ -118,6 +127,7 @@ class SessionCapture:
     async def _compacted(self, event: AgentEvent) -> None:
         summary = event.fields.get("compact_summary")
         await self._store_call(
+            event,
             f"{event.session}:{event.key}",
             tool=COMPACT,
             args={**(self.turn.instructions or {}), **_compaction(event)},
@@ -128,6 +138,7 @@ class SessionCapture:
 
     async def _store_call(
         self,
+        event: AgentEvent,
         call_id: str,
         *,
         tool: str,
@@ -135,9 +146,13 @@ class SessionCapture:
         output: ToolOutput,
         directory: str | None,
     ) -> None:
-        """Record a call. If another session has its id, it gets one of its own."""
-        own = f"{self.session.session_id}:{call_id}"
-        for chosen in (call_id, own):
+        """Record a call. If its id cannot be used, it gets one of its own.
+
+        Another session may have the id, or this one: some models count from one in every answer.
+        """
+        session_id = self.session.session_id
+        own, unique = f"{session_id}:{call_id}", f"{session_id}:{event.key}"
+        for chosen in (call_id, own, unique):
             try:
                 await self.session.record(
                     chosen,
@@ -148,7 +163,7 @@ class SessionCapture:
                     directory=directory,
                 )
             except Incorrect:
-                if chosen == own or await self.store.get(call_id) is None:
+                if chosen == unique:
                     raise
             else:
                 return
@@ -210,9 +225,16 @@ async def capture_events(
         for event in events:
             try:
                 await capture.apply(event)
-            except Incorrect as error:
-                refuse(event, str(error))
+            except WAITING:
+                raise
+            except Exception as error:  # noqa: BLE001 (those after it are not to wait for ever)
+                refuse(event, describe_refusal(error))
     return capture.turn
+
+
+def describe_refusal(error: Exception) -> str:
+    """Return why an event cannot be stored."""
+    return str(error) if isinstance(error, CtxmgrError) else f"{type(error).__name__}: {error}"
 
 
 @asynccontextmanager
@@ -252,7 +274,9 @@ def _read_persisted(event: AgentEvent, path: str) -> str | None:
     try:
         real, root = Path(path).resolve(), Path(event.client_folder).resolve() / "projects"
         folders = real.relative_to(root).parts[:-1]
-        if "tool-results" not in folders or event.fields["session_id"] not in folders:
+        if "tool-results" not in folders or event.client_session not in folders:
+            return None
+        if not real.is_file():  # opening a pipe would wait for a writer
             return None
         with real.open("rb") as file:
             return file.read(PERSISTED_BYTES_MAX).decode("utf-8", "replace")

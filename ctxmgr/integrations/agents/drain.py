@@ -16,7 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from ctxmgr import Incorrect, Store
-from ctxmgr.integrations.agents.capture import OpenTurn, capture_events
+from ctxmgr.integrations.agents.capture import (
+    WAITING,
+    OpenTurn,
+    capture_events,
+    describe_refusal,
+)
 from ctxmgr.integrations.agents.events import AgentEvent
 from ctxmgr.integrations.agents.spool import (
     DRAIN,
@@ -108,9 +113,11 @@ class Drain:
                 audit=self.audit,
                 refuse=refuse_event,
             )
-        except Incorrect as error:  # none of them can be stored: the session is deleted, say
+        except WAITING:
+            raise
+        except Exception as error:  # noqa: BLE001 (the session is deleted, say; others go on)
             for event in events:
-                refuse_event(event, str(error))
+                refuse_event(event, describe_refusal(error))
             return
         _save(file, {"batch": batch.name, "before": before, "after": turn.to_value()})
 

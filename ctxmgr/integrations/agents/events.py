@@ -64,6 +64,11 @@ class AgentEvent:
         )
 
     @property
+    def client_session(self) -> str:
+        """The client's session, also for an event of a subagent."""
+        return text_field(self.fields, "session_id")
+
+    @property
     def prompt(self) -> str:
         """What the user asked; empty if the event does not say."""
         value = self.fields.get("prompt")

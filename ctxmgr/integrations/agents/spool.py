@@ -2,7 +2,8 @@
 
     NAME/origin     the store's URL, and the folder that it is relative to
     NAME/events     hooks append to it; each record is synced to disk
-    NAME/batch-N    taken from the hooks to be stored; after a crash it is read again from its start
+    NAME/batch-N    taken from the hooks to be stored, or full; after a crash it is read again from
+                    its start
     NAME/refused    records that cannot be stored, each with the reason
 
 A record is a line of numbers, the context of the hook, and the event as it was received:
@@ -35,6 +36,9 @@ EVENT_BYTES_MAX: Final = 16 * 1024 * 1024
 
 SPOOL_BYTES_MAX: Final = 512 * 1024 * 1024
 """Events that wait for one store; more are refused."""
+
+BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of one file, with the event that exceeds it: a whole file is in memory while it is stored."""
 
 REFUSED_BYTES_MAX: Final = 32 * 1024 * 1024
 """Kept of what could not be stored; then the file starts again."""
@@ -121,6 +125,8 @@ def append(folder: str, event: SpooledEvent, *, url: str, base: str) -> None:
                     "run `ctxmgr hook --drain` to see why they are not stored"
                 )
             _append(os.path.join(folder, _EVENTS), record)
+            if os.path.getsize(os.path.join(folder, _EVENTS)) > BATCH_BYTES_MAX:
+                _take_events(folder)
             os.utime(os.path.join(folder, _LAST))
     except OSError as error:
         raise SpoolError(f"{error.filename or folder}: {error.strerror}") from error
@@ -139,14 +145,19 @@ def take_batches(folder: str) -> list[str]:
     with SpoolLock(folder, _APPEND) as lock:
         if not lock.acquire(LOCK_SECONDS):
             return []
-        batches = sorted(name for name in os.listdir(folder) if name.startswith(_BATCH))
-        events = os.path.join(folder, _EVENTS)
-        if os.path.exists(events):
-            last = int(batches[-1].removeprefix(_BATCH)) if batches else 0
-            batches.append(f"{_BATCH}{max(time.time_ns(), last + 1):020}")
-            os.rename(events, os.path.join(folder, batches[-1]))
-            _sync_folder(folder)
-    return [os.path.join(folder, name) for name in batches]
+        return [os.path.join(folder, name) for name in _take_events(folder)]
+
+
+def _take_events(folder: str) -> list[str]:
+    """Turn what hooks have appended into a file to be stored; return all of these, in order."""
+    batches = sorted(name for name in os.listdir(folder) if name.startswith(_BATCH))
+    events = os.path.join(folder, _EVENTS)
+    if os.path.exists(events):
+        last = int(batches[-1].removeprefix(_BATCH)) if batches else 0
+        batches.append(f"{_BATCH}{max(time.time_ns(), last + 1):020}")
+        os.rename(events, os.path.join(folder, batches[-1]))
+        _sync_folder(folder)
+    return batches
 
 
 def read_batch(path: str) -> Iterator[SpooledEvent]:

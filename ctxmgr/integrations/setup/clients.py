@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.integrations.setup.jsonc import JsonText, Path
-from ctxmgr.integrations.setup.toml_blocks import add_table, get_table, remove_table
+from ctxmgr.integrations.setup.toml_blocks import add_table, change_table, get_table, remove_table
 
 SERVER: Final = "ctxmgr"
 """The name of the MCP server."""
@@ -75,6 +75,10 @@ class SettingsEdit:
     text: str
     created: tuple[Path, ...] = ()
     """Objects and arrays that were added around what is ours."""
+    values: tuple[Path, ...] = ()
+    """Values that are ours: not those that were there already."""
+    hooks: tuple[str, ...] = ()
+    """Events whose hook is ours."""
     notes: tuple[str, ...] = ()
 
 
@@ -87,18 +91,28 @@ class JsonFile:
     """By event: the group of hooks that is added."""
     values: Mapping[Path, Any] = field(default_factory=dict)
 
-    def add(self, text: str, *, ours: frozenset[Path]) -> SettingsEdit:
-        """Add what is missing. ``ours`` are the values that an earlier setup added."""
-        document, notes = JsonText.parse(text), []
+    def add(
+        self, text: str, *, ours: frozenset[Path], hooks: Mapping[str, Mapping[str, Any]]
+    ) -> SettingsEdit:
+        """Add what is missing. ``ours`` and ``hooks`` are what an earlier setup added."""
+        document = JsonText.parse(text)
+        values: list[Path] = []
+        events: list[str] = []
         created: list[Path] = []
+        notes: list[str] = []
         for path, value in self.values.items():
             found = document.get(path)
-            if found is not None and found.value == value:
+            if path in ours or found is None:
+                values.append(path)
+            if found is not None and _includes(found.value, value):
                 continue
             if found is not None and path not in ours:
                 raise Incorrect(f"it has another {'.'.join(path)}: remove that, and run this again")
             created += _missing(document, path[:-1])
-            document = document.set(path, value)
+            document = document.set(path, value if found is None else _merged(found.value, value))
+        for event, group in hooks.items():
+            if _commands(group) != _commands(self.hooks.get(event)):  # of another store, say
+                document = _without_group(document, event, group)
         for event, group in self.hooks.items():
             path = ("hooks", event)
             groups = document.get(path)
@@ -108,22 +122,29 @@ class JsonFile:
             if any(runs_hook(command) for commands in present for command in commands):
                 if _commands(group) not in present:
                     notes.append(f"{event} runs `ctxmgr hook` in another way, which stays")
+                elif event in hooks:
+                    events.append(event)
                 continue
             created += _missing(document, path)
             document = document.append(path, group)
-        return SettingsEdit(text=document.text, created=tuple(created), notes=tuple(notes))
+            events.append(event)
+        return SettingsEdit(
+            text=document.text,
+            created=tuple(created),
+            values=tuple(values),
+            hooks=tuple(events),
+            notes=tuple(notes),
+        )
 
     def remove(self, text: str, *, ours: frozenset[Path], created: tuple[Path, ...]) -> str:
         """Remove what was added, and what is empty now and was created for it."""
         document = JsonText.parse(text)
         for event, group in self.hooks.items():
-            place, command = ("hooks", event), _commands(group)
-            groups = document.get(place)
-            items = () if groups is None or not groups.is_array else groups.children
-            for number in reversed(range(len(items))):
-                if _commands(items[number].node.value) == command:
-                    document = document.remove_item(place, number)
+            document = _without_group(document, event, group)
         for path in ours:
+            found, added = document.get(path), self.values.get(path)
+            if found is not None and isinstance(added, str) and found.value != added:
+                continue  # a person has given it another value since
             document = document.remove(path)
         for path in sorted(created, key=len, reverse=True):
             found = document.get(path)
@@ -140,15 +161,23 @@ class TomlFile:
     table: str
     values: Mapping[str, Any]
 
-    def add(self, text: str, *, ours: frozenset[Path]) -> SettingsEdit:
+    def add(
+        self, text: str, *, ours: frozenset[Path], hooks: Mapping[str, Mapping[str, Any]]
+    ) -> SettingsEdit:
+        """Add the table, or change its values if an earlier setup added it."""
+        assert not hooks
+        path = (self.table,)
         found = get_table(text, self.table)
-        if found is not None and all(found.get(name) == item for name, item in self.values.items()):
-            return SettingsEdit(text=text)
-        if found is not None and (self.table,) not in ours:
+        if found is not None and _includes(found, self.values):
+            return SettingsEdit(text=text, values=(path,) if path in ours else ())
+        if found is not None and path not in ours:
             raise Incorrect(f"it has another table {self.table}: remove that, and run this again")
-        lines = [f"{name} = {json.dumps(item)}" for name, item in self.values.items()]
-        rest = text if found is None else remove_table(text, self.table)
-        return SettingsEdit(text=add_table(rest, self.table, lines))
+        lines = {name: f"{name} = {json.dumps(item)}" for name, item in self.values.items()}
+        if found is None:
+            text = add_table(text, self.table, list(lines.values()))
+        else:
+            text = change_table(text, self.table, lines)
+        return SettingsEdit(text=text, values=(path,))
 
     def remove(self, text: str, *, ours: frozenset[Path], created: tuple[Path, ...]) -> str:
         assert not created
@@ -167,11 +196,6 @@ def client_files(client: str, installation: Installation) -> list[ClientFile]:
     return CLIENTS[client](installation)
 
 
-def owned(file: ClientFile) -> list[Path]:
-    """Return the paths of the values that a file gets."""
-    return list(file.values) if isinstance(file, JsonFile) else [(file.table,)]
-
-
 def runs_hook(command: str) -> bool:
     """Return whether a command of a hook runs ``ctxmgr hook``."""
     try:
@@ -185,7 +209,7 @@ def runs_hook(command: str) -> bool:
 
 
 def _claude_code(installation: Installation) -> list[ClientFile]:
-    named = "CLAUDE_CONFIG_DIR" in installation.environment
+    named = bool(installation.environment.get("CLAUDE_CONFIG_DIR"))
     folder = installation.folder("CLAUDE_CONFIG_DIR", ".claude")
     state = folder / ".claude.json" if named else installation.home / ".claude.json"
     server = {"type": "stdio", "command": installation.program, "args": installation.server_args}
@@ -256,6 +280,31 @@ def _commands(group: object) -> list[str]:
     found = hooks if isinstance(hooks, list) else []
     commands = (hook.get("command") for hook in found if isinstance(hook, Mapping))
     return [command for command in commands if isinstance(command, str)]
+
+
+def _without_group(document: JsonText, event: str, group: Mapping[str, Any]) -> JsonText:
+    """Remove a group of hooks that was added to an event."""
+    place, command = ("hooks", event), _commands(group)
+    groups = document.get(place)
+    items = () if groups is None or not groups.is_array else groups.children
+    for number in reversed(range(len(items))):
+        if _commands(items[number].node.value) == command:
+            document = document.remove_item(place, number)
+    return document
+
+
+def _includes(found: object, value: object) -> bool:
+    """Return whether a value is there, perhaps with further members that a person has added."""
+    if isinstance(found, Mapping) and isinstance(value, Mapping):
+        return all(found.get(name) == item for name, item in value.items())
+    return found == value
+
+
+def _merged(found: object, value: Any) -> Any:
+    """Return the new value, with the further members of the one that is there."""
+    if isinstance(found, Mapping) and isinstance(value, Mapping):
+        return {**found, **value}
+    return value
 
 
 def _missing(document: JsonText, path: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ctxmgr.errors import Incorrect, NotFound, Unavailable
-from ctxmgr.integrations.setup.clients import ClientFile, JsonFile, owned
+from ctxmgr.integrations.setup.clients import ClientFile, JsonFile, SettingsEdit
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a client's file: Claude Code keeps its own state beside the servers."""
@@ -48,17 +48,12 @@ def plan_setup(files: Iterable[ClientFile], receipt: Path) -> list[SettingsChang
     for file in files:
         path = _real(Path(file.path))
         before, past = _read(path), known.get(str(path), {})
-        ours, created = _past(past)
+        ours, _ = _past(past)
         try:
-            edit = file.add(before or "", ours=ours)
+            edit = file.add(before or "", ours=ours, hooks=_past_hooks(past))
         except Incorrect as error:
             raise Incorrect(f"{path}: {error}") from error
-        added = {
-            "created": [list(each) for each in dict.fromkeys((*created, *edit.created))],
-            "values": [list(each) for each in sorted({*ours, *owned(file)})],
-            "hooks": dict(file.hooks) if isinstance(file, JsonFile) else {},
-            "new": past.get("new", before is None),
-        }
+        added = _added(file, edit, past) | {"new": past.get("new", before is None)}
         changes.append(
             SettingsChange(path=path, before=before, after=edit.text, notes=edit.notes, added=added)
         )
@@ -68,13 +63,17 @@ def plan_setup(files: Iterable[ClientFile], receipt: Path) -> list[SettingsChang
 def plan_removal(files: Iterable[ClientFile], receipt: Path) -> list[SettingsChange]:
     """Return what a removal would change; ``NotFound`` if nothing was set up."""
     known = _load_receipt(receipt)
-    if not known:
+    files = list(files)
+    if not any(str(_real(Path(file.path))) in known for file in files):
         raise NotFound(f"{receipt.stem} was not set up on this machine")
     changes = []
     for file in files:
         path = _real(Path(file.path))
         before, past = _read(path), known.get(str(path))
-        if before is None or past is None:
+        if past is None:
+            continue
+        if before is None:  # somebody has deleted it: there is nothing to remember any more
+            changes.append(SettingsChange(path=path, before=None, after=None))
             continue
         ours, created = _past(past)
         try:
@@ -90,29 +89,64 @@ def plan_removal(files: Iterable[ClientFile], receipt: Path) -> list[SettingsCha
 def apply_setup(changes: Iterable[SettingsChange], receipt: Path) -> None:
     """Write the files, and remember what was added before that."""
     changes = list(changes)
+    _require_unchanged(changes)
     entries = {str(change.path): change.added for change in changes}
-    _write(receipt, json.dumps(entries, indent=2) + "\n", mode=0o600)
+    _save_receipt(receipt, _load_receipt(receipt) | entries)
     for change in changes:
         if change.is_change and change.after is not None:
+            _require_unchanged([change])
             _write(change.path, change.after, mode=0o600)
 
 
 def apply_removal(changes: Iterable[SettingsChange], receipt: Path) -> None:
     """Write the files, and forget what was added."""
     for change in changes:
+        _require_unchanged([change])
         if change.after is None:
             change.path.unlink(missing_ok=True)
         elif change.is_change:
             _write(change.path, change.after, mode=0o600)
-    receipt.unlink(missing_ok=True)
+        known = _load_receipt(receipt)
+        known.pop(str(change.path), None)
+        _save_receipt(receipt, known)
+
+
+def _require_unchanged(changes: Iterable[SettingsChange]) -> None:
+    """Raise ``Unavailable`` if a client, or a person, has written a file since it was read."""
+    for change in changes:
+        if _read(change.path) != change.before:
+            raise Unavailable(f"{change.path} has just been changed: run this again")
+
+
+def _added(file: ClientFile, edit: SettingsEdit, past: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is remembered of a file: what an earlier setup added, and this one."""
+    ours, created = _past(past)
+    values: dict[Keys, Any] = dict(_past_texts(past))
+    if isinstance(file, JsonFile):
+        values.update(file.values)
+    return {
+        "created": [list(each) for each in dict.fromkeys((*created, *edit.created))],
+        "values": [list(each) for each in sorted({*ours, *edit.values})],
+        "texts": [[list(path), text] for path, text in values.items() if isinstance(text, str)],
+        "hooks": {name: file.hooks[name] for name in edit.hooks if isinstance(file, JsonFile)},
+    }
 
 
 def _as_added(file: ClientFile, past: Mapping[str, Any]) -> ClientFile:
-    """Return the file with the hooks that were added, whatever this version would add."""
-    hooks = past.get("hooks")
-    if not isinstance(file, JsonFile) or not isinstance(hooks, dict):
+    """Return the file with what was added, whatever this version would add."""
+    if not isinstance(file, JsonFile):
         return file
-    return JsonFile(path=file.path, hooks=hooks, values=file.values)
+    return JsonFile(path=file.path, hooks=_past_hooks(past), values=_past_texts(past))
+
+
+def _past_hooks(past: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    hooks = past.get("hooks")
+    return hooks if isinstance(hooks, dict) else {}
+
+
+def _past_texts(past: Mapping[str, Any]) -> dict[Keys, str]:
+    """Return the values that were added and are text, by path."""
+    return {tuple(path): text for path, text in past.get("texts", ())}
 
 
 def _past(past: Mapping[str, Any]) -> tuple[frozenset[Keys], tuple[Keys, ...]]:
@@ -130,6 +164,13 @@ def _load_receipt(path: Path) -> dict[str, dict[str, Any]]:
     except ValueError as error:
         raise Incorrect(f"{path} is damaged: {error}") from error
     return value if isinstance(value, dict) else {}
+
+
+def _save_receipt(path: Path, entries: Mapping[str, Any]) -> None:
+    if entries:
+        _write(path, json.dumps(entries, indent=2) + "\n", mode=0o600)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _real(path: Path) -> Path:
@@ -160,11 +201,15 @@ def _write(path: Path, text: str, *, mode: int) -> None:
         if path.exists():
             mode = path.stat().st_mode & 0o777
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).chmod(mode)
+            Path(temporary).replace(path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise Unavailable(f"{path} cannot be written: {error.strerror}") from error

@@ -43,25 +43,57 @@ def add_table(text: str, name: str, lines: list[str]) -> str:
     return added
 
 
+def change_table(text: str, name: str, lines: Mapping[str, str]) -> str:
+    """Replace the lines of some keys of a table; ``Incorrect`` if they are not lines of it."""
+    changed: list[str] = []
+    wanted = tomllib.loads("\n".join(lines.values()))
+    inside = False
+    for line in text.splitlines(keepends=True):
+        header = _HEADER.match(line)
+        inside = _name_of(header) == name if header is not None else inside
+        key = line.partition("=")[0].strip()
+        end = line[len(line.rstrip("\r\n")) :]
+        changed.append(lines[key] + end if inside and key in lines else line)
+    edited = "".join(changed)
+    if get_table(edited, name) != {**(get_table(text, name) or {}), **wanted}:
+        raise Incorrect(f"the table {name} has another form: remove it, and run this again")
+    return edited
+
+
 def remove_table(text: str, name: str) -> str:
-    """Remove a table and its subtables, with our comment and the empty line before it."""
+    """Remove a table and its subtables, with our comment and the empty line before it.
+
+    Comments below it, which are about what follows, stay.
+    """
     kept: list[str] = []
+    below: list[str] = []
     inside = False
     for line in text.splitlines(keepends=True):
         header = _HEADER.match(line)
         if header is not None:
-            found = re.sub(r"[\s\"']", "", header[1])
+            found = _name_of(header)
             inside = found == name or found.startswith(f"{name}.")
             if inside:
                 _drop_before(kept)
+            else:
+                kept += below
+            below = []
         if not inside:
             kept.append(line)
-    removed = "".join(kept)
+        elif not line.strip() or line.lstrip().startswith("#"):
+            below.append(line)
+        else:
+            below = []
+    removed = "".join([*kept, *below])
     if parse_toml(removed) != _without(parse_toml(text), name.split(".")):
         raise Incorrect(
             f"the table {name} cannot be told from what is around it: remove it by hand"
         )
     return removed
+
+
+def _name_of(header: re.Match[str]) -> str:
+    return re.sub(r"[\s\"']", "", header[1])
 
 
 def _without(value: dict[str, Any], keys: list[str]) -> dict[str, Any]:

@@ -77,7 +77,8 @@ async def search(
         str | None, Param("Only what this session has seen.", metavar="SESSION")
     ] = None,
     project: Annotated[
-        bool, Param("Only sessions that worked in this folder or below it.", local=True)
+        bool,
+        Param("Only sessions that worked in this folder or, if not at home, below it.", local=True),
     ] = False,
     all_: Annotated[
         bool, Param("What any session has seen; the default without notes.", local=True)

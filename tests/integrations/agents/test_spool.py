@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ctxmgr import Store, open_store
+from ctxmgr import Store, Unavailable, open_store
 from ctxmgr.integrations.agents import capture, spool
 from ctxmgr.integrations.agents.drain import Drain
+from ctxmgr.integrations.agents.events import AgentEvent
 from ctxmgr.integrations.agents.spool import (
     SpooledEvent,
     SpoolError,
@@ -135,6 +136,64 @@ async def test_what_cannot_be_stored_is_kept_with_the_reason(tmp_path: Path) -> 
     assert b"'tool_name' of a hook's event is text, not 5" in (folder / "refused").read_bytes()
 
 
+async def test_an_event_that_fails_in_an_unforeseen_way_blocks_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be read again, and fail again, before every command; a store that is away waits."""
+    folder = tmp_path / "spool" / "x"
+    spool_events(folder, *CONVERSATION[:3], event("Stop", session_id="s2"))
+    original = capture.SessionCapture.apply
+    failure: Exception = Unavailable("the disk is full")
+
+    async def apply(self: capture.SessionCapture, one: Any) -> None:
+        if one.at == 2:
+            raise failure
+        await original(self, one)
+
+    def project_of(one: AgentEvent) -> Path:
+        return (tmp_path / ("loop" if one.session == "s2" else "project")).resolve()
+
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    monkeypatch.setattr(capture.SessionCapture, "apply", apply)
+    async with await open_store(tmp_path / "store.db") as store:
+        drain = Drain(folder=folder, store=store, project_of=project_of)
+        with pytest.raises(Unavailable):
+            await drain.run()
+        assert (is_pending(str(folder)), refused_count(str(folder))) == (True, 0)
+
+        failure = ZeroDivisionError("by zero")
+        await drain.run()
+
+        assert await told(store) == [("one", [])]
+    assert not is_pending(str(folder))
+    refused = (folder / "refused").read_bytes()
+    assert b"ZeroDivisionError: by zero" in refused
+    assert b"loop" in refused
+
+
+async def test_a_call_id_that_cannot_be_used_loses_no_call(tmp_path: Path) -> None:
+    """Some models count their calls from one in every answer."""
+    folder = tmp_path / "spool" / "x"
+    call: dict[str, Any] = {"tool_name": "Bash", "tool_input": {}}
+    ids = ["call_1"] * 4 + ["session:s9", "x" * 2_000]
+    spool_events(
+        folder,
+        *(
+            event("PostToolUse", at=number, tool_use_id=name, tool_response=str(number), **call)
+            for number, name in enumerate(ids)
+        ),
+    )
+
+    async with await open_store(tmp_path / "store.db") as store:
+        await drained(folder, store, tmp_path)
+
+        session = await store.get("session:s1")
+        assert session is not None
+        found = await store.get_many(session.document["session_index"])
+    contents = sorted(version.document["content"] for version in found.values())
+    assert contents == ["0", "1", "2", "3", "4", "5"]
+
+
 def test_a_record_that_was_cut_off_hides_no_other(tmp_path: Path) -> None:
     """A machine that fails while it writes leaves the beginning of a record."""
     folder = tmp_path / "spool" / "x"
@@ -161,6 +220,25 @@ def test_a_spool_is_private_and_bounded(tmp_path: Path, monkeypatch: pytest.Monk
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     with pytest.raises(SpoolError, match="another store"):
         append(str(folder), event("Stop"), url="sqlite:////other.db", base="/")
+
+
+async def test_events_of_weeks_are_stored_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them at once would fill the memory."""
+    folder = tmp_path / "spool" / "x"
+    monkeypatch.setattr(spool, "BATCH_BYTES_MAX", 200)
+    spool_events(folder, *CONVERSATION, event("Stop", at=6, last_assistant_message="second"))
+
+    batches = take_batches(str(folder))
+    times = [[one.at for one in read_batch(batch)] for batch in batches]
+    async with await open_store(tmp_path / "store.db") as store:
+        await drained(folder, store, tmp_path)
+
+        assert await told(store) == [("one", ["1"]), ("one", ["2"])]
+    assert [at for part in times for at in part] == [1, 2, 3, 4, 5, 6]
+    assert len(batches) >= 3
+    assert not is_pending(str(folder))
 
 
 def test_a_relative_store_has_a_spool_per_folder() -> None:

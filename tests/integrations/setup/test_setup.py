@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -11,7 +11,9 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctxmgr import Incorrect
+from ctxmgr import Incorrect, Unavailable
+from ctxmgr.integrations.setup.clients import JsonFile
+from ctxmgr.integrations.setup.installer import apply_setup, plan_setup
 from ctxmgr.integrations.setup.jsonc import JsonText
 from ctxmgr.surfaces.terminal.cli import COMMANDS
 
@@ -39,7 +41,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def setup(home: Path) -> Setup:
     def run(*words: str) -> Result:
-        return CliRunner().invoke(COMMANDS, ["setup", *words, "--store", f"{home}/my agent.db"])
+        return CliRunner().invoke(COMMANDS, ["setup", "--store", f"{home}/my agent.db", *words])
 
     return run
 
@@ -138,6 +140,95 @@ def test_hooks_that_run_ctxmgr_already_are_not_doubled(home: Path, setup: Setup)
     assert len(read(path)["hooks"]["Stop"]) == 1
     setup("claude-code", "--remove")
     assert read(path) == own
+
+
+def test_what_was_there_before_is_not_removed(home: Path, setup: Setup) -> None:
+    """A person may have registered the same by hand."""
+    setup("gemini")
+    path = home / ".gemini" / "settings.json"
+    text = path.read_text(encoding="utf-8")
+    (home / "state" / "ctxmgr" / "setup" / "gemini.json").unlink()
+
+    assert setup("gemini").stdout.startswith("nothing to change")
+    setup("gemini", "--remove")
+
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_another_store_replaces_the_hooks_of_the_last_setup(home: Path, setup: Setup) -> None:
+    """Hooks and server would use two stores, and the removal would leave the old hooks."""
+    setup("claude-code")
+    path = home / ".claude.json"
+    server = read(path)
+    server["mcpServers"]["ctxmgr"]["env"] = {"MINE": "1"}
+    path.write_text(json.dumps(server), encoding="utf-8")
+
+    setup("claude-code", "--store", f"{home}/other.db")
+
+    texts = {name: (home / name).read_text(encoding="utf-8") for name in FILES["claude-code"]}
+    assert all("other.db" in text and "agent.db" not in text for text in texts.values())
+    assert read(path)["mcpServers"]["ctxmgr"]["env"] == {"MINE": "1"}
+    setup("claude-code", "--remove")
+    assert [name for name in texts if (home / name).exists()] == []
+
+
+def test_settings_in_two_folders_are_removed_one_by_one(
+    home: Path, setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A removal in one folder does not forget what was added to the other."""
+    setup("claude-code")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "work"))
+    assert "was not set up" in setup("claude-code", "--remove").stderr
+    setup("claude-code")
+    assert setup("claude-code", "--remove").exit_code == 0
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "")
+    assert setup("claude-code").stdout.startswith("nothing to change")
+
+    setup("claude-code", "--remove")
+
+    assert [name for name in FILES["claude-code"] if (home / name).exists()] == []
+
+
+def test_a_value_that_a_person_has_changed_stays(home: Path, setup: Setup) -> None:
+    """The address is that of their own gateway now."""
+    setup("claude-code", "--proxy", "http://127.0.0.1:9000")
+    path = home / ".claude" / "settings.json"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("127.0.0.1:9000", "gateway"), encoding="utf-8")
+
+    setup("claude-code", "--remove")
+
+    assert read(path) == {"env": {"ANTHROPIC_BASE_URL": "http://gateway"}}
+
+
+def test_a_table_keeps_what_a_person_added_to_it(home: Path, setup: Setup) -> None:
+    """Other keys, other tables of the server, and comments about what follows."""
+    setup("codex")
+    path = home / ".codex" / "config.toml"
+    more = "startup_timeout_sec = 30\n\n# about the next one\n[mcp_servers.other]\ncommand = 'x'\n"
+    path.write_text(path.read_text(encoding="utf-8") + more, encoding="utf-8")
+
+    setup("codex", "--store", f"{home}/other.db")
+
+    assert more in path.read_text(encoding="utf-8")
+    assert "other.db" in read(path)["mcp_servers"]["ctxmgr"]["args"][2]
+    setup("codex", "--remove")
+    kept = path.read_text(encoding="utf-8")
+    assert kept.strip() == "# about the next one\n[mcp_servers.other]\ncommand = 'x'"
+
+
+def test_a_file_that_changes_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    """Clients write their own settings while they run."""
+    path, receipt = tmp_path / "mcp.json", tmp_path / "receipt.json"
+    path.write_text("{}", encoding="utf-8")
+    changes = plan_setup([JsonFile(path=PurePosixPath(path), values={("a",): "1"})], receipt)
+    path.write_text('{"b": 2}', encoding="utf-8")
+
+    with pytest.raises(Unavailable, match="run this again"):
+        apply_setup(changes, receipt)
+
+    assert path.read_text(encoding="utf-8") == '{"b": 2}'
+    assert [file.name for file in tmp_path.iterdir()] == ["mcp.json"]
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,22 @@ def test_a_folder_that_cannot_be_read_back_is_unknown(home: Path, worked: Worked
         assert project_sessions(app, worked.project) == []
 
 
+def test_the_home_folder_is_not_the_project_of_all_below_it(
+    worked: Worked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some clients start their MCP servers there, which would reach every project."""
+    person, project = tmp_path / "person", tmp_path / "person" / "project"
+    (project / "part").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(person))
+    app = App(load_settings(store=worked.url))
+    for name, folder in (("home", person), ("whole", project), ("part", project / "part")):
+        remember_folder(app, name, folder=folder)
+
+    assert project_sessions(app, person) == ["home"]
+    assert project_sessions(app, tmp_path) == []
+    assert project_sessions(app, project) == ["part", "whole"]
+
+
 @pytest.mark.parametrize("mount", ["/workspace", "=/tmp", "w=/tmp", "/w=", ""])
 def test_a_mount_that_is_none_is_refused(ctxmgr: Run, worked: Worked, mount: str) -> None:
     """The example is in the message."""

@@ -30,7 +30,11 @@ def url(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
             for name, folder in (("one", here), ("two", here), ("far", there)):
                 session = await client.start(name, system_prompt="")
                 output = f"port of {name}: 8080\ntoken {SECRET}\n"
-                await session.record(f"call-{name}", tool="bash", args={}, output=output)
+                args = {"command": f"listening --as {SECRET}"}
+                await session.record(f"call-{name}", tool="bash", args=args, output=output)
+                for tool in ("mcp__ctxmgr__recall", "mcp_ctxmgr_show"):  # they quote it
+                    quoted = f"{tool}-{name}"
+                    await session.record(quoted, tool=tool, args={}, output=output)
                 await session.end_turn("done", user="go")
                 remember_folder(App(load_settings(store=url)), name, folder=folder)
 
@@ -64,7 +68,8 @@ def test_sessions_are_searched_by_scope(
 def test_the_result_is_readable_and_masked(url: str, ctxmgr: Callable[..., Result]) -> None:
     """A secret in an output is as secret in an extract."""
     result = ctxmgr("search", "token", "--session", "one", "--store", url)
-    assert result.output.startswith("bash [toolcall] session=one id=call-one\n  2: token [secret:")
+    assert result.output.startswith("bash listening --as [secret:")
+    assert "] [toolcall] session=one id=call-one\n  2: token [secret:" in result.output
     assert SECRET not in result.output
     assert ctxmgr("search", "zebra", "--store", url).output == "nothing found: zebra\n"
 
