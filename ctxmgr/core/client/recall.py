@@ -4,7 +4,8 @@
 
 A search first brings the index up to date with all transactions so far. An index of another store,
 or of a later state of this store than its present one (a backup was restored), is built again.
-Outputs of recall itself are not indexed: they would rank above what they quote.
+Outputs of recall itself are not indexed: they would rank above what they quote. Neither are those
+of the MCP server's tools, which a coding agent's hooks report like all others.
 
 The agent receives the best lines of each object, with ids to activate:
 
@@ -39,6 +40,12 @@ MARK: Final = "[recalled]"
 
 TOOL: Final = "recall"
 """Its calls are stored like any other, but not searched for file names, and not indexed."""
+
+_QUOTES: Final = re.compile(
+    r"recall|(?:.*_)?ctxmgr_+(?:recall|search|show|diff|as_of|sessions|expand)"
+)
+"""Tools whose outputs quote what is indexed: recall, and those of our MCP server, by the names that
+clients give them."""
 
 LINES_PER_OBJECT: Final = 3
 LINE_CHARS_MAX: Final = 200
@@ -240,7 +247,7 @@ def entries(transactions: Iterable[Transaction]) -> list[SearchEntry]:
 
 
 def _search_text(document: Mapping[str, Any]) -> str | None:
-    if document["content"] is None or document.get("tool") == TOOL:
+    if document["content"] is None or _QUOTES.fullmatch(document.get("tool", "")):
         return None
     if document[KIND] == FILE:
         return f"{document['source'].get('path', '')}\n{document['content']}"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.core.sessions.sets import Session
     from ctxmgr.core.store.contract import Store
+    from ctxmgr.core.store.documents import Document
     from ctxmgr.surfaces.views.recalled import FoundEntry, RecallView, SearchView
 
 
@@ -213,7 +214,7 @@ async def _in_sessions(
         lines = best_lines(result.text, words(query))
         hits.append(
             FoundEntry(
-                path=result.name,
+                path=f"{result.name} {_doing(app, version.document)}".rstrip(),
                 category=result.kind,
                 score=None,
                 snippet="\n".join(f"{number}: {line}" for number, line in lines),
@@ -222,3 +223,13 @@ async def _in_sessions(
             )
         )
     return hits
+
+
+def _doing(app: "App", document: "Document") -> str:
+    """Return what a call did, such as its command, with secrets masked; empty for a file."""
+    from ctxmgr.surfaces.operations.agents.briefing import describe_args
+
+    args = document.get("args") or {}
+    shown = app.masker.shown
+    masked = {name: shown(item) if isinstance(item, str) else item for name, item in args.items()}
+    return shown(describe_args(masked)) if masked else ""

@@ -61,7 +61,7 @@ class FoundEntry:
     """A note or an object, the best first."""
 
     path: str
-    """Of a note or a file; the tool of a call."""
+    """Of a note or a file; the tool of a call, and what it did."""
     category: str
     """Of a note; of an object, file or toolcall."""
     score: float | None
