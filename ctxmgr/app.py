@@ -8,7 +8,6 @@ that only the store in use is loaded, and ``--help`` is fast.
 """
 
 import asyncio
-import hashlib
 import logging
 import os
 import sys
@@ -16,21 +15,40 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-from urllib.parse import urlsplit
 
+from ctxmgr.client_layers import (
+    AGENT,
+    attach_experience,
+    attach_listener,
+    attach_memory,
+    attach_notes,
+    attach_transcripts,
+    kinds_with_memory,
+    layout_of,
+    learner_of,
+    listener_feed,
+    masked_model,
+    memory_budget,
+    notes_for_agents,
+    open_capture,
+    open_library,
+    open_lifecycle,
+    open_piece_index,
+    principal_in,
+    search_folder,
+    secret_finder,
+)
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
-from ctxmgr.core.store.urls import redact_url, store_url
-from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable, requires_extra
+from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, requires_extra
+from ctxmgr.store_opening import open_at, open_loaded
 
 if TYPE_CHECKING:
     from ctxmgr.audit.log import AuditLog, AuditStatus, Reviewers
@@ -41,7 +59,6 @@ if TYPE_CHECKING:
     from ctxmgr.core.context.layer_tools import LayerTool
     from ctxmgr.core.economy.policy import Economy
     from ctxmgr.core.events.events import Listener
-    from ctxmgr.core.events.listeners import ListenerFeed
     from ctxmgr.core.files.own_files import OwnFiles
     from ctxmgr.core.history.session_policy import SessionPolicy
     from ctxmgr.core.model import Model
@@ -55,51 +72,21 @@ if TYPE_CHECKING:
     from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
     from ctxmgr.knowledge.notes.layout import Layout
     from ctxmgr.knowledge.repository.introspection import Introspection
-    from ctxmgr.knowledge.repository.memory_git import FindSecrets, MemoryGit
+    from ctxmgr.knowledge.repository.memory_git import MemoryGit
     from ctxmgr.knowledge.topics.topic import TopicSet
     from ctxmgr.knowledge.topics.triggers import Firing
-    from ctxmgr.knowledge.transcripts.capture import ConversationCapture
-    from ctxmgr.knowledge.transcripts.open_transcripts import ClosedTranscript
     from ctxmgr.memory.learning.learner import Learner
     from ctxmgr.memory.living import LivingMemory
     from ctxmgr.memory.records.principal import Principal
     from ctxmgr.search.documents import SearchResult
     from ctxmgr.search.piece_index import PieceIndex
     from ctxmgr.search.provider_vectors import ProviderEmbedder
-    from ctxmgr.search.static_vectors import StaticEmbedder
     from ctxmgr.settings import LoadedSettings
     from ctxmgr.stores.fts5 import Fts5Index
 
-AGENT: Final = "agent"
-"""The name of an agent in audit records. Its session tells it from others."""
-
-DRAIN_SECONDS: Final = 10.0
-"""How long closing a client waits for its last events to be recorded; the rest comes later."""
-
-QUIET_SECONDS: Final = 0.2
-"""Without a commit, before a session is learnt from: usually its model is answering then."""
-
-BEHIND_SECONDS: Final = 2.0
-"""How far learning may be behind a client that commits all the time."""
-
-MEMORY_SHARE: Final = 16
-"""Memory gets at most one part in so many of a policy's window: 8,000 tokens of 128,000."""
 
 LIFECYCLE_SECONDS: Final = 60.0
 """How often a server looks for what is due: schedules have minutes."""
-
-URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "sqlite": (
-            "sqlite:///relative/file.db",
-            "sqlite:////absolute/file.db",
-            "sqlite://:memory:",
-        ),
-        "xtdb+http": ("xtdb+http://127.0.0.1:3000",),
-        "xtdb+https": ("xtdb+https://xtdb.example.org",),
-    }
-)
-"""Every scheme that ``open_store`` accepts, with examples."""
 
 
 async def open_store(
@@ -122,8 +109,8 @@ async def open_store(
         from ctxmgr.settings import load_settings
 
         loaded = load_settings(token=token, ca_file=ca_file, store_timeout=timeout_s)
-        return await _open_loaded(loaded, kinds)
-    return await _open(url, kinds=kinds, token=token, ca_file=ca_file, timeout_s=timeout_s)
+        return await open_loaded(loaded, kinds)
+    return await open_at(url, kinds=kinds, token=token, ca_file=ca_file, timeout_s=timeout_s)
 
 
 @asynccontextmanager
@@ -191,7 +178,7 @@ async def connect(
     chosen = read_policy(policy)
     async with AsyncExitStack() as closing:
         if store is None:
-            kinds = KINDS if memory is None else _kinds_with_memory()
+            kinds = KINDS if memory is None else kinds_with_memory()
             opening = open_store(url, kinds=kinds, timeout_s=timeout_s)
             store = await closing.enter_async_context(await opening)
         client = await _client(
@@ -260,8 +247,8 @@ class App:
     async def store(self) -> Store:
         """The store of the settings."""
         if self._store is None:
-            kinds = _kinds_with_memory()
-            self._store = await _open_loaded(self.loaded, kinds, create=self.create)
+            kinds = kinds_with_memory()
+            self._store = await open_loaded(self.loaded, kinds, create=self.create)
         return self._store
 
     async def store_or_empty(self) -> Store:
@@ -277,14 +264,14 @@ class App:
         """What this user's agents learnt, in a project; by default, that of the current folder."""
         from ctxmgr.memory.living import LivingMemory
 
-        owner = await asyncio.to_thread(_principal, project or Path.cwd())
+        owner = await asyncio.to_thread(principal_in, project or Path.cwd())
         if owner not in self._memories:
             self._memories[owner] = LivingMemory(await self.store(), owner)
         return self._memories[owner]
 
     async def learner(self, project: Path | None = None) -> "Learner":
         """Learns from sessions of this user in a project; by default, that of this folder."""
-        return _learner(await self.store(), await self.memory(project), masker=self.masker)
+        return learner_of(await self.store(), await self.memory(project), masker=self.masker)
 
     @property
     def prices(self) -> "PriceList":
@@ -308,7 +295,7 @@ class App:
         """The search index in a file; stays open, and is opened again if the file was deleted."""
         async with self._opening:
             if not self._indexes or not self._indexes[-1].is_at(path):
-                self._indexes.append(await _open_index(path))
+                self._indexes.append(await open_piece_index(path))
             return self._indexes[-1]
 
     async def search_notes(
@@ -325,10 +312,10 @@ class App:
         The index is brought up to date first. With ``embeddings``, the provider's model of the
         configuration embeds them, without their secrets.
         """
-        library = await _open_library(self.knowledge_folder(folder))
+        library = await open_library(self.knowledge_folder(folder))
         self.say("comparing the index with the notes")
         embedder = self._provider_embedder(library.config.search) if embeddings else None
-        return await _search_notes(library, query, limit, category, embedder=embedder)
+        return await search_folder(library, query, limit, category, embedder=embedder)
 
     def _provider_embedder(self, config: "SearchConfig") -> "ProviderEmbedder":
         from ctxmgr.models.embeddings import OpenAIEmbeddings
@@ -351,8 +338,8 @@ class App:
 
     async def agent_notes(self, folder: Path | None = None) -> "AgentNotes":
         """What agents may do with a folder of notes, by default that of the settings."""
-        library = await _open_library(self.knowledge_folder(folder))
-        return await _agent_notes(await self.store(), library, self.masker)
+        library = await open_library(self.knowledge_folder(folder))
+        return await notes_for_agents(await self.store(), library, self.masker)
 
     def audit_folder(self) -> Path | None:
         """The folder of the audit log; None if there is no log there."""
@@ -459,12 +446,12 @@ class App:
 
         require_yaml()
         root = self.knowledge_folder(folder)
-        return await _lifecycle(await self.store_or_empty(), root, model=model)
+        return await open_lifecycle(await self.store_or_empty(), root, model=model)
 
     async def close_abandoned_transcripts(self, folder: Path | None, *, now: int) -> list[str]:
         """Close the transcripts of sessions that crashed; return their paths."""
         lifecycle = await self.lifecycle(folder)
-        async with await _capture(lifecycle, self.masker) as capture:
+        async with await open_capture(lifecycle, self.masker) as capture:
             return [closed.path for closed in await capture.end_idle(now=now)]
 
     async def run_lifecycle(self) -> None:
@@ -504,7 +491,7 @@ class App:
         from ctxmgr.knowledge.notes.notes_folder import NotesFolder
         from ctxmgr.knowledge.topics.topic_folder import load_topics
 
-        layout, _ = await _knowledge_layout(self.knowledge_folder(folder))
+        layout, _ = await layout_of(self.knowledge_folder(folder))
         return await asyncio.to_thread(load_topics, NotesFolder(layout))
 
     async def fire_webhook(self, source: str, event: str, payload: object) -> "list[Firing]":
@@ -545,7 +532,7 @@ class App:
         """Git for a repository of notes; a push is checked for secrets."""
         from ctxmgr.knowledge.repository.memory_git import MemoryGit
 
-        return MemoryGit(layout, model=_masked(model), find_secrets=_secret_finder())
+        return MemoryGit(layout, model=masked_model(model), find_secrets=secret_finder())
 
     def introspection(self, layout: "Layout") -> "Introspection":
         """The history of a repository of notes."""
@@ -558,7 +545,7 @@ class App:
         self, folder: Path | None = None, *, main: bool = True, model: "Model | None" = None
     ) -> "Library":
         """The notes of a folder, by default that of the settings, without secrets."""
-        library = await _open_library(self.knowledge_folder(folder), main=main, model=model)
+        library = await open_library(self.knowledge_folder(folder), main=main, model=model)
         library.mask = self.masker.shown
         return library
 
@@ -597,30 +584,6 @@ class App:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
-
-
-def _kinds_with_memory() -> dict[str, Kind]:
-    from ctxmgr.memory.repository import MEMORY_KINDS
-
-    return {**KINDS, **MEMORY_KINDS}
-
-
-def _principal(project: Path) -> "Principal":
-    """This user in the project of a folder."""
-    from ctxmgr.memory.project import project_id
-    from ctxmgr.memory.records.principal import Principal
-
-    return Principal(user_id=_user_id(), project_id=project_id(project))
-
-
-def _user_id() -> str:
-    """The name of the person who runs this; in a container the user may have none."""
-    from getpass import getuser
-
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return f"uid-{os.getuid()}"
 
 
 def _or(price: float | None, otherwise: float) -> float:
@@ -746,28 +709,28 @@ async def _client(
     if knowledge is not None:
         from ctxmgr.knowledge.agent_notes import notes_tools
 
-        library = await _noted(store, closing, knowledge, own=own, masker=masker)
+        library = await attach_notes(store, closing, knowledge, own=own, masker=masker)
         contributors += library.contributors
         flushers += library.flushers
-        layer_tools = notes_tools(await _agent_notes(store, library, masker))
-    feed = _listener_feed(store, listeners)
+        layer_tools = notes_tools(await notes_for_agents(store, library, masker))
+    feed = listener_feed(store, listeners)
     observers: list[CommitObserver] = [] if feed is None else [feed.committed]
     if audit is not None:
         observers.append(await _audited(store, closing, root=audit, lenses=audit_lenses))
     elif audit_lenses is not None:
         raise Incorrect("audit_lenses score what an audit log records: name its folder as audit")
     if experience is not None:
-        observers.append(await _experienced(store, closing, experience))
+        observers.append(await attach_experience(store, closing, experience))
     if library is not None:
-        observers.append(await _transcribed(store, closing, library, masker))
+        observers.append(await attach_transcripts(store, closing, library, masker))
     if memory is not None:
-        remembered, tools, observer = await _remembered(
+        remembered, tools, observer = await attach_memory(
             store,
             closing,
             memory,
             model=memory_model,
             masker=masker,
-            budget_tokens=_memory_budget(policy),
+            budget_tokens=memory_budget(policy),
         )
         contributors += (remembered,)
         layer_tools += tools
@@ -783,7 +746,7 @@ async def _client(
     if search is not None:
         from ctxmgr.core.client.recall import Recall
 
-        index = await _open_index(search)
+        index = await open_piece_index(search)
         closing.push_async_callback(index.close)
         shown_path = partial(display_path, mounts=files.mounts)
         recall = Recall(store=store, index=index, masker=masker, display_path=shown_path)
@@ -807,281 +770,6 @@ async def _client(
     return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers, policy=policy)
 
 
-async def _open_index(path: Path) -> "Fts5Index | PieceIndex":
-    """Open the search index of a store; without the extra ``vectors``, that of SQLite's FTS5."""
-    if find_spec("numpy") is None or find_spec("snowballstemmer") is None:
-        from ctxmgr.stores.fts5 import Fts5Index
-
-        return await Fts5Index.open(path)
-    from ctxmgr.search.piece_index import PieceIndex
-
-    return await PieceIndex.open(path)
-
-
-def _notes_index(own: Path, embedder: "ProviderEmbedder | None") -> Path:
-    """Return the repository's own index if it has one; else nothing is written to the folder.
-
-    Vectors of two embedders cannot be compared, so a provider's are in a file of their own.
-    """
-    from ctxmgr.settings import cache_dir
-
-    if embedder is None and own.exists() and not own.is_symlink():
-        return own
-    folder = cache_dir() / "search"
-    folder.mkdir(parents=True, exist_ok=True)
-    named = str(own) if embedder is None else f"{own}\n{embedder.name}\n{embedder.dimension}"
-    return folder / f"{hashlib.sha256(named.encode()).hexdigest()}.notes"
-
-
-async def _search_notes(
-    library: "Library",
-    query: str,
-    limit: int,
-    category: str | None,
-    *,
-    embedder: "ProviderEmbedder | None" = None,
-) -> "list[SearchResult]":
-    """Search a folder of notes, after its index is brought up to date."""
-    from ctxmgr.knowledge.indexed_notes import NoteDocuments
-    from ctxmgr.search.hybrid import HybridWeights
-    from ctxmgr.search.search_index import SearchIndex
-
-    source, sides = NoteDocuments(library.notes), library.config.search
-    source.require_category(category)
-    index = await SearchIndex.open(
-        await asyncio.to_thread(_notes_index, library.notes.layout.index, embedder),
-        embedder=embedder or _static_embedder(),
-        source=source,
-        weights=HybridWeights(bm25=sides.bm25_weight, vector=sides.vector_weight),
-    )
-    try:
-        await index.refresh()
-        try:
-            await index.embedded()
-        except Unavailable as error:
-            logging.getLogger(__name__).warning("some notes have no vectors: %s", error)
-        return await index.search(query, limit, category)
-    finally:
-        await index.close()
-
-
-async def _agent_notes(store: Store, library: "Library", masker: Masker) -> "AgentNotes":
-    """What agents may do with the notes of a library."""
-    from ctxmgr.knowledge.agent_notes import AgentNotes
-    from ctxmgr.knowledge.lifecycle.review import ReviewQueue
-    from ctxmgr.knowledge.repository.git import Git
-    from ctxmgr.knowledge.repository.introspection import Introspection
-    from ctxmgr.knowledge.repository.setup import is_set_up
-
-    layout = library.notes.layout
-    history = None
-    if await is_set_up(layout.root):
-        history = Introspection(Git(layout.root), adopted=layout.adopted)
-    return AgentNotes(
-        library.notes,
-        review=ReviewQueue(store, library.notes),
-        history=history,
-        search=partial(_search_notes, library),
-        mask=lambda text: masker.mask(text).text,  # notes are committed to git
-        now=library.now,
-    )
-
-
-def _static_embedder() -> "StaticEmbedder | None":
-    from ctxmgr.errors import ExtraMissing
-    from ctxmgr.search.static_vectors import StaticEmbedder
-
-    try:
-        return StaticEmbedder.load()
-    except ExtraMissing:
-        return None
-
-
-async def _noted(
-    store: Store,
-    closing: AsyncExitStack,
-    knowledge: "Path | Library",
-    *,
-    own: "OwnFiles",
-    masker: Masker,
-) -> "Library":
-    """Open a folder of notes, and store versions of them in the core."""
-    from ctxmgr.core.files.filesystem_ids import host_filesystem_id
-    from ctxmgr.core.files.fingerprints import Fingerprints
-    from ctxmgr.core.files.host_files import HostFiles
-    from ctxmgr.core.tracking.indexing import Indexing
-    from ctxmgr.core.tracking.kept_files import KeptFiles
-
-    library = knowledge
-    if isinstance(library, Path):
-        library = await _open_library(library)
-    library.mask = masker.shown
-    library.use_store(store)
-    # The agent may see the notes elsewhere, or not at all: they are read as files of the host.
-    files = HostFiles(Mounts.of_host(host_filesystem_id()), own=own)
-    closing.callback(files.close)
-    indexing = Indexing(store, files, fingerprints=Fingerprints(None), kept=masker.stored)
-    kept = await closing.enter_async_context(KeptFiles(indexing))
-    library.keep = kept.add
-    await library.prepare()
-    return library
-
-
-def _memory_budget(policy: "SessionPolicy") -> int:
-    """The tokens of memory in a prompt: less if the window is small."""
-    from ctxmgr.core.economy.policy import Economy
-    from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS
-
-    if not isinstance(policy, Economy):
-        return BUDGET_TOKENS
-    return max(1, min(BUDGET_TOKENS, policy.window_tokens // MEMORY_SHARE))
-
-
-def _learner(store: Store, living: "LivingMemory", *, masker: Masker) -> "Learner":
-    from ctxmgr.memory.learning.learner import Learner
-
-    # Memories outlive their session and may be shared: they are masked whatever prompts show.
-    return Learner(
-        store,
-        living,
-        mask=lambda text: masker.mask(text).text,
-        now=lambda: time.time_ns() // 1_000_000,
-    )
-
-
-async def _remembered(
-    store: Store,
-    closing: AsyncExitStack,
-    memory: "Path | Principal",
-    *,
-    model: "Model | None",
-    masker: Masker,
-    budget_tokens: int,
-) -> "tuple[Contributor, tuple[LayerTool, ...], CommitObserver]":
-    """Learn from the store's sessions, and give what was learnt to their prompts and agents."""
-    from ctxmgr.memory.agent_tools import memory_tools
-    from ctxmgr.memory.learning.listener import MemoryListener
-    from ctxmgr.memory.learning.prompt_memory import PromptMemory
-    from ctxmgr.memory.living import LivingMemory
-
-    owner, root = memory, None
-    if isinstance(owner, Path):
-        root = str(await asyncio.to_thread(owner.resolve))
-        owner = await asyncio.to_thread(_principal, owner)
-
-    living = LivingMemory(store, owner, model=model)
-    await living.prepare()
-    learner = _learner(store, living, masker=masker)
-    listener = MemoryListener(learner, root=root)
-    await listener.begin(store)
-    tools = memory_tools(living, mask=lambda text: masker.mask(text).text)
-    contributor = PromptMemory(
-        store,
-        living,
-        learner,
-        files=listener.files,
-        budget_tokens=budget_tokens,
-        shown=masker.shown,
-    )
-    observer = await _recorded(store, closing, listener, quiet_s=QUIET_SECONDS)
-    return contributor, tools, observer
-
-
-async def _transcribed(
-    store: Store, closing: AsyncExitStack, library: "Library", masker: Masker
-) -> "CommitObserver":
-    """Write transcripts of the store's sessions, commit them, and extract notes from them."""
-    from ctxmgr.core.events.origins import StoreEvents
-    from ctxmgr.knowledge.transcripts.listener import TranscriptListener
-
-    layout = library.notes.layout
-    lifecycle = await _lifecycle(store, layout.root, library=library)
-    capture = await closing.enter_async_context(await _capture(lifecycle, masker))
-    return await _recorded(store, closing, TranscriptListener(capture, StoreEvents(store)))
-
-
-async def _capture(lifecycle: "Lifecycle", masker: Masker) -> "ConversationCapture":
-    from ctxmgr.knowledge.repository.conversations import commit_conversation
-    from ctxmgr.knowledge.transcripts.capture import ConversationCapture
-
-    async def on_closed(closed: "ClosedTranscript") -> None:
-        await commit_conversation(lifecycle.layout, closed.path, slug=closed.slug)
-        await lifecycle.session_ended(closed.path)
-
-    # Transcripts are committed to git: they are masked whatever prompts show.
-    return await ConversationCapture.open(
-        lifecycle.layout.raw, mask=lambda text: masker.mask(text).text, on_closed=on_closed
-    )
-
-
-async def _lifecycle(
-    store: Store, root: Path, *, library: "Library | None" = None, model: "Model | None" = None
-) -> "Lifecycle":
-    from ctxmgr.knowledge.config import KnowledgeConfig
-    from ctxmgr.knowledge.lifecycle.lifecycle import Lifecycle
-    from ctxmgr.knowledge.notes.notes_folder import NotesFolder
-    from ctxmgr.knowledge.repository.memory_git import MemoryGit
-
-    layout, is_set_up = await _knowledge_layout(root)
-    config, messages = KnowledgeConfig(), model
-    if library is not None:
-        layout, config, model = library.notes.layout, library.config, library.model
-        messages = library.named_model(config.git.commit_message_model)
-    git = None
-    if is_set_up:
-        git = MemoryGit(layout, model=_masked(messages), find_secrets=_secret_finder())
-    return Lifecycle(
-        NotesFolder(layout),
-        store=store,
-        config=config.lifecycle,
-        git=git,
-        git_config=config.git,
-        model=_masked(model),
-    )
-
-
-def _masked(model: "Model | None") -> "Model | None":
-    """Return a model that reads notes and their differences without secrets."""
-    from ctxmgr.core.model import MaskedModel
-
-    masker = Masker()
-    return None if model is None else MaskedModel(model, lambda text: masker.mask(text).text)
-
-
-def _secret_finder() -> "FindSecrets":
-    masker = Masker()
-    return lambda text: [kind for _, _, kind in masker.positions(text)]
-
-
-async def _open_library(
-    root: Path, *, main: bool = True, model: "Model | None" = None
-) -> "Library":
-    """Open the notes of a folder, with the layout that it was set up with."""
-    from ctxmgr.knowledge.library import Library
-
-    layout, _ = await _knowledge_layout(root)
-    return await asyncio.to_thread(
-        lambda: Library.open(root, raw=layout.raw, adopted=layout.adopted, main=main, model=model)
-    )
-
-
-async def _knowledge_layout(root: Path) -> "tuple[Layout, bool]":
-    """Return the layout of a folder of notes, and whether it was set up as a repository."""
-    from ctxmgr.knowledge.notes.frontmatter import require_yaml
-    from ctxmgr.knowledge.notes.layout import Layout
-    from ctxmgr.knowledge.notes.notes_folder import has_notes_elsewhere
-    from ctxmgr.knowledge.repository.setup import is_set_up, open_layout, raw_folder
-    from ctxmgr.settings import data_dir
-
-    require_yaml()
-    raw = raw_folder(root, data=data_dir())
-    if await is_set_up(root):
-        return await open_layout(root, raw=raw), True
-    # A folder or repository of the person's own: its files are notes, and nothing is committed.
-    adopted = await asyncio.to_thread(has_notes_elsewhere, root)
-    return Layout(await asyncio.to_thread(root.absolute), raw, adopted=adopted), False
-
-
 async def _audited(
     store: Store, closing: AsyncExitStack, *, root: Path, lenses: "Lenses | None"
 ) -> "CommitObserver":
@@ -1097,155 +785,4 @@ async def _audited(
     log = await closing.enter_async_context(await AuditLog.open(root, be_id=AGENT))
     scores = None if lenses is None else lambda text: lenses.read_text(text).all
     listener = AuditListener(log.writer, StoreEvents(store), scores=scores)
-    return await _recorded(store, closing, listener)
-
-
-async def _experienced(
-    store: Store, closing: AsyncExitStack, experience: "Path | XDB"
-) -> "CommitObserver":
-    """Record the store's events as experience; return what a client calls after a commit."""
-    from ctxmgr.core.events.origins import StoreEvents
-
-    if isinstance(experience, Path):
-        from ctxmgr.experience.xdb import XDB
-
-        experience = await closing.enter_async_context(XDB(experience, AGENT))
-    await experience.use_documents(store)
-    await experience.load_concepts()
-    return await _recorded(store, closing, experience.listener(StoreEvents(store)))
-
-
-async def _recorded(
-    store: Store, closing: AsyncExitStack, listener: "Listener", *, quiet_s: float = 0.0
-) -> "CommitObserver":
-    """Deliver events to a listener until the end, and then those that are left.
-
-    With ``quiet_s``, it waits until nothing was committed for so long: learning takes processor
-    time, of which there is plenty while a model answers.
-    """
-    from ctxmgr.core.events.listeners import ListenerFeed
-
-    feed = ListenerFeed(store, listeners=(listener,))
-    await closing.enter_async_context(feed)
-    committed = asyncio.Event()
-
-    async def wake() -> None:
-        while True:
-            await committed.wait()
-            await _settled(committed, quiet_s)
-            committed.clear()
-            await feed.committed()
-
-    async def drain() -> None:
-        waking.cancel()
-        await asyncio.gather(waking, return_exceptions=True)
-        await feed.committed()
-        try:
-            await asyncio.wait_for(feed.heard(), DRAIN_SECONDS)
-        except TimeoutError:
-            logging.getLogger(__name__).warning(
-                "the %s log is behind by some events; it continues when a client is opened",
-                listener.name,
-            )
-
-    async def observer(_: object) -> None:
-        committed.set()
-
-    waking = asyncio.create_task(wake())
-    closing.push_async_callback(drain)
-    return observer
-
-
-async def _settled(committed: asyncio.Event, quiet_s: float) -> None:
-    """Wait until an event was not set for some time, at most ``BEHIND_SECONDS``."""
-    end = time.monotonic() + BEHIND_SECONDS
-    while quiet_s and time.monotonic() < end:
-        committed.clear()
-        try:
-            await asyncio.wait_for(committed.wait(), quiet_s)
-        except TimeoutError:
-            return
-
-
-def _listener_feed(store: Store, listeners: "tuple[Listener, ...]") -> "ListenerFeed | None":
-    if not listeners:
-        return None
-    from ctxmgr.core.events.listeners import ListenerFeed
-
-    return ListenerFeed(store, listeners=listeners)
-
-
-async def _open_loaded(
-    loaded: "LoadedSettings", kinds: Mapping[str, Kind], *, create: bool = True
-) -> Store:
-    from ctxmgr.settings import DATABASE_FILE, data_dir
-
-    loaded.require_trusted("store", "token", "ca_file")
-    if create and loaded.origins["store"] == "default":
-        # Only our own folder: a mistyped path elsewhere must not create folders.
-        data_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
-    settings = loaded.settings
-    if not create and loaded.origins["store"] == "default":
-        file = data_dir() / DATABASE_FILE
-        if not file.exists():
-            raise NotFound(f"no store at {file} yet; `ctxmgr run` creates it")
-    token = settings.token.get_secret_value() if settings.token else None
-    return await _open(
-        settings.store,
-        kinds=kinds,
-        token=token,
-        ca_file=settings.ca_file,
-        timeout_s=settings.store_timeout,
-        create=create,
-    )
-
-
-def _with_own_kinds(kinds: Mapping[str, Kind]) -> dict[str, Kind]:
-    """Add ctxmgr's own kinds, so that nobody writes its objects without their rules."""
-    own = {
-        name: replace(kind, indexed={**kinds[name].indexed, **kind.indexed})
-        for name, kind in KINDS.items()
-        if name in kinds
-    }
-    return {**KINDS, **kinds, **own}
-
-
-async def _open(
-    url: str | Path,
-    *,
-    kinds: Mapping[str, Kind],
-    token: str | None,
-    ca_file: Path | None,
-    timeout_s: float | None,
-    create: bool = True,
-) -> Store:
-    kinds = _with_own_kinds(kinds)
-    relative = isinstance(url, Path) and not url.is_absolute()
-    url = store_url(f"./{url}" if relative else str(url))
-    if _scheme(url) == "sqlite":
-        from ctxmgr.stores.sqlite.store import SqliteStore
-
-        return await SqliteStore.open(url, kinds=kinds, create=create)
-    with requires_extra("xtdb", "edn_format"):
-        from ctxmgr.stores.xtdb.store import XtdbStore
-
-    return await XtdbStore.open(url, kinds=kinds, token=token, ca_file=ca_file, timeout_s=timeout_s)
-
-
-def _scheme(url: str) -> str:
-    try:
-        scheme = urlsplit(url).scheme
-    except ValueError:
-        # The cause may quote a password.
-        raise Incorrect(f"invalid URL {redact_url(url)!r:.200}; {_known()}") from None
-    if "://" not in url or not scheme:
-        raise Incorrect(f"{redact_url(url)!r:.200} is neither a path nor a store URL; {_known()}")
-    if scheme not in URL_EXAMPLES:
-        raise Incorrect(f"unknown kind of store {scheme!r:.80}; {_known()}")
-    return scheme
-
-
-def _known() -> str:
-    return "use a path, or one of: " + ", ".join(
-        url for urls in URL_EXAMPLES.values() for url in urls
-    )
+    return await attach_listener(store, closing, listener)

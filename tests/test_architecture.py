@@ -132,8 +132,20 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     # composition
     "trust": _rooms("errors"),
     "settings": _rooms("trust core.store errors"),
+    "store_opening": _rooms("settings stores.sqlite stores.xtdb core.objects core.store errors"),
+    "client_layers": _rooms(
+        "models settings memory memory.learning memory.records memory.tiers"
+        " knowledge.config knowledge.library knowledge.notes"
+        " knowledge.topics knowledge.lifecycle knowledge.transcripts"
+        " knowledge.repository"
+        " experience experience.lenses search stores stores.sqlite stores.xtdb"
+        " messages core.client core.context core.economy core.events core.files core.history"
+        " core.model core.objects core.prices core.sandbox core.secrets core.sessions core.store"
+        " core.tracking errors knowledge.indexed_notes knowledge.agent_notes"
+    ),
     "app": _rooms(
-        "models settings audit memory memory.learning memory.records memory.tiers"
+        "client_layers store_opening models settings audit memory memory.learning"
+        " memory.records memory.tiers"
         " knowledge.config knowledge.library knowledge.notes"
         " knowledge.topics knowledge.lifecycle knowledge.transcripts"
         " knowledge.repository"

@@ -227,7 +227,7 @@ async def _in_sessions(
 
 def _doing(app: "App", document: "Document") -> str:
     """Return what a call did, such as its command, with secrets masked; empty for a file."""
-    from ctxmgr.surfaces.operations.agents.briefing import describe_args
+    from ctxmgr.surfaces.views.recalled import describe_args
 
     args = document.get("args") or {}
     shown = app.masker.shown

@@ -1,9 +1,13 @@
 """The results of a search in a session, in several sessions, or in notes. No I/O."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final
 
 from ctxmgr.core.client.recall import Recalled, best_lines, recall_text, words
+
+CALL_CHARACTERS: Final = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +100,20 @@ def _text(query: str, hits: Sequence[FoundEntry]) -> str:
         lines.append(f"{hit.path} [{hit.category}]{session}{handle}\n")
         lines += (f"  {line}\n" for line in hit.snippet.splitlines() if line.strip())
     return "".join(lines)
+
+
+def describe_args(args: Any) -> str:
+    """Return the argument that says what a call does: its command, path or pattern."""
+    for name in ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description"):
+        value = args.get(name)
+        if isinstance(value, list):
+            value = " ".join(map(str, value))
+        if isinstance(value, str) and value:
+            return one_line(value, CALL_CHARACTERS)
+    return one_line(json.dumps(args, ensure_ascii=False, default=str), CALL_CHARACTERS)
+
+
+def one_line(text: str, characters: int) -> str:
+    """Return a text as one line of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= characters else f"{line[: characters - 1]}…"

@@ -22,6 +22,7 @@ from ctxmgr.core.objects.toolcall import ToolCall
 from ctxmgr.core.store.contract import BATCH_MAX, Store
 from ctxmgr.integrations.agents.capture import COMPACT
 from ctxmgr.surfaces.local_state import project_sessions
+from ctxmgr.surfaces.views.recalled import describe_args, one_line
 from ctxmgr.surfaces.views.sessions import pick_sessions
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ FAILURES_MAX: Final = 5
 FILES_MAX: Final = 10
 PROMPT_CHARACTERS: Final = 300
 ANSWER_CHARACTERS: Final = 500
-CALL_CHARACTERS: Final = 160
 ERROR_CHARACTERS: Final = 200
 
 SILENT: Final = frozenset({"resume"})
@@ -113,10 +113,10 @@ def _work(past: Sequence[PastSession]) -> str:
             f"- session {session.session_id}: {session.chat.turn_count} turns, {calls} tool calls"
         )
         if turn.user:
-            lines.append(f"  asked: {_line(turn.user, PROMPT_CHARACTERS)}")
+            lines.append(f"  asked: {one_line(turn.user, PROMPT_CHARACTERS)}")
         answer = _answer(turn)
         if answer:
-            lines.append(f"  answered: {_line(answer, ANSWER_CHARACTERS)}")
+            lines.append(f"  answered: {one_line(answer, ANSWER_CHARACTERS)}")
     return "\n".join(lines)
 
 
@@ -131,7 +131,7 @@ def _failures(calls: Sequence[ToolCall]) -> str:
         elif key not in succeeded and len(lines) < FAILURES_MAX:
             succeeded.add(key)
             last = (call.content or "").strip().rpartition("\n")[2]
-            error = f": {_line(last, ERROR_CHARACTERS)}" if last else ""
+            error = f": {one_line(last, ERROR_CHARACTERS)}" if last else ""
             lines.append(f"- {call.tool} {describe_args(call.args)} (id {call.object_id}){error}")
     return "\n".join(["Failed there, and not repeated with success:", *lines]) if lines else ""
 
@@ -164,25 +164,9 @@ def _is_newer(project: Path, name: str, ended: int) -> bool:
         return False
 
 
-def describe_args(args: Any) -> str:
-    """Return the argument that says what a call does: its command, path or pattern."""
-    for name in ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description"):
-        value = args.get(name)
-        if isinstance(value, list):
-            value = " ".join(map(str, value))
-        if isinstance(value, str) and value:
-            return _line(value, CALL_CHARACTERS)
-    return _line(json.dumps(args, ensure_ascii=False, default=str), CALL_CHARACTERS)
-
-
 def _answer(turn: Turn) -> str:
     texts = [part.get("text") for part in turn.assistant if part.get("type") == "text"]
     return str(texts[-1]) if texts else ""
-
-
-def _line(text: str, characters: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= characters else f"{line[: characters - 1]}…"
 
 
 def _limited(sections: Sequence[str]) -> str:
