@@ -174,7 +174,7 @@ def test_the_demo_keeps_its_session_in_a_store_of_its_own(ctxmgr: Run, home: Pat
     result = _json(ctxmgr("demo", "--json"))
 
     assert result["fixed"]
-    assert [len(chapter["turns"]) for chapter in result["chapters"]] == [4, 4, 5, 0, 0, 0]
+    assert [len(chapter["turns"]) for chapter in result["chapters"]] == [4, 4, 5, 0, 0, 0, 0, 0]
     assert [file.name for file in (home / "data").rglob("*.db")] == ["demo.db"]
 
 

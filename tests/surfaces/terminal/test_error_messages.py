@@ -221,14 +221,14 @@ def test_a_port_in_use_names_the_way_out(ctxmgr: Run) -> None:
 def test_a_mistyped_name_lists_the_nearest(ctxmgr: Run) -> None:
     """Whoever mistypes sees at once what it should have been."""
     assert ctxmgr("demo", "--store", "demo.db").exit_code == 0
-    session = json.loads(ctxmgr("sessions", "--store", "demo.db", "--json").stdout)["sessions"][0]
-    name = session["session_id"]
+    listed = json.loads(ctxmgr("sessions", "--store", "demo.db", "--json").stdout)["sessions"]
+    name, later = sorted(session["session_id"] for session in listed)
 
     unknown = ctxmgr("log", "dmo", "--store", "demo.db")
     shown = ctxmgr("show", "tallly.conf", "--session", name, "--store", "demo.db")
     pinned = ctxmgr("pin", name, "tally.cnf", "--store", "demo.db")
 
-    assert unknown.stderr == f"ctxmgr: no session dmo (nearest: {name})\n"
+    assert unknown.stderr == f"ctxmgr: no session dmo (nearest: {name}, {later})\n"
     for result in (shown, pinned):
         assert result.exit_code == 3
         assert f"session {name} has seen no tall" in result.stderr
