@@ -150,7 +150,7 @@ async def test_a_prompt_gets_what_holds_in_its_project(memory: LivingMemory, sto
 
     assert "ledger" not in shown
     assert "shell commands" not in shown
-    assert agents.key in (await elsewhere.assemble_context(800)).context
+    assert agents.key in (await elsewhere.assemble_context(8_000)).context
     for text in ("packages: pnpm", "indentation: 4 spaces", "language of comments: English"):
         assert text in shown
 
