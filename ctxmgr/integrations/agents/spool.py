@@ -41,7 +41,7 @@ BATCH_BYTES_MAX: Final = 32 * 1024 * 1024
 """Of one file, with the event that exceeds it: a whole file is in memory while it is stored."""
 
 REFUSED_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Kept of what could not be stored; then the file starts again."""
+"""Of the file with what could not be stored; a full one is kept beside the next."""
 
 LOCK_SECONDS: Final = 5.0
 """How long an append may wait for others, each of which takes milliseconds."""
@@ -181,7 +181,7 @@ def refuse(folder: str, event: SpooledEvent, reason: str) -> None:
     """Keep an event that cannot be stored, with the reason."""
     path = os.path.join(folder, _REFUSED)
     if os.path.exists(path) and os.path.getsize(path) > REFUSED_BYTES_MAX:
-        os.unlink(path)
+        os.replace(path, f"{path}.old")
     _append(path, os.fsencode(" ".join(reason.split())) + b"\n" + _record(event))
 
 

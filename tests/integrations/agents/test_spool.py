@@ -25,6 +25,7 @@ from ctxmgr.integrations.agents.spool import (
     append,
     is_pending,
     read_batch,
+    refuse,
     refused_count,
     spool_folder,
     take_batches,
@@ -348,3 +349,16 @@ def test_the_next_command_stores_what_waits(
 async def _told_at(url: str) -> list[tuple[str, list[str]]]:
     async with await open_store(url) as store:
         return await told(store)
+
+
+def test_what_could_not_be_stored_is_kept_when_its_file_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person may still want it: the full file is kept beside the new one."""
+    monkeypatch.setattr("ctxmgr.integrations.agents.spool.REFUSED_BYTES_MAX", 10)
+    for number in (1, 2):
+        event = SpooledEvent(at=number, project="", client_folder="", data=b"event %d" % number)
+        refuse(str(tmp_path), event, "not an event")
+
+    assert b"event 1" in (tmp_path / "refused.old").read_bytes()
+    assert b"event 2" in (tmp_path / "refused").read_bytes()

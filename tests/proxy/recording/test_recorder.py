@@ -110,7 +110,7 @@ async def test_a_request_is_shown_as_it_came_and_as_it_went_out(
 
 
 async def test_recording_goes_on_after_a_restart(store: Store, client: Client) -> None:
-    """Proxy rule 39: a restart loses nothing, and no turn is stored twice."""
+    """Proxy rule 39: a stop and a start lose nothing, and no turn is stored twice."""
     (first, second, third) = conversation()
     before = ExchangeRecorder(client, store)
     await before.record(exchange(*first), None)
