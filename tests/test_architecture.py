@@ -123,7 +123,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "memory.contradictions memory.records memory.tiers core.store search errors"
     ),
     "memory.prediction": _rooms("memory.records"),
-    "memory.extraction": _rooms("memory.records core.store errors"),
+    "memory.extraction": _rooms("memory.records core.context core.store errors"),
     "memory.learning": _CORE_FOR_LAYERS
     | _rooms("memory memory.contradictions memory.extraction memory.records memory.tiers search"),
     "memory": _CORE_FOR_LAYERS

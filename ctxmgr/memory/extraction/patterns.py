@@ -13,12 +13,11 @@ for other languages, there are no patterns.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from itertools import zip_longest
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from ctxmgr.core.context.grammars import parser_for
 from ctxmgr.memory.extraction.findings import LearntItem, as_line, file_tags
 from ctxmgr.memory.records.bodies import (
     HINT_CHARS_MAX,
@@ -42,12 +41,7 @@ PATTERNS_MAX: Final = 5
 """Of one file."""
 HOLE: Final = "{…}"
 
-_GRAMMARS: Final = {
-    ".py": ("tree_sitter_python", "language"),
-    ".js": ("tree_sitter_javascript", "language"),
-    ".ts": ("tree_sitter_typescript", "language_typescript"),
-    ".go": ("tree_sitter_go", "language"),
-}
+_SUFFIXES: Final = frozenset({".py", ".js", ".ts", ".go"})
 _FUNCTIONS: Final = frozenset(
     {"function_definition", "function_declaration", "method_definition", "method_declaration"}
 )
@@ -69,7 +63,7 @@ def patterns_of(
     path: str, text: str, *, object_id: str, object_hash: str | None
 ) -> tuple[LearntItem, ...]:
     """Return the shapes that several functions of a file share."""
-    parser = _parser(PurePosixPath(path).suffix.lower())
+    parser = parser_for(PurePosixPath(path).suffix.lower()) if is_source(path) else None
     if parser is None or len(text) > SOURCE_CHARS_MAX:
         return ()
     source = text.encode(errors="replace")
@@ -95,7 +89,7 @@ def patterns_of(
 
 def is_source(path: str) -> bool:
     """Whether patterns are looked for in a file."""
-    return PurePosixPath(path).suffix.lower() in _GRAMMARS
+    return PurePosixPath(path).suffix.lower() in _SUFFIXES
 
 
 def _shapes(root: Any, source: bytes) -> Iterator[_Shape]:
@@ -164,16 +158,3 @@ def _common(texts: Sequence[str]) -> str:
 
 def _text(node: Any, source: bytes) -> str:
     return source[node.start_byte : node.end_byte].decode(errors="replace")
-
-
-@cache
-def _parser(suffix: str) -> Any:
-    """Return a parser for the suffix; None if no grammar is installed."""
-    if suffix not in _GRAMMARS:
-        return None
-    module, function = _GRAMMARS[suffix]
-    try:
-        tree_sitter, grammar = import_module("tree_sitter"), import_module(module)
-    except ImportError:
-        return None
-    return tree_sitter.Parser(tree_sitter.Language(getattr(grammar, function)()))
