@@ -91,7 +91,7 @@ def _merged(
             id=_merged_id(alike),
             body=body,
             levels=levels_by_rule(body, count),
-            author=Author.RULE,
+            author=Author.RULE if any(m.author is Author.RULE for m in alike) else best.author,
             created_at=min(memory.created_at for memory in alike),
             valid_from=min(memory.valid_from for memory in alike),
             supersedes=(),

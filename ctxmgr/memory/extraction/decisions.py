@@ -4,13 +4,12 @@
     we decided to drop Python 3.10
 
 A user decides by saying so. Of a model's words only what it says it chose, with a reason, counts:
-what it will do next is a plan.
+what it will do next is a plan. Such a decision is marked as the agent's.
 """
 
 import re
 from typing import Final
 
-from ctxmgr.errors import Incorrect
 from ctxmgr.memory.extraction.exchange import Exchange
 from ctxmgr.memory.extraction.findings import (
     ExtractorResult,
@@ -22,15 +21,14 @@ from ctxmgr.memory.extraction.findings import (
 )
 from ctxmgr.memory.extraction.own_words import answer_sentences, own_sentences
 from ctxmgr.memory.extraction.statements import (
-    key_of,
-    scope_of,
+    fact_from,
     split_reason,
     why_not,
     without_lead,
 )
 from ctxmgr.memory.extraction.tool_runs import changed_paths
 from ctxmgr.memory.records.bodies import VALUE_CHARS_MAX, Fact
-from ctxmgr.memory.records.memory import MemoryKind
+from ctxmgr.memory.records.memory import Author, MemoryKind
 
 NAME: Final = "decisions"
 
@@ -98,6 +96,7 @@ def extract_decisions(exchange: Exchange) -> ExtractorResult:
                     extractor=NAME,
                     turn=turn,
                     tags=tags,
+                    author=Author.RULE if by_user else Author.AGENT,
                 )
             )
     return ExtractorResult(learnt=tuple(learnt), refused=tuple(turned_down))
@@ -120,15 +119,7 @@ def _read(sentence: str, *, by_user: bool) -> Fact | str | None:
     if against is not None and not (by_user and reason is not None and against.startswith("fewer")):
         return against
     key, value = _slot(decided)
-    try:
-        return Fact(
-            key=key_of(key),
-            value=as_line(value, VALUE_CHARS_MAX),
-            scope=scope_of(statement),
-            reason=reason,
-        )
-    except Incorrect as error:
-        return f"no decision can be made of it: {error}"
+    return fact_from(key, value, statement=statement, reason=reason)
 
 
 def _slot(decided: str) -> tuple[str, str]:

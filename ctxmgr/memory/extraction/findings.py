@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ctxmgr.memory.records.bodies import KEY_CHARS_MAX, Body
-from ctxmgr.memory.records.memory import TAG_CHARS_MAX, TAGS_MAX, MemoryKind
+from ctxmgr.memory.records.memory import TAG_CHARS_MAX, TAGS_MAX, Author, MemoryKind
 
 EXCERPT_CHARS_MAX: Final = 300
 """Of a refused text that is kept for a person."""
@@ -24,6 +24,8 @@ class LearntItem:
     """The tool call or file that shows it; None: the conversation."""
     object_hash: str | None = None
     tags: tuple[str, ...] = ()
+    author: Author = Author.RULE
+    """``AGENT`` if the agent said it itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

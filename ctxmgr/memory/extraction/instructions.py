@@ -11,7 +11,6 @@ Only the user's own words are read. A rule is general: what is about "this" or "
 import re
 from typing import Final
 
-from ctxmgr.errors import Incorrect
 from ctxmgr.memory.extraction.exchange import Exchange
 from ctxmgr.memory.extraction.findings import (
     ExtractorResult,
@@ -23,8 +22,7 @@ from ctxmgr.memory.extraction.findings import (
 from ctxmgr.memory.extraction.own_words import own_sentences
 from ctxmgr.memory.extraction.statements import (
     ASKED_TO_REMEMBER,
-    key_of,
-    scope_of,
+    fact_from,
     split_reason,
     why_not,
     without_lead,
@@ -132,16 +130,8 @@ def _read(clause: str, *, corrects: bool) -> tuple[MemoryKind, Fact] | str | Non
     against = why_not(statement, about_this=True)
     if against is not None:
         return against
-    try:
-        fact = Fact(
-            key=key_of(key),
-            value=as_line(value, VALUE_CHARS_MAX),
-            scope=scope_of(statement),
-            reason=reason,
-        )
-    except Incorrect as error:
-        return f"no rule can be made of it: {error}"
-    return kind, fact
+    fact = fact_from(key, value, statement=statement, reason=reason)
+    return fact if isinstance(fact, str) else (kind, fact)
 
 
 def _matched(statement: str, *, corrects: bool) -> tuple[MemoryKind, str, str] | None:

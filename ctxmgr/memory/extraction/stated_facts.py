@@ -10,7 +10,6 @@ version. How things go at the moment is not a fact.
 import re
 from typing import Final
 
-from ctxmgr.errors import Incorrect
 from ctxmgr.memory.extraction.exchange import Exchange
 from ctxmgr.memory.extraction.findings import (
     ExtractorResult,
@@ -22,8 +21,7 @@ from ctxmgr.memory.extraction.findings import (
 from ctxmgr.memory.extraction.own_words import own_sentences
 from ctxmgr.memory.extraction.statements import (
     ASKED_TO_REMEMBER,
-    key_of,
-    scope_of,
+    fact_from,
     split_reason,
     why_not,
     without_lead,
@@ -87,12 +85,4 @@ def _read(sentence: str) -> Fact | str | None:
     against = why_not(statement)
     if against is not None:
         return against
-    try:
-        return Fact(
-            key=key_of(found["subject"]),
-            value=as_line(found["value"], VALUE_CHARS_MAX),
-            scope=scope_of(statement),
-            reason=reason,
-        )
-    except Incorrect as error:
-        return f"no fact can be made of it: {error}"
+    return fact_from(found["subject"], found["value"], statement=statement, reason=reason)

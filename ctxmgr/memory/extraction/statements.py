@@ -8,8 +8,9 @@ scope        the language or part of the project that it is about
 import re
 from typing import Final
 
+from ctxmgr.errors import Incorrect
 from ctxmgr.memory.extraction.findings import as_line
-from ctxmgr.memory.records.bodies import VALUE_CHARS_MAX
+from ctxmgr.memory.records.bodies import VALUE_CHARS_MAX, Fact
 
 WORDS_MIN: Final = 3
 WORDS_MAX: Final = 60
@@ -89,6 +90,19 @@ def split_reason(sentence: str) -> tuple[str, str | None]:
         return sentence.strip().rstrip(".!"), None
     reason = as_line(found["reason"].rstrip(".!"), VALUE_CHARS_MAX)
     return sentence[: found.start()].strip().rstrip(".!,;:"), reason or None
+
+
+def fact_from(key: str, value: str, *, statement: str, reason: str | None) -> Fact | str:
+    """Return the fact that a statement makes; why there is none if it cannot be stored."""
+    try:
+        return Fact(
+            key=key_of(key),
+            value=as_line(value, VALUE_CHARS_MAX),
+            scope=scope_of(statement),
+            reason=reason,
+        )
+    except Incorrect as error:
+        return f"no fact can be made of it: {error}"
 
 
 def scope_of(sentence: str) -> str | None:

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -85,6 +85,14 @@ ATTEMPTS_MAX: Final = 5
 _NAMESPACE: Final = uuid.UUID("5b1c0d0e-6f0f-4c7e-9a53-2f6f1a8c9d41")
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Why something is not stored, and the memory that says it already."""
+
+    reason: str
+    memory_id: str | None = None
 
 
 class Learner:
@@ -169,7 +177,9 @@ class Learner:
             habits = await self._store.get(habits_id(self.owner))
             known = () if habits is None else read_habits(habits.document)
             lessons = await asyncio.to_thread(_lessons, exchange, record, known)
-            operations, stored = await self._operations(exchange, lessons, at=_said_at(new, at))
+            operations, stored, confirmed = await self._operations(
+                exchange, lessons, at=_said_at(new, at)
+            )
             after = replace(
                 record,
                 learnt_turn=exchange.last_turn,
@@ -179,7 +189,9 @@ class Learner:
             )
             operations += _changed(after, version)
             passed_over = [shown.id for shown in record.shown if shown.ignored]
-            operations += await self._repository.counted(dict.fromkeys(passed_over, _ignored))
+            counted = dict.fromkeys(passed_over, _ignored)
+            counted |= dict.fromkeys(confirmed, partial(_confirmed, at=self._now()))
+            operations += await self._repository.counted(counted)
             if lessons.sequences != known:
                 token = None if habits is None else habits.token
                 operations.append(Match(habits_id(self.owner), token))
@@ -235,7 +247,7 @@ class Learner:
             if from_file and memory.origin.session_id is None and memory.id not in ids:
                 await self._repository.change(memory.id, partial(_ended, at=self._now(), name=path))
         lessons = ExchangeLessons(learnt=tuple(items), refused=(), failures=())
-        operations, _ = await self._operations(None, lessons, at=event.valid_time)
+        operations, _, _ = await self._operations(None, lessons, at=event.valid_time)
         if operations:
             await self._store.commit(operations)
 
@@ -294,11 +306,16 @@ class Learner:
 
     async def _operations(
         self, exchange: Exchange | None, lessons: ExchangeLessons, *, at: Instant
-    ) -> tuple[list[Match | Put], ExchangeLessons]:
-        """Return the writes for what is new in an exchange or file, and what was new or refused."""
+    ) -> tuple[list[Match | Put], ExchangeLessons, frozenset[str]]:
+        """Return the writes for what is new in an exchange or file, and what was new or refused.
+
+        The third value has the memories that the user's words or deeds confirmed: they were known,
+        and hold.
+        """
         session_id = None if exchange is None else exchange.session_id
         turned_down = list(lessons.refused)
         kept: list[LearntItem] = []
+        confirmed: set[str] = set()
         operations: list[Match | Put] = []
         await self._resident.refresh()
         ids = [self._id_of(item) for item in lessons.learnt]
@@ -307,12 +324,18 @@ class Learner:
         for item, memory_id in zip(lessons.learnt, ids, strict=True):
             memory = self._memory(item, memory_id, session_id, at=at)
             before = earlier.get(stored_id(memory_id))
-            reason = memory if isinstance(memory, str) else await self._known(memory, before, new)
-            if isinstance(memory, str) or reason is not None:
-                text = item.original
+            known = (
+                _Known(memory)
+                if isinstance(memory, str)
+                else await self._known(memory, before, new)
+            )
+            if isinstance(memory, str) or known is not None:
+                assert known is not None
                 turned_down.append(
-                    refused(text, str(reason), extractor=item.extractor, turn=item.turn)
+                    refused(item.original, known.reason, extractor=item.extractor, turn=item.turn)
                 )
+                if known.memory_id is not None and item.author is not Author.AGENT:
+                    confirmed.add(known.memory_id)
                 continue
             operations.append(Match(stored_id(memory.id), None if before is None else before.token))
             operations.append(Put(stored_memory(memory), valid_from=memory.valid_from))
@@ -323,42 +346,45 @@ class Learner:
             kept.append(item)
         if turned_down and exchange is not None:
             operations.append(self._refusals(exchange, turned_down))
-        return operations, replace(lessons, learnt=tuple(kept), refused=tuple(turned_down))
+        stored = replace(lessons, learnt=tuple(kept), refused=tuple(turned_down))
+        return operations, stored, frozenset(confirmed - {self._id_of(item) for item in kept})
 
-    async def _known(self, memory: Memory, earlier: Version | None, new: SlotIndex) -> str | None:
+    async def _known(
+        self, memory: Memory, earlier: Version | None, new: SlotIndex
+    ) -> "_Known | None":
         """Return why a memory is not stored: the same is known, or a person forgot it."""
         if earlier is not None:
-            reason = await self._why_not_again(read_memory(earlier.document))
-            if reason is not None:
-                return reason
+            known = await self._why_not_again(read_memory(earlier.document))
+            if known is not None:
+                return known
         same = self._resident.same(memory)
         if same is not None and same.project_id == memory.project_id:
-            return f"it is known already: {same.id}"
+            return _Known(f"it is known already: {same.id}", same.id)
         for index in (self._resident.slots, new):
             for other in index.filling(memory):
                 assert isinstance(memory.body, Fact)
                 assert isinstance(other.body, Fact)
                 if says_nothing_new(memory.body, other.body):
-                    return f"it says nothing new: {other.id}"
+                    return _Known(f"it says nothing new: {other.id}", other.id)
         return None
 
-    async def _why_not_again(self, earlier: Memory) -> str | None:
+    async def _why_not_again(self, earlier: Memory) -> "_Known | None":
         """Return why what is stored is not stored again; None if only rules ended it.
 
         What took its place counts as well: a person may have forgotten that one.
         """
         for _ in range(SUPERSEDED_MAX):
             if earlier.valid_to is None:
-                return f"it is known already: {earlier.id}"
+                return _Known(f"it is known already: {earlier.id}", earlier.id)
             if Author.PERSON in (earlier.author, earlier.ended_by):
-                return "it was forgotten before"
+                return _Known("it was forgotten before")
             if earlier.superseded_by is None:
                 return None
             version = await self._store.get(stored_id(earlier.superseded_by))
             if version is None:
                 return None
             earlier = read_memory(version.document)
-        return "it was superseded too often"
+        return _Known("it was superseded too often")
 
     def _memory(
         self, item: LearntItem, memory_id: str, session_id: str | None, *, at: Instant
@@ -371,7 +397,7 @@ class Learner:
                 body=item.body,
                 kind=item.kind,
                 levels=levels_by_rule(item.body, self._counter.count, original=item.original),
-                author=Author.RULE,
+                author=item.author,
                 visibility=Visibility.USER_PRIVATE,
                 user_id=self.owner.user_id,
                 project_id=self.owner.project_id,
@@ -479,6 +505,11 @@ def _counted(
 def _used(usage: MemoryUsage, *, at: Instant, retrieved: bool, cited: bool) -> MemoryUsage:
     usage = usage.retrieved(at) if retrieved else usage
     return usage.cited(at) if cited else usage
+
+
+def _confirmed(usage: MemoryUsage, *, at: Instant) -> MemoryUsage:
+    """What is said or done again was of use, whether a prompt showed it or not."""
+    return usage.cited(at)
 
 
 def _ignored(usage: MemoryUsage) -> MemoryUsage:

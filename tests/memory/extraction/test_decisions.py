@@ -4,6 +4,7 @@ import pytest
 
 from ctxmgr.memory.extraction.decisions import extract_decisions
 from ctxmgr.memory.records.bodies import Fact
+from ctxmgr.memory.records.memory import Author
 from tests.memory.extraction.exchanges import said
 
 
@@ -50,3 +51,13 @@ def test_an_agent_decides_only_with_a_reason() -> None:
     assert extract_decisions(said("", answer="I chose to keep the old parser.")).learnt == ()
     plan = "I decided to look at the parser first, because the error names it."
     assert extract_decisions(said("", answer=plan)).learnt == ()
+
+
+def test_what_an_agent_decided_is_marked_as_its_own() -> None:
+    """A user's word counts for more than an agent's: prompts and people see whose it was."""
+    chose = "Decision: keep the old parser for headers, because clients depend on its errors."
+
+    (own,) = extract_decisions(said("", answer=chose)).learnt
+    (users,) = extract_decisions(said("let's use SQLite for the cache")).learnt
+
+    assert (own.author, users.author) == (Author.AGENT, Author.RULE)

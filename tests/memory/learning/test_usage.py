@@ -76,3 +76,15 @@ def test_the_index_of_names_is_not_shown_content() -> None:
         "## Ask for more with expand(id)\n- 1a1b2c3d cache\n"
     )
     assert [(line.start, line.tier) for line in shown_lines(text)] == [("0a1b2c3d", 2)]
+
+
+async def test_what_is_said_again_counts_as_used(store: Store) -> None:
+    """001-R074: a rule that the user repeats in a later session is not forgotten as unused."""
+    for session_id in ("one", "two"):
+        async with client_of(store) as client:
+            session = await client.start(session_id, system_prompt="You help.")
+            await exchange(session, "we use pnpm for packages")
+    (memory,) = await LivingMemory(store, ADA).memories()
+    usage = await counters(store, memory.id)
+    assert usage.citation_count >= 1
+    assert usage.ignore_count == 0
