@@ -120,7 +120,15 @@ class ContradictionScanner:
         if read["verdict"].lower() == "no":
             said = " ".join(read["reason"].split())[:REASON_CHARS_MAX]
             reason = said or "a model says that both cannot hold"
-        await self._store.commit([Put({"xt/id": verdict_id, "type": VERDICT, "reason": reason})])
+        verdict = {
+            "xt/id": verdict_id,
+            "type": VERDICT,
+            "reason": reason,
+            "memory_a": first.id,
+            "memory_b": second.id,
+            "judged_at": self._now(),
+        }
+        await self._store.commit([Put(verdict)])
         return reason
 
     def _nearest(self, memory: Memory) -> list[Memory]:

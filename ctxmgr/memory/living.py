@@ -18,6 +18,7 @@ from ctxmgr.memory.consolidation_engine import ConsolidationEngine, Consolidatio
 from ctxmgr.memory.contradiction_scanner import ContradictionScanner
 from ctxmgr.memory.extraction.refusals import RefusedBatch
 from ctxmgr.memory.predictive_engine import PredictiveEngine
+from ctxmgr.memory.pruning import prune_records
 from ctxmgr.memory.purging import MemoryPurge, is_purged, plan_memory_purge
 from ctxmgr.memory.records.bodies import Body, Fact
 from ctxmgr.memory.records.contradiction import (
@@ -347,24 +348,27 @@ class LivingMemory:
         )
 
     async def search(self, question: str, *, limit: int = 10) -> list[tuple[Memory, float]]:
-        """Return the memories that match a question, best first."""
+        """Return the memories that match a question and hold in this project, best first."""
         await self.resident.refresh()
         scores = self.resident.relevance(question)
-        found = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
         memories = self.resident.shortlist.memories
-        return [(memories[memory_id], score) for memory_id, score in found[:limit]]
+        found = [
+            (memories[memory_id], score)
+            for memory_id, score in scores.items()
+            if memories[memory_id].holds_in(self.principal.project_id)
+        ]
+        return sorted(found, key=lambda entry: (-entry[1], entry[0].id))[:limit]
 
     async def consolidate(
         self, *, dry_run: bool = False, progress: Callable[[str], None] = lambda _: None
     ) -> ConsolidationReport:
         """Merge, condense, rank, compare, forget and link; a dry run only counts."""
-        engine = self._consolidation(progress)
-        return await engine.consolidate(now=self._now(), dry_run=dry_run)
+        return await self._consolidated(self._consolidation(progress), dry_run=dry_run)
 
     async def consolidate_if_due(self) -> ConsolidationReport | None:
         """Consolidate once a day; None if that was done, or there is nothing."""
-        engine, now = self._consolidation(lambda _: None), self._now()
-        return await engine.consolidate(now=now) if await engine.is_due(now=now) else None
+        engine = self._consolidation(lambda _: None)
+        return await self._consolidated(engine) if await engine.is_due(now=self._now()) else None
 
     async def expand(self, memory_id: str) -> Memory:
         """Return a memory to be shown in full, and count that."""
@@ -391,6 +395,14 @@ class LivingMemory:
         await self.repository.count(
             {memory_id: lambda usage: usage.ignored() for memory_id in memory_ids}
         )
+
+    async def _consolidated(
+        self, engine: ConsolidationEngine, *, dry_run: bool = False
+    ) -> ConsolidationReport:
+        report = await engine.consolidate(now=self._now(), dry_run=dry_run)
+        if not dry_run:
+            await prune_records(self._store, self.repository, now=self._now())
+        return report
 
     def _consolidation(self, progress: Callable[[str], None]) -> ConsolidationEngine:
         return ConsolidationEngine(

@@ -34,8 +34,9 @@ class PredictiveEngine:
         """Predict from any signals."""
         await self._resident.refresh()
         shortlist = self._resident.shortlist
+        project = self._resident.project_id
         return TierPredictions(
-            shortlist.memories,
+            {each.id: each for each in shortlist.memories.values() if each.holds_in(project)},
             signals,
             relevance=self._resident.relevance(signals.question()),
             usage=shortlist.usage,

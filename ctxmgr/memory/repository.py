@@ -138,7 +138,7 @@ class MemoryRepository:
     async def versions(self, *, as_of: AsOf = LATEST) -> AsyncIterator[tuple[Memory, str | None]]:
         """Yield every memory that the principal may see, with the token of its version."""
         for query in self._queries():
-            async for version in self._found(query, as_of=as_of):
+            async for version in self.found(query, as_of=as_of):
                 memory = read_memory(version.document)
                 if memory.visible_to(self.principal):
                     yield memory, version.token
@@ -286,7 +286,7 @@ class MemoryRepository:
         Resolved ones are returned whatever became of their memories.
         """
         query = Query(CONTRADICTION, {"resolved_at": None} if only_open else {})
-        pairs = [read_contradiction(version.document) async for version in self._found(query)]
+        pairs = [read_contradiction(version.document) async for version in self.found(query)]
         memories = await self.seen(
             {each for pair in pairs for each in (pair.memory_a, pair.memory_b)}
         )
@@ -339,7 +339,7 @@ class MemoryRepository:
         if memory_id is not None:
             queries = [Query(LINK, {side: memory_id}) for side in ("memory_a", "memory_b")]
         found = [
-            read_link(version.document) for query in queries async for version in self._found(query)
+            read_link(version.document) for query in queries async for version in self.found(query)
         ]
         seen = await self.seen({each for link in found for each in (link.memory_a, link.memory_b)})
         return sorted(
@@ -358,7 +358,8 @@ class MemoryRepository:
             raise Incorrect(f"the contradiction {resolved.id} is not open")
         return [Match(object_id, version.token), Put(stored_contradiction(resolved))]
 
-    async def _found(self, query: Query, *, as_of: AsOf = LATEST) -> AsyncIterator[Version]:
+    async def found(self, query: Query, *, as_of: AsOf = LATEST) -> AsyncIterator[Version]:
+        """Yield all documents that a query finds, whoever may see them."""
         cursor, more = None, True
         while more:
             page = await self._store.find(query, as_of=as_of, limit=PAGE, cursor=cursor)

@@ -57,6 +57,11 @@ class ResidentMemories:
         self.slots = SlotIndex()
         self._texts: dict[_TextKey, str] = {}
 
+    @property
+    def project_id(self) -> str:
+        """The project of the principal."""
+        return self._repository.principal.project_id
+
     async def refresh(self) -> None:
         """Take in what was stored since the last call."""
         async with self._lock:

@@ -2,10 +2,15 @@
 
 from collections.abc import AsyncIterator
 
+import pytest
+
 from ctxmgr import AnswerDone, AnswerPart, Charge, Request, Stop, Store, TextDelta, Usage
+from ctxmgr.core.store.contract import Query
 from ctxmgr.errors import ModelUnavailable
+from ctxmgr.memory import pruning
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.bodies import Fact
+from ctxmgr.memory.records.learning_kinds import VERDICT
 from tests.memory.conftest import ADA
 
 PARIS = Fact(key="office", value="the office is in Paris")
@@ -54,3 +59,28 @@ async def test_without_a_verdict_nothing_is_reported(store: Store) -> None:
         await living.add(PARIS)
         added = await living.add(Fact(key=f"address {answer}", value="our office is in Rome"))
         assert added.contradictions == ()
+
+
+async def test_verdicts_about_what_ended_are_pruned(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a model said is kept while it saves a question, and within a bound."""
+    living = LivingMemory(store, ADA, model=Judge("YES"))
+    paris = (await living.add(PARIS)).memory
+    await living.add(BERLIN)
+    await living.add(Fact(key="office address", value="the office moved to the river"))
+    before = await _verdicts(store)
+    await living.consolidate(dry_run=True)
+    assert await _verdicts(store) == before == 3
+
+    await living.forget(paris.id)
+    await living.consolidate()
+    assert await _verdicts(store) == 1
+
+    monkeypatch.setattr(pruning, "VERDICTS_KEPT_MAX", 0)
+    await living.consolidate()
+    assert await _verdicts(store) == 0
+
+
+async def _verdicts(store: Store) -> int:
+    return len((await store.find(Query(VERDICT))).versions)

@@ -29,6 +29,7 @@ from ctxmgr.memory.records.memory import (
     stored_memory,
 )
 from ctxmgr.memory.records.principal import Principal
+from tests.memory.conftest import START
 
 ADA = Principal(user_id="ada", project_id="shop")
 TABS = Fact(key="indentation", value="tabs", scope="python")
@@ -347,3 +348,50 @@ async def test_a_memory_of_the_future_is_refused(memory: LivingMemory) -> None:
     """It could not be found until then."""
     with pytest.raises(Incorrect, match="in the future"):
         await memory.add(TABS, valid_from=9_000_000_000_000)
+
+
+async def test_many_values_of_one_slot_are_one_question(memory: LivingMemory) -> None:
+    """001-R013: three values are three pairs; a prompt asks once, with all sides."""
+    for value in ("tabs", "two spaces", "four spaces"):
+        await memory.add(Fact(key="indentation", value=value))
+    await memory.add(Fact(key="database", value="SQLite"))
+    await memory.add(Fact(key="database", value="PostgreSQL"))
+
+    context = (await memory.assemble_context()).context
+
+    lines = [line for line in context.splitlines() if line.startswith("- Unresolved")]
+    assert len(lines) == 2
+    assert all(value in lines[0] for value in ("tabs", "two spaces", "four spaces"))
+    assert "SQLite" in lines[1]
+
+
+async def test_a_slot_with_many_values_has_few_pairs(memory: LivingMemory) -> None:
+    """001-R067: each new value is compared with the newest ones, not with all."""
+    added = [
+        await memory.add(Fact(key="port", value=f"the port is {number}")) for number in range(25)
+    ]
+
+    assert [len(each.contradictions) for each in added[:3]] == [0, 1, 2]
+    assert max(len(each.contradictions) for each in added) == 20
+    latest = {pair.memory_a for pair in added[-1].contradictions}
+    assert latest == {each.memory.id for each in added[4:24]}
+
+
+async def test_a_search_finds_what_holds_in_this_project(
+    memory: LivingMemory, store: Store
+) -> None:
+    """001-A23: what the user keeps private in another project is not a fact of this one."""
+    elsewhere = LivingMemory(store, replace(ADA, project_id="blog"), now=lambda: START)
+    await elsewhere.add(Fact(key="database", value="MySQL"), tags=["src/db.py"])
+    taste = (
+        await elsewhere.add(
+            Fact(key="database columns", value="prefer text"), kind=MemoryKind.PREFERENCE
+        )
+    ).memory
+    own = (await memory.add(Fact(key="database", value="SQLite"), tags=["src/db.py"])).memory
+
+    found = {each.id for each, _ in await memory.search("SQLite, MySQL or text columns?")}
+    predicted = (await memory.prediction.on_file_open("src/db.py")).predicted
+
+    assert found == {own.id, taste.id}
+    assert {each.memory.id for each in predicted} == {own.id, taste.id}

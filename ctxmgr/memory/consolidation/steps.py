@@ -22,7 +22,7 @@ from ctxmgr.memory.consolidation.similarity import MERGE_SIMILARITY, fact_key, s
 from ctxmgr.memory.consolidation.workspace import MemoryChange, Workspace
 from ctxmgr.memory.contradictions.slot_index import SlotIndex
 from ctxmgr.memory.records.bodies import Episode, Fact
-from ctxmgr.memory.records.contradiction import Contradiction, contradiction_id
+from ctxmgr.memory.records.contradiction import Contradiction, Resolution, contradiction_id
 from ctxmgr.memory.records.levels import levels_by_rule
 from ctxmgr.memory.records.memory import TAGS_MAX, Author, Memory, Visibility
 from ctxmgr.memory.records.usage import MemoryUsage
@@ -45,11 +45,41 @@ def merge_similar_facts(workspace: Workspace, count: Callable[[str], int]) -> li
             owner = memory.user_id if memory.visibility is Visibility.USER_PRIVATE else None
             where = (memory.visibility, owner, memory.kind)
             groups[where, fact_key(memory.body)].append(memory)
-    return [
+    merges = [
         _merged(alike, workspace, count)
         for group in groups.values()
         for alike in _alike(group)
         if len(alike) > 1
+    ]
+    return _with_settled_pairs(merges, workspace)
+
+
+def _with_settled_pairs(merges: Sequence[MemoryChange], workspace: Workspace) -> list[MemoryChange]:
+    """Let a merged fact be in the pairs of its parts that a person said are both valid.
+
+    Otherwise the same question would be asked again.
+    """
+    unit_of = {memory.id: number for number, unit in enumerate(merges) for memory in unit.memories}
+    known = workspace.known_contradictions()
+    settled: dict[int, dict[str, Contradiction]] = defaultdict(dict)
+    for pair in known.values():
+        if pair.resolution is not Resolution.BOTH_VALID:
+            continue
+        units = [unit_of.get(pair.memory_a), unit_of.get(pair.memory_b)]
+        number = next((each for each in units if each is not None), None)
+        ends = [
+            workspace.memories.get(memory_id) if unit is None else merges[unit].memories[0]
+            for memory_id, unit in zip((pair.memory_a, pair.memory_b), units, strict=True)
+        ]
+        one, other = ends
+        if number is None or one is None or other is None or one.id == other.id:
+            continue
+        again = replace(pair, id=contradiction_id(one, other), memory_a=one.id, memory_b=other.id)
+        if again.id not in known:
+            settled[number][again.id] = again
+    return [
+        replace(unit, contradictions=tuple(settled[number].values()))
+        for number, unit in enumerate(merges)
     ]
 
 

@@ -6,10 +6,14 @@ the system (``Visibility.SYSTEM``) holds in all of them, and is compared with ev
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from ctxmgr.memory.contradictions.slots import disagreement, slot_words
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.memory import Memory, Visibility
+
+COMPARED_MAX: Final = 20
+"""Memories that one is reported to contradict (001-R067)."""
 
 
 class SlotIndex:
@@ -43,14 +47,22 @@ class SlotIndex:
                 yield other
 
     def disagreeing(self, memory: Memory) -> Iterator[tuple[Memory, str]]:
-        """Yield the memories that contradict one, each with the reason."""
-        for other in self._sharing(memory):
+        """Yield the newest memories that contradict one, each with the reason.
+
+        At most ``COMPARED_MAX``: a slot with many values would have a pair of any two.
+        """
+        found = 0
+        newest = sorted(self._sharing(memory), key=lambda each: (-each.created_at, each.id))
+        for other in newest:
+            if found == COMPARED_MAX:
+                return
             if other.id == memory.id or not _same_project(other, memory):
                 continue
             assert isinstance(other.body, Fact)
             assert isinstance(memory.body, Fact)
             reason = disagreement(other.body, memory.body)
             if reason is not None:
+                found += 1
                 yield other, reason
 
     def _sharing(self, memory: Memory) -> Iterator[Memory]:

@@ -39,6 +39,9 @@ RECALL_CUT: Final = 0.15
 
 SHORT_ID_CHARS: Final = 8
 
+SIDES_MAX: Final = 5
+"""Memories that one line shows of those that contradict each other, the newest."""
+
 _LAID_DOWN: Final = frozenset({MemoryKind.INSTRUCTION, MemoryKind.QUESTION})
 _DECIDED: Final = frozenset({MemoryKind.DECISION, MemoryKind.ADR})
 _PROJECT_WIDE: Final = frozenset({MemoryKind.CONVENTION, MemoryKind.PREFERENCE})
@@ -108,7 +111,7 @@ def assemble_context(
 
     ranked = sorted(memories, key=lambda memory: (-rank(memory), memory.created_at, memory.id))
     builder = ContextBuilder(budget, count=count, activity=signals.activity)
-    builder.add_tier1([_pair_item(pair, by_id) for pair in contradictions if _known(pair, by_id)])
+    builder.add_tier1(_disputes([pair for pair in contradictions if _known(pair, by_id)], by_id))
     warm = [memory for memory in ranked if not memory.cold or memory.id in matching]
     mark = _with_marker if marked else list
     builder.add_tier1(mark(_critical(warm, signals, matching, now)))
@@ -184,14 +187,38 @@ def _index_item(memory: Memory) -> TierItem:
     return TierItem(id=memory.id, forms=(name,), why="can be expanded")
 
 
-def _pair_item(pair: Contradiction, by_id: Mapping[str, Memory]) -> TierItem:
-    one, other = by_id[pair.memory_a], by_id[pair.memory_b]
-    text = (
-        f"Unresolved: {one.levels.summary} ({_source(one)})"
-        f" or {other.levels.summary} ({_source(other)})?"
+def _disputes(pairs: Sequence[Contradiction], by_id: Mapping[str, Memory]) -> list[TierItem]:
+    """Return a line for each group of memories that disagree, with all sides, oldest first.
+
+    Three values of one slot are three pairs, and one question.
+    """
+    group_of: dict[str, dict[str, None]] = {}
+    first: dict[str, Contradiction] = {}
+    for pair in pairs:
+        one = group_of.setdefault(pair.memory_a, {pair.memory_a: None})
+        other = group_of.setdefault(pair.memory_b, {pair.memory_b: None})
+        if one is not other:
+            one.update(other)
+            group_of.update(dict.fromkeys(other, one))
+        first.setdefault(next(iter(one)), pair)
+    groups = {next(iter(group)): group for group in group_of.values()}
+    return [
+        _dispute(first[oldest], [by_id[memory_id] for memory_id in group])
+        for oldest, group in groups.items()
+    ]
+
+
+def _dispute(pair: Contradiction, sides: Sequence[Memory]) -> TierItem:
+    order = sorted(sides, key=lambda memory: (memory.created_at, memory.id))
+    shown, more = order[-SIDES_MAX:], len(order) - SIDES_MAX
+    rest = f" or {more} earlier ones" if more > 0 else ""
+    text = " or ".join(f"{side.levels.summary} ({_source(side)})" for side in shown)
+    short = " or ".join(side.levels.compressed for side in shown)
+    return TierItem(
+        id=pair.id,
+        forms=(f"Unresolved: {text}{rest}?", f"Unresolved: {short}{rest}?"),
+        why="open contradiction",
     )
-    short = f"Unresolved: {one.levels.compressed} or {other.levels.compressed}?"
-    return TierItem(id=pair.id, forms=(text, short), why="open contradiction")
 
 
 def _source(memory: Memory) -> str:

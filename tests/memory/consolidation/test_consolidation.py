@@ -15,6 +15,7 @@ from ctxmgr.core.store.contract import Operation
 from ctxmgr.memory.consolidation_engine import ConsolidationEngine, ConsolidationReport
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.bodies import Episode, Fact
+from ctxmgr.memory.records.contradiction import Resolution
 from ctxmgr.memory.records.link import LinkKind
 from ctxmgr.memory.records.memory import Author, Memory, MemoryKind, Origin
 from ctxmgr.memory.records.principal import Principal
@@ -424,3 +425,34 @@ async def test_a_server_consolidates_by_itself(
         await asyncio.gather(running, return_exceptions=True)
 
         assert any(each.supersedes for each in await memory.memories())
+
+
+async def test_a_merge_keeps_what_a_person_said_is_both_valid(
+    memory: LivingMemory, store: Store, clock: _Clock
+) -> None:
+    """001-A07: a pair that was settled is not reported again under the id of the merged fact."""
+    first = Fact(key="database", value="PostgreSQL")
+    added = await memory.add(first, author=Author.AGENT, kind=MemoryKind.DECISION)
+    other = await memory.add(
+        Fact(key="database", value="Redis"), author=Author.AGENT, kind=MemoryKind.DECISION
+    )
+    (pair,) = other.contradictions
+    await memory.resolve(pair.id, Resolution.BOTH_VALID, note="one is a cache")
+    same = Fact(key="db", value="use PostgreSQL")
+    again = await memory.add(same, author=Author.AGENT, kind=MemoryKind.DECISION)
+    for each in again.contradictions:
+        await memory.resolve(each.id, Resolution.BOTH_VALID)
+
+    dry = await _run(store, clock, days=1, dry=True)
+    report = await _run(store, clock, days=1)
+
+    assert dry.counts == report.counts
+    assert (report.counts.deduped, report.counts.contradictions_found) == (2, 0)
+    assert await memory.contradictions() == []
+    merged = (await memory.get(added.memory.id)).superseded_by
+    settled = [
+        each
+        for each in await memory.contradictions(only_open=False)
+        if merged in (each.memory_a, each.memory_b)
+    ]
+    assert [(each.resolution, each.is_open) for each in settled] == [(Resolution.BOTH_VALID, False)]

@@ -356,3 +356,18 @@ async def test_two_clients_learn_from_a_file_at_once(store: Store) -> None:
     )
     await asyncio.gather(*(each.learn_file(event, "AGENTS.md") for each in (first, second)))
     assert len(await LivingMemory(store, ADA).memories()) == 1
+
+
+async def test_old_refusals_are_pruned(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was refused can be seen, the newest first, and does not grow for ever."""
+    monkeypatch.setattr("ctxmgr.memory.pruning.REFUSED_KEPT_MAX", 1)
+    async with client_of(store) as client:
+        session = await client.start("one", system_prompt="You help.")
+        await exchange(session, "should we always use tabs in this file?")
+        await exchange(session, "should we never use spaces in this file?")
+    living = LivingMemory(store, ADA)
+    newest, _ = await living.refused()
+
+    await living.consolidate()
+
+    assert await living.refused() == [newest]

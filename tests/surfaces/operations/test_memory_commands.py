@@ -184,6 +184,8 @@ def test_a_memory_is_shared_exported_and_imported(
     damaged = ctxmgr("memory", "import", str(file), *elsewhere)
     assert damaged.exit_code != 0
     assert f"{file}: the hash of the file does not match" in " ".join(damaged.stderr.split())
+    unused = ctxmgr("memory", "import", str(file), "--store", str(tmp_path / "new.db"))
+    assert (unused.exit_code, (tmp_path / "new.db").exists()) == (damaged.exit_code, False)
     assert json_of(ctxmgr("memory", "unshare", added["id"], "--json")) == added
 
 

@@ -117,10 +117,14 @@ async def memory_import(
     stored already are skipped, so that it can be repeated.
     """
     import asyncio
+    import time
 
     from ctxmgr.core.sessions.bundle_files import naming, read_bundle_file
+    from ctxmgr.memory.records.memory_file import read_memory_file
 
     data = await asyncio.to_thread(read_bundle_file, path)
+    with naming(path):  # a file that is refused does not open a store, which might create one
+        await asyncio.to_thread(read_memory_file, data, now=time.time_ns() // 1_000_000)
     memory = await app.memory(project)
     with naming(path):
         found = await memory.import_file(data, dry_run=dry_run)
