@@ -355,6 +355,7 @@ PURE_MODULES: Final = frozenset(
 IMPURE_IN_PURE_ROOMS: Final = {
     "core.context.contributors": "asks the layers for text, under a deadline",
     "core.context.flushes": "asks the layers to save, under a deadline",
+    "core.context.grammars": "imports the installed grammars",
 }
 PURE_IMPORTS: Final = frozenset(
     [
