@@ -187,7 +187,7 @@ def _parts_of(session: LiveSession, turn: RecordedTurn) -> list[_Part]:
 
 async def _import_turn(session: LiveSession, turn: RecordedTurn, *, api: str) -> int:
     parts = _parts_of(session, turn)
-    await session.render(storable(turn.user))
+    await session.render(storable(turn.user), form=None)
     recorded = 0
     for part in sorted(parts, key=_recorded_at):
         if part.call is not None:

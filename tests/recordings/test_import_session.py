@@ -2,12 +2,16 @@
 
 import json
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ctxmgr import AsOf, Incorrect, Query, connect
+from ctxmgr.app import open_store
+from ctxmgr.core.store.batched import batched
+from ctxmgr.core.store.contract import Write
 from ctxmgr.recordings.folders import import_folder
 from ctxmgr.recordings.formats import read_recording
 from ctxmgr.recordings.import_session import NO_SYSTEM_PROMPT, import_recording
@@ -261,3 +265,37 @@ async def test_a_folder_is_imported_and_what_cannot_be_is_listed(tmp_path: Path)
     assert (second.imported, second.continued, second.unchanged, second.turns) == (0, 1, 5, 1)
     assert len(subagents.versions) == 1
     assert openhands.chat.turn_count == 2
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.iterdir()), ids=lambda path: path.name)
+async def test_an_import_in_batches_stores_the_same_transactions(
+    path: Path, tmp_path: Path
+) -> None:
+    """Documents, hashes, valid times and events do not depend on how they are made durable."""
+    (tmp_path / "folder").mkdir()
+    shutil.copy(path, tmp_path / "folder")
+
+    async def imported(name: str, *, in_batches: bool) -> list[object]:
+        async with (
+            await open_store(tmp_path / name) as opened,
+            batched(opened) if in_batches else nullcontext(opened) as store,
+        ):
+            async with connect(store=store, tracking=False) as client:
+                result = await import_folder(client, tmp_path / "folder")
+            assert (result.imported, result.not_imported) == (1, ())
+            return [
+                (transaction.sequence, [_described(write) for write in transaction.writes])
+                for transaction in await store.feed()
+            ]
+
+    one_by_one = await imported("a.db", in_batches=False)
+    assert await imported("b.db", in_batches=True) == one_by_one
+    assert len(one_by_one) > 5
+
+
+def _described(write: Write) -> object:
+    """Return a write without what is random or the time of the import."""
+    assert write.document is not None
+    if write.object_id.startswith(("lease:", "lifecycle:", "policy:", "recorded:")):
+        return write.object_id
+    return write.document, write.valid_from

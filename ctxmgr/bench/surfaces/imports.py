@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import orjson
 
-from ctxmgr.app import connect
+from ctxmgr.app import connect, open_store
 from ctxmgr.bench.report import Figure, Say, within
+from ctxmgr.core.store.batched import batched
 from ctxmgr.recordings.folders import import_folder
 
 FILES: Final = 500
@@ -55,7 +56,11 @@ async def import_figures(*, quick: bool, say: Say) -> list[Figure]:
         parsing = _parse_all(folder)
         say("import them")
         begun = process_time()
-        async with connect(f"sqlite:///{name}/sessions.db", tracking=False) as client:
+        async with (
+            await open_store(f"sqlite:///{name}/sessions.db") as opened,
+            batched(opened) as store,
+            connect(store=store, tracking=False) as client,
+        ):
             result = await import_folder(
                 client, folder, progress=lambda done, total: say(f"imported {done} of {total}")
             )

@@ -223,7 +223,7 @@ class LiveSession:
         self,
         user: str = "",
         *,
-        form: str = "text",
+        form: str | None = "text",
         contribute: bool | None = None,
         policy: "str | Economy | None" = None,
     ) -> Any:
@@ -235,7 +235,8 @@ class LiveSession:
 
         The result is a string for ``text``, and for an API a dict of the arguments of its request,
         to be passed with ``**``: ``system`` and ``messages`` for ``anthropic``, ``messages`` for
-        ``openai``. Model, tools and limits are added by the caller.
+        ``openai``. Model, tools and limits are added by the caller. With ``form=None`` the result
+        is the context itself, as for a prompt that is recorded and not sent.
 
         The prompt is rendered under the policy of the session; ``policy`` overrides that for this
         prompt alone. Under an economy policy, ``WindowExceeded`` is raised if what must be shown
@@ -245,7 +246,7 @@ class LiveSession:
         chosen = self._policy if policy is None else read_policy(policy)
         economy = None if isinstance(chosen, PlainForm) else chosen
         runtime = self._state.runtime
-        if form not in runtime.forms:
+        if form is not None and form not in runtime.forms:
             names = ", ".join(sorted(runtime.forms))
             raise Incorrect(f"unknown form {form!r:.80} (one of: {names})")
         added: tuple[Contribution, ...] = ()
@@ -274,7 +275,7 @@ class LiveSession:
             renderer = COMPACT_RENDERER if chosen == PlainForm.COMPACT else RENDERER
             sent = self._sent_prompt(context, user=user, record=record, renderer=renderer)
             self._sent = replace(sent, masks=masks)
-            return runtime.forms[form](context)
+            return context if form is None else runtime.forms[form](context)
 
     async def record(
         self,

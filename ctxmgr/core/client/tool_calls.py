@@ -10,7 +10,7 @@ than one transaction takes, the further files are committed before it.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -90,17 +90,11 @@ class IndexedToolCall(ToolCall):
 
 def with_outcomes(call: ToolCall, outcomes: Iterable[FileOutcome]) -> IndexedToolCall:
     """Return a stored call with what recording it did to files."""
-    return IndexedToolCall(
-        toolcall_id=call.object_id,
-        tool=call.tool,
-        args=call.args,
-        status=call.status,
-        chat_ref=call.chat_ref,
-        content=call.content,
-        args_display=call.args_display,
-        file_refs=call.file_refs,
-        outcomes=tuple(outcomes),
-    )
+    indexed = object.__new__(IndexedToolCall)
+    for item in fields(call):  # sealed already: hashing a long output again takes a millisecond
+        object.__setattr__(indexed, item.name, getattr(call, item.name))
+    object.__setattr__(indexed, "outcomes", tuple(outcomes))
+    return indexed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,6 +171,20 @@ class SqliteStore:
         )
 
     async def commit(self, operations: Iterable[Operation], *, key: str | None = None) -> Commit:
+        return await self._writer.commit(await self._job(operations, key))
+
+    async def commit_in_batch(
+        self, operations: Iterable[Operation], *, key: str | None = None
+    ) -> Commit:
+        """Apply a transaction that becomes durable with its batch (``core.store.batched``)."""
+        return await self._writer.commit_in_batch(await self._job(operations, key))
+
+    async def end_batch(self) -> None:
+        """Make the batch durable; ``Unavailable`` if one was lost."""
+        self._writer.end_batch()
+
+    async def _job(self, operations: Iterable[Operation], key: str | None) -> Job:
+        """Check and encode a transaction."""
         checked = check_operations(operations, self._kinds)
         if key is not None:
             check_key(key)
@@ -185,7 +199,7 @@ class SqliteStore:
             digest = operations_digest(checked.matches, changes)
         elif key is not None:
             digest = await asyncio.to_thread(operations_digest, checked.matches, changes)
-        return await self._writer.commit(Job(checked.matches, changes, key, digest, size))
+        return Job(checked.matches, changes, key, digest, size)
 
     async def get(self, object_id: str, *, as_of: AsOf = LATEST) -> Version | None:
         version: Version | Literal[False] | None = False

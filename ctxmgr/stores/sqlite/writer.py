@@ -2,10 +2,14 @@
 
     tasks ── jobs ─► queue ─► BEGIN IMMEDIATE · job · job · … · COMMIT ─► outcomes ─► tasks
     one task, a small job, a fast disk ─► the same, inline on the event loop
+    a batch ─► BEGIN IMMEDIATE · job ─► outcome · job ─► outcome · … · COMMIT, inline
 
 While one group is flushed to disk, the next one collects in the queue. Every job is atomic and
 fails alone. An outcome is delivered only after the COMMIT that makes it durable. If the thread
 ends, for whatever reason, every waiting task gets an error.
+
+A batch (``core.store.batched``) answers a job before the COMMIT that makes it durable. It holds the
+write lock, so it is bounded; a job that is not of the batch ends it first.
 
 Waking two threads costs a third of a COMMIT on a fast disk, which a task that commits alone can
 save. Every COMMIT is timed, and the inline path is used only while the average is short and no
@@ -45,6 +49,15 @@ INLINE_BYTES_MAX: Final = 16_384
 INLINE_CHANGES_MAX: Final = 8
 """What one turn of an agent writes. Encoding more takes milliseconds even before the COMMIT."""
 
+BATCH_JOBS_MAX: Final = 512
+"""Transactions of a batch."""
+
+BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
+"""JSON of a batch; the write-ahead log grows by about as much before it can be checkpointed."""
+
+BATCH_SECONDS_MAX: Final = 0.5
+"""How long a batch holds the write lock; other processes wait up to twenty times as long."""
+
 _AVERAGED_COMMITS: Final = 8
 """COMMITs in the running average, so that a single slow flush does not change the path."""
 
@@ -70,6 +83,24 @@ class _Pending:
     job: Job
     future: asyncio.Future[Commit]
     outcome: Commit | CtxmgrError | None = None
+
+
+@dataclass(slots=True)
+class _Batch:
+    until: float
+    """When it has to end, by ``perf_counter``."""
+    timer: asyncio.TimerHandle
+    """Ends it if no job does."""
+    jobs: int = 0
+    size: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return (
+            self.jobs >= BATCH_JOBS_MAX
+            or self.size >= BATCH_BYTES_MAX
+            or perf_counter() >= self.until
+        )
 
 
 class LoopWaker:
@@ -126,6 +157,10 @@ class Writer:
         self._broken: apsw.Error | None = None
         self._closing = False
         self._ended = False
+        self._batch: _Batch | None = None
+        """Applied jobs that are not durable yet. While there are any, the connection is in use."""
+        self._lost: CtxmgrError | None = None
+        """Why a batch is lost whose jobs were answered."""
         self._waker = LoopWaker(self._deliver_done)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="ctxmgr-sqlite-writer", daemon=True)
@@ -140,8 +175,82 @@ class Writer:
             finally:
                 self._waiting -= 1
 
+    async def commit_in_batch(self, job: Job) -> Commit:
+        """Apply the job and answer; it is durable when its batch has ended."""
+        if self._lost is not None:
+            raise self._lost
+        if self._closing:
+            raise self._refusal()
+        if self._batch is None and not self._begin_batch():
+            return await self.commit(job)  # the thread writes, or another process does
+        batch = self._batch
+        assert batch is not None
+        try:
+            commit = self._applier.apply(job)
+        except Exception as error:
+            if self._applier.wrote or isinstance(error, _GROUP_ERRORS):
+                self._lose_batch(error)
+            raise self._as_ctxmgr_error(error) from error
+        except BaseException as error:
+            self._lose_batch(Unavailable(f"{self._url}: interrupted by {error!r}"))
+            raise
+        batch.jobs += 1
+        batch.size += job.size
+        if batch.is_full:
+            self.end_batch()
+        return commit
+
+    def end_batch(self) -> None:
+        """Make the batch durable; raises if it, or an earlier one, is lost."""
+        if self._batch is not None:
+            self._commit_batch()
+        if self._lost is not None:
+            raise self._lost
+
+    def _begin_batch(self) -> bool:
+        if self._thread_jobs or not self._begin_inline():
+            return False
+        try:
+            self._applier.begin()
+        except BaseException:
+            self._roll_back()
+            raise
+        timer = self._loop.call_later(BATCH_SECONDS_MAX, self._commit_batch)
+        self._batch = _Batch(perf_counter() + BATCH_SECONDS_MAX, timer)
+        return True
+
+    def _commit_batch(self) -> None:
+        """COMMIT; what is lost if that fails is reported by the next call that concerns it."""
+        batch, self._batch = self._batch, None
+        if batch is None:
+            return
+        batch.timer.cancel()
+        try:
+            if not self._connection.in_transaction:
+                raise Unavailable(f"{self._url}: SQLite rolled a batch back")  # noqa: TRY301
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            self._lose_batch(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._applier.end()
+
+    def _lose_batch(self, error: BaseException) -> None:
+        self._roll_back()
+        if self._batch is not None:
+            self._batch.timer.cancel()
+            self._batch = None
+        self._lost = Unavailable(
+            f"{self._url}: the last transactions of a batch were not written ({error}); "
+            "do it again from what is stored"
+        )
+        if self._broken is not None:
+            self._queue.put(None)  # end the thread, which would wait for jobs forever
+
     async def close(self) -> None:
         """Write what is queued, then end the thread."""
+        self._commit_batch()
         self._closing = True
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -157,6 +266,7 @@ class Writer:
         if self._closing:
             raise self._refusal()
         # Checked again, because other tasks ran meanwhile.
+        self._commit_batch()
         if self._waiting > 1 or not self._fits_inline(job) or not self._commit_inline(pending):
             self._thread_jobs += 1
             self._queue.put(pending)
@@ -243,6 +353,17 @@ class Writer:
 
     def _commit_inline(self, pending: _Pending) -> bool:
         """Commit on the event loop; False: the thread has to wait for the lock or report why."""
+        if not self._begin_inline():
+            return False
+        with self._failing_together([pending]):
+            self._write([pending])
+        _deliver([pending])
+        if self._broken is not None:
+            self._queue.put(None)  # end the thread, which would wait for jobs forever
+        return True
+
+    def _begin_inline(self) -> bool:
+        """Begin a transaction on the event loop; False: another process holds the lock."""
         # No busy timeout: the event loop must not sleep while another process writes.
         self._connection.set_busy_timeout(0)
         try:
@@ -251,11 +372,6 @@ class Writer:
             return False
         finally:
             wait_for_lock(self._connection)
-        with self._failing_together([pending]):
-            self._write([pending])
-        _deliver([pending])
-        if self._broken is not None:
-            self._queue.put(None)  # end the thread, which would wait for jobs forever
         return True
 
     @contextmanager

@@ -45,12 +45,16 @@ async def import_recorded(
     its new turns are added. Files of a folder that cannot be imported are listed.
     """
     from ctxmgr.app import connect
+    from ctxmgr.core.store.batched import batched
     from ctxmgr.recordings.folders import import_file, import_folder, recordings_below
 
     is_folder = path.is_dir() and recordings_below(path) != [path]
     if is_folder and session is not None:
         raise Incorrect(f"{path} is a folder: its sessions keep their recorded names")
-    async with connect(store=await app.store(), tracking=False) as client:
+    async with (
+        batched(await app.store()) as store,
+        connect(store=store, tracking=False) as client,
+    ):
         if is_folder:
             progress = count_progress(app, "importing files")
             return await import_folder(client, path, form=recorded_by, progress=progress)
