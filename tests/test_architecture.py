@@ -280,9 +280,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " core.files core.objects core.secrets core.sessions"
         " core.store errors"
     ),
-    "surfaces.layer_catalogue": _rooms("surfaces.operations.layers surfaces.operation"),
     "surfaces.catalogue": _rooms(
-        "surfaces.layer_catalogue surfaces.operations surfaces.operations.agents"
+        "surfaces.operations surfaces.operations.agents surfaces.operations.layers"
         " surfaces.http surfaces.mcp"
         " surfaces.operation app errors"
     ),
@@ -305,7 +304,7 @@ SMALL_ROOMS: Final = frozenset(
     {"core.append_only", "core.bounded_cache", "core.collector"}
     | {"surfaces.access_tokens", "surfaces.arguments"}
     | {"surfaces.encoding", "surfaces.error_answers", "surfaces.operation", "surfaces.scopes"}
-    | {"surfaces.layer_catalogue", "surfaces.uvicorn_server"}
+    | {"surfaces.uvicorn_server"}
 )
 """Single modules that the map leaves out."""
 

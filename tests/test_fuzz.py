@@ -33,7 +33,7 @@ from ctxmgr.recordings.formats import FORMATS, read_recording
 from ctxmgr.recordings.import_session import import_recording
 from ctxmgr.settings import load_settings, trust_folder
 from ctxmgr.surfaces.arguments import from_json, from_query
-from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 from ctxmgr.surfaces.http.api import build, offered_operations
 from ctxmgr.surfaces.http.event_hub import EventHub
 from ctxmgr.surfaces.http.openapi import path_of

@@ -3,7 +3,8 @@
 Only click is imported before a command runs, so that ``--help`` and completion answer at once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -13,7 +14,8 @@ import click
 from ctxmgr import __version__
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.arguments import read_instant
-from ctxmgr.surfaces.catalogue import GROUPS, OPERATIONS, SECTIONS
+from ctxmgr.surfaces.catalogue.core import CORE_OPERATIONS
+from ctxmgr.surfaces.catalogue.groups import GROUPS, LATE_COMMANDS, SECTIONS
 from ctxmgr.surfaces.operation import Operation, Parameter
 
 
@@ -37,6 +39,36 @@ class InstantType(click.ParamType[int]):
 
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class CommandsOnDemand(MutableMapping[str, click.Command]):
+    """Commands by name, each built when it is first looked up: a process runs one of them."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], click.Command]]) -> None:
+        self._makers = dict(makers)
+        self._built: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._built:
+            self._built[name] = self._makers[name]()
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._makers[name] = lambda: command
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._makers[name]
+        self._built.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
 
 
 class SectionedGroup(click.Group):
@@ -114,35 +146,54 @@ def build(
     *,
     groups: Mapping[str, str] = _NONE,
     sections: Mapping[str, tuple[str, ...]] = _NONE,
+    more: Mapping[str, Callable[[], tuple[Operation, ...]]] = _NONE,
 ) -> click.Group:
-    """Build the command tree; ``groups`` are the help texts of the groups."""
-    root = RootGroup(
+    """Build the command tree; ``groups`` are the help texts of the groups.
+
+    ``more`` are the first words of further commands, with what loads their operations.
+    """
+    listed: dict[str, Callable[[], tuple[Operation, ...]]] = {
+        **{operation.command[0]: lambda: operations for operation in operations},
+        **more,
+    }
+    # Version 0.1 had the commands of some groups without their group.
+    former = {
+        operation.name: partial(_command, operation, operation.name, hidden=True)
+        for operation in operations
+        if operation.group is not None
+    }
+    trees = {word: partial(_tree, word, load, groups.get(word)) for word, load in listed.items()}
+    return RootGroup(
         sections=sections,
         name="ctxmgr",
         help="Decide, turn by turn, what an agent's model sees, and keep every version.",
         params=_root_options(),
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        commands=CommandsOnDemand({**former, **trees}),
     )
-    grouped = {operation.command[0] for operation in operations if len(operation.command) > 1}
-    for name in grouped:
-        root.add_command(SectionedGroup(name=name, help=groups.get(name)))
-    for operation in operations:
-        *path, name = operation.command
-        if not path and name in grouped:
-            _run_alone(root.commands[name], operation)
-            continue
-        group = root.commands[path[0]] if path else root
-        assert isinstance(group, click.Group), operation.command
-        group.add_command(_command(operation, name))
-        if operation.group is not None:
-            # Version 0.1 had these commands without their group.
-            root.add_command(_command(operation, name, hidden=True))
-    return root
 
 
-def _run_alone(group: click.Command, operation: Operation) -> None:
+def _tree(
+    word: str, load: Callable[[], tuple[Operation, ...]], help_text: str | None
+) -> click.Command:
+    """Build what a first word names: a command, or a group of them."""
+    operations = [operation for operation in load() if operation.command[0] == word]
+    alone = [operation for operation in operations if len(operation.command) == 1]
+    below = {
+        operation.command[1]: partial(_command, operation, operation.command[1])
+        for operation in operations
+        if len(operation.command) > 1
+    }
+    if not below:
+        return _command(alone[0], word)
+    group = SectionedGroup(name=word, help=help_text, commands=CommandsOnDemand(below))
+    for operation in alone:
+        _run_alone(group, operation)
+    return group
+
+
+def _run_alone(group: click.Group, operation: Operation) -> None:
     """Let a group run an operation when it is called without a command."""
-    assert isinstance(group, click.Group)
     alone = _command(operation, operation.name)
     assert not any(isinstance(parameter, click.Argument) for parameter in alone.params)
     group.invoke_without_command, group.no_args_is_help = True, False
@@ -269,4 +320,4 @@ _SHARED: Final[Mapping[str, Any]] = MappingProxyType(
 """Options of every command, and their defaults."""
 
 
-COMMANDS = build(OPERATIONS, groups=GROUPS, sections=SECTIONS)
+COMMANDS = build(CORE_OPERATIONS, groups=GROUPS, sections=SECTIONS, more=LATE_COMMANDS)

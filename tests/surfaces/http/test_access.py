@@ -26,7 +26,7 @@ from ctxmgr.surfaces.access_tokens import (
     mint,
     revoke_token,
 )
-from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 from ctxmgr.surfaces.http.api import offered_operations
 from ctxmgr.surfaces.http.guard import BURST_SECONDS, CLIENTS_MAX, Rates, names_loopback
 from ctxmgr.surfaces.scopes import CONFINED, parse_session_id

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from ctxmgr import errors, open_store
 from ctxmgr.surfaces.arguments import read_instant
-from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 from ctxmgr.surfaces.error_answers import ANSWERS
 from ctxmgr.surfaces.http.answers import STATUSES, code_of, codes_by_status, status_of
 from ctxmgr.surfaces.http.api import BODY_BYTES_MAX, LEFT_OUT, offered_operations

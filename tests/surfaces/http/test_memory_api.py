@@ -10,7 +10,7 @@ import pytest
 from ctxmgr.app import App
 from ctxmgr.settings import load_settings
 from ctxmgr.surfaces.access_tokens import Grant, Keys, mint
-from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 from ctxmgr.surfaces.http.api import build
 from ctxmgr.surfaces.http.event_hub import EventHub
 

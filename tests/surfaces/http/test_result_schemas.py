@@ -15,7 +15,7 @@ from ctxmgr.core.events.event_type import EventType
 from ctxmgr.experience.xdb import XDB
 from ctxmgr.knowledge.notes.layout import MEMORY_FILE, Layout
 from ctxmgr.knowledge.repository.setup import init_repository
-from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 from ctxmgr.surfaces.http.api import offered_operations
 from ctxmgr.surfaces.http.openapi import openapi_document, path_of
 from tests.components import ROOT

@@ -14,7 +14,7 @@ from click.testing import Result
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 from ctxmgr.surfaces.http.api import offered_operations
 from ctxmgr.surfaces.http.connections import (
     HEADER_SECONDS_MAX,

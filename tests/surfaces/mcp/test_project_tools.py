@@ -9,7 +9,7 @@ from mcp import Client
 
 from ctxmgr.app import App
 from ctxmgr.settings import load_settings
-from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 from ctxmgr.surfaces.mcp import serve
 from ctxmgr.surfaces.mcp.resources import Resources
 from ctxmgr.surfaces.mcp.server import build_server

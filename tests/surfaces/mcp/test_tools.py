@@ -3,7 +3,7 @@
 import pytest
 
 from ctxmgr.errors import Incorrect, NotFound
-from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 from ctxmgr.surfaces.mcp.results import TEXT_CHARS_MAX, error_body, result_texts
 from ctxmgr.surfaces.mcp.server import instructions_for, tool_definition
 from ctxmgr.surfaces.mcp.tools import (

@@ -13,7 +13,7 @@ from ctxmgr.app import App
 from ctxmgr.errors import Denied, NotFound
 from ctxmgr.knowledge.repository.setup import find_root
 from ctxmgr.settings import load_settings
-from ctxmgr.surfaces.catalogue import OPERATIONS
+from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 
 COMMANDS = (
     ("lifecycle", "status"),

@@ -8,7 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from ctxmgr.surfaces.catalogue import GROUPS, OPERATIONS, SECTIONS
+from ctxmgr.surfaces.catalogue.groups import GROUPS, SECTIONS
+from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 from ctxmgr.surfaces.operation import Operation, Param
 from ctxmgr.surfaces.terminal.cli import COMMANDS, SectionedGroup, build
 from tests.reference import HELP, help_texts
@@ -119,6 +120,32 @@ def test_help_imports_nothing_that_only_a_command_needs() -> None:
         "import sys\nfrom ctxmgr.surfaces.terminal.cli import COMMANDS\n"
         "COMMANDS.main(['--help'], standalone_mode=False)\n"
         f"sys.exit(', '.join(set({HEAVY!r}) & set(sys.modules)) or 0)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+
+    assert done.stderr == b""
+
+
+def test_the_command_line_has_every_operation() -> None:
+    """What is declared late is there all the same, under the same words."""
+    late, eager = _words(COMMANDS), _words(build(OPERATIONS))
+
+    assert late == eager
+
+
+def _words(group: click.Group, before: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    found = {(*before, name) for name in group.commands}
+    below = [each for each in group.commands.items() if isinstance(each[1], click.Group)]
+    return found.union(*(_words(each, (*before, name)) for name, each in below))
+
+
+def test_a_command_of_the_core_imports_no_layer() -> None:
+    """Every command waits for its imports, and the layers have half of all types."""
+    script = (
+        "import sys\nfrom ctxmgr.surfaces.terminal.cli import COMMANDS\n"
+        "COMMANDS.main(['sessions', '--help'], standalone_mode=False)\n"
+        "sys.exit(', '.join(m for m in sys.modules if '.operations.layers' in m) or 0)"
     )
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)

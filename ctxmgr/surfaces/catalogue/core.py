@@ -1,19 +1,11 @@
-"""The list of all operations, from which the command line, HTTP API and MCP server are derived.
-
-``GROUPS`` and ``SECTIONS`` arrange the commands: a group is a command with commands below it, a
-section is a heading in ``ctxmgr --help``.
+"""The operations of the context manager itself, and of the programs around it.
 
 An operation imports what it needs when it runs, so that listing all of them stays cheap.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Final
 
-from ctxmgr.errors import Incorrect
-from ctxmgr.surfaces.layer_catalogue import LAYER_OPERATIONS
-from ctxmgr.surfaces.operation import Operation, Param
+from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.operations.access_tokens import token
 from ctxmgr.surfaces.operations.agents.harness import (
     end_turn,
@@ -78,86 +70,7 @@ from ctxmgr.surfaces.operations.store import (
 from ctxmgr.surfaces.operations.trust import trust
 from ctxmgr.surfaces.operations.xtdb import xtdb_down, xtdb_status, xtdb_up
 
-if TYPE_CHECKING:
-    from ctxmgr.app import App
-
-
-async def serve(
-    app: "App",
-    *,
-    host: Annotated[str, Param("The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Param("The port; 0 takes a free one.")] = 8321,
-    read_only: Annotated[bool, Param("Reject requests that write.")] = False,
-    require_token: Annotated[
-        bool, Param("Require a token on loopback too; elsewhere one is always required.")
-    ] = False,
-    rate: Annotated[
-        int, Param("Requests per second allowed to one client, on average.", metavar="NUMBER")
-    ] = 500,
-    no_open: Annotated[bool, Param("Do not open the inspector in a browser.")] = False,
-) -> None:
-    """Serve the HTTP API and the inspector until interrupted.
-
-    Prints the URL and opens the inspector in a browser, if there is a terminal and a display.
-    On an address other than loopback every request needs a token, which `ctxmgr token` creates;
-    put a proxy with TLS in front of it. SIGTERM and Ctrl-C end the event streams, finish requests
-    in progress and close the store.
-    """
-    from ctxmgr.surfaces.http.server import ListenAddress, serve_until_cancelled
-
-    if rate < 1:
-        raise Incorrect(f"--rate must be at least 1, not {rate}")
-    await serve_until_cancelled(
-        app,
-        ListenAddress(host, port),
-        operations=OPERATIONS,
-        read_only=read_only,
-        require_token=require_token,
-        rate_per_second=rate,
-        open_inspector=not no_open,
-    )
-
-
-async def mcp(
-    app: "App",
-    *,
-    session: Annotated[
-        str | None, Param("Bind the server to this session; its tools then take no session.")
-    ] = None,
-    all_: Annotated[bool, Param("Let the agent read every session of the store.")] = False,
-    tools: Annotated[
-        str | None, Param("The tools to offer, separated by commas; at most 12.", metavar="NAMES")
-    ] = None,
-    knowledge: Annotated[
-        Path | None,
-        Param("The folder of notes that the agent may use; default: the setting.", metavar="DIR"),
-    ] = None,
-    http: Annotated[bool, Param("Serve streamable HTTP on loopback, not stdio.")] = False,
-    port: Annotated[int, Param("The port for HTTP; 0 takes a free one.")] = 0,
-) -> None:
-    """Serve sessions to agents over MCP.
-
-    Without --session, tools that read the sessions of the project: recall, show, sessions, diff and
-    as_of. The project is the folder that a coding agent names to its servers, or this directory.
-    With --session, those and activate, deactivate, pin and unpin, which need a harness whose
-    prompts ctxmgr renders; with --all, tools that read every session. All but --all also have
-    remember and expand, and with notes search and note. Uses standard input and output, until the
-    input ends. Requires the "mcp" extra.
-    """
-    from ctxmgr.surfaces.mcp.serve import serve_mcp
-
-    await serve_mcp(
-        app,
-        OPERATIONS,
-        session=session,
-        everything=all_,
-        tools=tools,
-        port=port if http else None,
-        knowledge=knowledge,
-    )
-
-
-OPERATIONS: Final = (
+CORE_OPERATIONS: Final = (
     Operation(run=sessions, name="sessions", writes=False, example="ctxmgr sessions --limit 5"),
     Operation(
         run=delete,
@@ -352,9 +265,6 @@ OPERATIONS: Final = (
         failure=1,
     ),
     Operation(
-        run=mcp, name="mcp", writes=True, example="ctxmgr mcp --session review", streams=True
-    ),
-    Operation(
         run=demo,
         name="demo",
         streams=True,
@@ -369,9 +279,6 @@ OPERATIONS: Final = (
         example="ctxmgr bench stores --quick",
         uses_store=False,
         succeeded=lambda report: report.report_only or not report.misses,
-    ),
-    Operation(
-        run=serve, name="serve", writes=False, example="ctxmgr serve --port 8321", streams=True
     ),
     Operation(
         run=proxy, name="proxy", writes=True, example="ctxmgr proxy --port 8322", streams=True
@@ -441,42 +348,4 @@ OPERATIONS: Final = (
         example="ctxmgr xtdb status",
         uses_store=False,
     ),
-    *LAYER_OPERATIONS,
 )
-
-GROUPS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "audit": "Keep a tamper-evident record of what agents did.",
-        "experience": "Query what agents experienced, token by token.",
-        "harness": "Take part in a session from a program in any language.",
-        "knowledge": "Keep notes in git, and ask where they came from.",
-        "memory": "Keep what agents learnt beyond their sessions.",
-        "lifecycle": "Turn transcripts into notes, and keep notes in order.",
-        "store": "Read, verify and back up the store itself.",
-        "topics": "See which topics a message activates, and why.",
-        "xtdb": "Run a local XTDB server.",
-    }
-)
-"""Groups of commands, and what they are for.
-
-An operation may have the name of a group, which then needs no entry here: ``ctxmgr sessions`` lists
-sessions.
-"""
-
-SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "Start": ("demo", "run", "setup", "doctor", "serve", "trust"),
-        "Look": (
-            *("sessions", "show", "log", "timeline", "turn", "unfold", "context", "diff"),
-            *("objects", "calls", "as-of", "cache", "usage", "compare", "recall", "search"),
-            "compile",
-        ),
-        "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),
-        "Move": ("export", "import", "import-recorded"),
-        "Serve": ("serve", "mcp", "hook", "harness", "proxy", "wrap", "token"),
-        "Know": ("knowledge", "lifecycle", "topics"),
-        "Store": ("store", "xtdb", "audit", "experience", "memory"),
-        "Develop": ("bench", "completion"),
-    }
-)
-"""The headings of ``ctxmgr --help``, and the commands and groups under each."""
