@@ -36,6 +36,11 @@ RECORDING_BYTES_MAX: Final = 256 * 1024 * 1024
 ENTRIES_MAX: Final = 1_000_000
 """Entries of one file; a session of weeks has some ten thousand."""
 
+_BOM: Final = b"\xef\xbb\xbf"
+
+_BLANKS_MAX: Final = 65_536
+"""White space that may precede a recording."""
+
 _ENTRIES_FIELDS: Final = ("messages", "history", "trajectory", "events")
 """Fields that hold the entries if the file is one object."""
 
@@ -95,12 +100,7 @@ def read_recording(data: bytes, *, form: str | None = None) -> Recording:
         raise Incorrect(
             f"the recording has {len(data):,} bytes; at most {RECORDING_BYTES_MAX:,} are read"
         )
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise Incorrect(f"line {line}: invalid UTF-8 ({error.reason})") from error
-    entries = _parse(text)
+    entries = _parse(data)
     format_ = _find_format(entries.values, form)
     recorder = Recorder()
     envelope = entries.envelope
@@ -169,18 +169,21 @@ def _reporting(position: str, name: str) -> Iterator[None]:
         raise Incorrect(f"{position}: {error}") from error
 
 
-def _parse(text: str) -> _Entries:
-    start = text.lstrip()[:1]
-    if start not in {"[", "{"}:
+def _parse(data: bytes) -> _Entries:
+    start = data[: len(_BOM) + _BLANKS_MAX].removeprefix(_BOM).lstrip()[:1]
+    if start not in {b"[", b"{"}:
         raise Incorrect("line 1: a recording is JSON or JSON lines, and begins with { or [")
+    if start == b"{" and _has_lines(data):
+        return _parse_lines(data)
+    text = _decoded(data)
     try:
-        whole = json.loads(text)
+        whole = _loads(text)
     except RecursionError as error:
         raise Incorrect("line 1: the JSON is nested too deeply") from error
     except ValueError as error:
-        if start == "[":
+        if start == b"[":
             raise Incorrect(f"line {getattr(error, 'lineno', 1)}: invalid JSON: {error}") from error
-        return _parse_lines(text)
+        return _parse_lines(data)
     envelope: Mapping[str, Any] = {}
     values = whole
     if isinstance(whole, dict):
@@ -193,10 +196,22 @@ def _parse(text: str) -> _Entries:
     return _Entries(values=checked, positions=positions, envelope=envelope)
 
 
-def _parse_lines(text: str) -> _Entries:
+def _has_lines(data: bytes) -> bool:
+    """Whether the first line is a value of its own, and there are others."""
+    end = data.find(b"\n")
+    if end < 0 or data.find(b"{", end) < 0:
+        return False
+    try:
+        return isinstance(_loads(data[:end].removeprefix(_BOM)), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _parse_lines(data: bytes) -> _Entries:
+    """Parse line by line, without another copy of the file: it may be large."""
     values: list[Mapping[str, Any]] = []
     positions: list[str] = []
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(_lines(data), start=1):
         if not line.strip():
             continue
         position = f"line {number}"
@@ -204,6 +219,8 @@ def _parse_lines(text: str) -> _Entries:
             raise Incorrect(f"{position}: a recording has at most {ENTRIES_MAX:,} entries")
         try:
             value = _loads(line)
+        except UnicodeDecodeError as error:
+            raise Incorrect(f"{position}: invalid UTF-8 ({error.reason})") from error
         except (ValueError, RecursionError) as error:
             raise Incorrect(f"{position}: invalid JSON: {error}") from error
         values.append(_check_entry(value, position))
@@ -211,12 +228,29 @@ def _parse_lines(text: str) -> _Entries:
     return _Entries(values=tuple(values), positions=tuple(positions), envelope={})
 
 
-def _loads(text: str) -> Any:
+def _lines(data: bytes) -> Iterator[bytes]:
+    start = len(_BOM) if data.startswith(_BOM) else 0
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        yield data[start:end]
+        start = end + 1
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Incorrect(f"line {line}: invalid UTF-8 ({error.reason})") from error
+
+
+def _loads(text: str | bytes) -> Any:
     """Parse JSON fast; what only the slower parser reads, such as lone surrogates, it reads."""
     try:
         return orjson.loads(text)
     except ValueError:
-        return json.loads(text)
+        return json.loads(text.decode() if isinstance(text, bytes) else text)
 
 
 def _check_entry(value: object, position: str) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """Recorded sessions of other harnesses: the fixtures hold one conversation in every format."""
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,38 @@ def test_a_call_without_a_result_has_no_output() -> None:
     (turn,) = read_recording(cut).turns
 
     assert turn.calls[0].output is None
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\n\n"])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_request_may_end_with_a_line_break(ending: str, indent: int | None) -> None:
+    """One object on one line is a request, not a file of one entry per line."""
+    messages = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    text = json.dumps({"id": "r1", "messages": messages}, indent=indent) + ending
+    for data in (text.encode(), b"\xef\xbb\xbf" + text.encode()):
+        recording = read_recording(data)
+
+        assert (recording.recorded_id, recording.turns[0].parts) == ("r1", ("hi",))
+
+
+def test_a_large_file_is_not_copied_again_and_again() -> None:
+    """It is read into memory once, and parsed line by line; a decoded copy may be four times it."""
+    output = "\N{EM DASH}" * 30_000
+    lines = [{"role": "user", "content": "go"}]
+    for n in range(100):
+        call = {"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+        lines.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        lines.append({"role": "tool", "tool_call_id": f"c{n}", "content": output})
+    data = b"\n".join(json.dumps(line, ensure_ascii=False).encode() for line in lines)
+    tracemalloc.start()
+    try:
+        recording = read_recording(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(recording.turns) == 100
+    assert peak < 1.3 * len(data), "the parsed values take two thirds of it, and are kept"
 
 
 def test_messages_may_be_one_per_line() -> None:

@@ -20,7 +20,7 @@ from ctxmgr.core.client.object_cache import ObjectCache
 from ctxmgr.core.client.runtime import Runtime
 from ctxmgr.core.client.tool_calls import ToolCallEffects
 from ctxmgr.core.objects.chat import Chat
-from ctxmgr.core.objects.codec import StoredObject, from_document, put_of, to_document
+from ctxmgr.core.objects.codec import StoredObject, from_document, put_of
 from ctxmgr.core.objects.envelope import session_object_id
 from ctxmgr.core.objects.file import File, FileState
 from ctxmgr.core.objects.session_record import SETS, SessionRecord, SystemPrompt
@@ -61,7 +61,7 @@ class Draft:
         if self.toolcall is not None:
             operations += [
                 Match(self.toolcall.object_id, None),
-                Put(to_document(self.toolcall)),
+                put_of(self.toolcall),
             ]
         return [*operations, *self.fixed]
 

@@ -152,8 +152,8 @@ def to_document(version: StoredObject) -> Document:
 
 
 def put_of(version: StoredObject) -> Put:
-    """Return the operation that stores a version."""
-    return Put(to_document(version), grown=version.grown())
+    """Return the operation that stores a version, which was checked when it was made."""
+    return Put(to_document(version), checked=True, grown=version.grown())
 
 
 def from_document(document: Document) -> StoredObject:
