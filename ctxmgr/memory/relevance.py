@@ -19,7 +19,8 @@ from ctxmgr.memory.records.bodies import MemoryType
 from ctxmgr.memory.records.memory import Memory
 from ctxmgr.search.piece_vectors import embed_sources, join
 from ctxmgr.search.pieces import SearchSource
-from ctxmgr.search.ranking import FILL_BUDGET, PoolPart, SearchPool, rank
+from ctxmgr.search.ranking import FILL_BUDGET, rank
+from ctxmgr.search.search_pool import PoolPart, SearchPool
 from ctxmgr.search.segment import build, merge, piece_slots
 
 if TYPE_CHECKING:

@@ -21,16 +21,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from ctxmgr.search.days import day_ranges
-from ctxmgr.search.piece_vectors import PieceVectors, content_words, join
-from ctxmgr.search.segment import (
-    DAY_NONE,
-    GAP,
-    PoolSegment,
-    english_stem,
-    piece_slots,
-    speaker_term,
-)
-from ctxmgr.search.terms import STOP_WORDS, words
+from ctxmgr.search.piece_vectors import content_words
+from ctxmgr.search.search_pool import PoolPart, SearchPool
+from ctxmgr.search.segment import DAY_NONE, GAP, english_stem, piece_slots, speaker_term
+from ctxmgr.search.terms import FUNCTION_WORDS, STOP_WORDS, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,9 +51,6 @@ EXACT_PIECES_MAX: Final = 1_000
 COMPARED_SOURCES_MAX: Final = 10_000
 """In a pool with more sources, only candidates' vectors are compared."""
 
-SAMPLE_MAX: Final = 256
-"""Pieces from which the mean and deviation of similarities are taken."""
-
 TERMS_MAX: Final = 64
 """Terms of a question that count, from its beginning."""
 
@@ -85,109 +76,6 @@ BEST_SOURCES: Final = RankWeights()
 
 FILL_BUDGET: Final = RankWeights(source=0.5, speaker=0.6)
 """For filling a budget with pieces: otherwise one source leaves no room for others."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PoolPart:
-    """A segment with what is known about its sources."""
-
-    segment: PoolSegment
-    source_ids: Sequence[str]
-    live: "NDArray[np.bool_]"
-    """Sources that have been neither removed nor replaced."""
-    vectors: PieceVectors | None = None
-
-    @cached_property
-    def dead(self) -> "Ints":
-        """Sources that have been removed or replaced."""
-        return np.flatnonzero(~self.live).astype(np.int32)
-
-    def pieces_with(self, place: int) -> int:
-        """Return how many live pieces have a term."""
-        slots, _ = self.segment.postings(place)
-        if not len(self.dead):
-            return len(slots)
-        first, last = self._dead_slots
-        removed = np.searchsorted(slots, last) - np.searchsorted(slots, first)
-        return len(slots) - int(removed.sum())
-
-    def sources_with(self, place: int) -> int:
-        """Return how many live sources have a term."""
-        sources, _ = self.segment.source_postings(place)
-        return int(self.live[sources].sum()) if len(self.dead) else len(sources)
-
-    @cached_property
-    def _dead_slots(self) -> "tuple[Ints, Ints]":
-        first = self.segment.first[self.dead]
-        return first, first + self.segment.pieces[self.dead]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SearchPool:
-    """Everything that one search ranks."""
-
-    parts: tuple[PoolPart, ...]
-    number: Callable[[str], int | None]
-    """Returns the number of a term; None if no piece ever had it."""
-    speakers: frozenset[str] = frozenset()
-    """The names of the speakers, in lower case."""
-    earlier_sample: PieceVectors | None = None
-    """A sample of the pool before small changes, which is as good and saves taking another."""
-
-    @cached_property
-    def totals(self) -> tuple[int, int, int]:
-        """The number of sources, of pieces, and of words."""
-        sources = pieces = terms = 0
-        for part in self.parts:
-            sources += int(part.live.sum())
-            pieces += int(part.segment.pieces[part.live].sum())
-            terms += int(part.segment.source_lengths[part.live].sum())
-        return sources, pieces, terms
-
-    @cached_property
-    def speaker_words(self) -> Mapping[str, frozenset[str]]:
-        return {name: frozenset(words(name)) for name in self.speakers}
-
-    @cached_property
-    def years(self) -> frozenset[int]:
-        found: set[int] = set()
-        for part in self.parts:
-            days = np.unique(part.segment.days[part.live & (part.segment.days != DAY_NONE)])
-            found |= {date.fromordinal(int(day)).year for day in days}
-        return frozenset(found)
-
-    @cached_property
-    def sample(self) -> PieceVectors | None:
-        """Vectors of some pieces and sources, the same however the pool is divided."""
-        if self.earlier_sample is not None:
-            return self.earlier_sample
-        keys, ids, places = [], [], []
-        for number, part in enumerate(self.parts):
-            chosen = np.flatnonzero(part.live & (part.segment.pieces > 0))
-            chosen = chosen[np.argsort(part.segment.keys[chosen], kind="stable")][:SAMPLE_MAX]
-            for source in chosen.tolist():
-                keys.append(int(part.segment.keys[source]))
-                ids.append(part.source_ids[source])
-                places.append((number, int(source)))
-        order = sorted(range(len(keys)), key=lambda entry: (keys[entry], ids[entry]))[:SAMPLE_MAX]
-        each = -(-SAMPLE_MAX // max(1, len(order)))
-        sample: list[tuple[PieceVectors, Ints, Ints]] = []
-        for entry in order:
-            part = self.parts[places[entry][0]]
-            if part.vectors is None:
-                continue
-            source = places[entry][1]
-            start = int(part.segment.first[source]) - GAP * (source + 1)
-            count = int(part.segment.pieces[source])
-            pieces = np.unique(np.linspace(0, count - 1, min(each, count)).astype(np.int32))
-            sample.append(
-                (
-                    part.vectors,
-                    (start + pieces).astype(np.int32),
-                    np.array([source], dtype=np.int32),
-                )
-            )
-        return join(sample) if sample else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +191,9 @@ class _Search:
         names = frozenset().union(*pool.speaker_words.values())
         self._speaker = pool.number(speaker_term(named[0])) if len(named) == 1 else None
         kept = [word for word in asked if word not in STOP_WORDS and word not in names]
-        stems = list(dict.fromkeys(english_stem(word) for word in kept))[:TERMS_MAX]
+        # A question of nothing else is asked with them: texts are indexed with these words.
+        telling = [word for word in kept if word not in FUNCTION_WORDS] or kept
+        stems = list(dict.fromkeys(english_stem(word) for word in telling))[:TERMS_MAX]
         self._terms = [self._asked(stem) for stem in stems]
         self._idf_sum = sum(term.idf for term in self._terms)
         self._days = day_ranges(question, now=now, years=pool.years)

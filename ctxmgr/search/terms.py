@@ -119,6 +119,62 @@ STOP_WORDS: Final = frozenset(
     ]
 )
 
+FUNCTION_WORDS: Final = frozenset(
+    [
+        "above",
+        "again",
+        "against",
+        "although",
+        "among",
+        "below",
+        "between",
+        "both",
+        "down",
+        "during",
+        "each",
+        "else",
+        "ever",
+        "few",
+        "further",
+        "herself",
+        "himself",
+        "itself",
+        "many",
+        "may",
+        "might",
+        "mine",
+        "much",
+        "must",
+        "myself",
+        "never",
+        "ours",
+        "ourselves",
+        "per",
+        "shall",
+        "since",
+        "still",
+        "theirs",
+        "themselves",
+        "though",
+        "through",
+        "toward",
+        "towards",
+        "unless",
+        "upon",
+        "via",
+        "whether",
+        "whom",
+        "whose",
+        "within",
+        "without",
+        "yet",
+        "yours",
+        "yourself",
+    ]
+)
+"""Words of grammar that are indexed, since some also name things (``May``, a ``mine``), but say
+nothing about what a question asks for."""
+
 _WORDS: Final = re.compile(r"[^\W_]+")
 _POSSESSIVE: Final = re.compile(r"['\u2019]s\b")
 _VOWELS: Final = frozenset("aeiouy")

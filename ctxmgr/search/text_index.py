@@ -29,13 +29,8 @@ from ctxmgr.errors import Corrupt, Incorrect
 from ctxmgr.search.documents import SearchResult
 from ctxmgr.search.piece_vectors import PieceVectors, embed_sources, join
 from ctxmgr.search.pieces import Piece, SearchSource
-from ctxmgr.search.ranking import (
-    BEST_SOURCES,
-    PoolPart,
-    RankWeights,
-    SearchPool,
-    rank_sources,
-)
+from ctxmgr.search.ranking import BEST_SOURCES, RankWeights, rank_sources
+from ctxmgr.search.search_pool import PoolPart, SearchPool
 from ctxmgr.search.segment import SPEAKER_NONE, PoolSegment, build, merge, piece_slots
 from ctxmgr.stores.fts5 import PIECES_ID
 from ctxmgr.stores.layer_file import LayerFile, LayerLayout

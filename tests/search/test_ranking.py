@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxmgr.errors import Incorrect
-from ctxmgr.search.build_pool import build_pool
 from ctxmgr.search.pieces import SearchSource
 from ctxmgr.search.ranking import FILL_BUDGET, RankedPiece, best_sources, rank, rank_sources
+from ctxmgr.search.search_pool import build_pool
 from ctxmgr.search.static_vectors import StaticEmbedder
 
 
@@ -162,3 +162,19 @@ def test_the_order_of_sources_does_not_matter(texts: list[list[str]], question: 
     assert rank_sources(build_pool(sources), asked, limit=3) == best_sources(forward, limit=3)
     assert {piece.source_id for piece in backward} == {piece.source_id for piece in forward}
     assert all(np.isfinite(piece.score) for piece in forward)
+
+
+def test_words_of_grammar_in_a_question_do_not_count() -> None:
+    """002-R155: ``during`` and ``between`` are rare in notes, and say nothing about the answer."""
+    pool = build_pool(
+        [
+            *FILLER,
+            _session("grammar", (None, "Between us, many slept during it.")),
+            _session("found", (None, "The weather was bad at the picnic.")),
+        ]
+    )
+
+    found = rank(pool, "Between many guests, whose weather story was told during both?", limit=9)
+
+    assert "grammar" not in {piece.source_id for piece in found}
+    assert _first(rank(pool, "during many", limit=9)) == ("grammar", 0)

@@ -15,15 +15,8 @@ from typing import TYPE_CHECKING, Final
 from ctxmgr.bench.knowledge.plain_fts5 import PlainFts5
 from ctxmgr.bench.knowledge.questions import QuestionSet, TestQuestion, Turn
 from ctxmgr.bench.report import Figure, Say
-from ctxmgr.search.build_pool import build_pool
-from ctxmgr.search.ranking import (
-    BEST_SOURCES,
-    FILL_BUDGET,
-    RankWeights,
-    SearchPool,
-    best_sources,
-    rank,
-)
+from ctxmgr.search.ranking import BEST_SOURCES, FILL_BUDGET, RankWeights, best_sources, rank
+from ctxmgr.search.search_pool import SearchPool, build_pool
 
 if TYPE_CHECKING:
     from ctxmgr.search.embedder import Embedder

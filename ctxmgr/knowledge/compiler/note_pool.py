@@ -1,7 +1,8 @@
 """How well notes fit a query, by the ranking of ``ctxmgr.search``. Needs NumPy; keeps an index.
 
     words     the lexical score of the note's best passage, divided by that of the best note
-    vectors   the cosine of its most similar passage, 0 if that is negative
+    vectors   the similarity of its most similar passage, 0 if that is negative: the cosines of the
+              passage, with and without stop words, of the two on each side, and of its folder
 
 Notes of one folder are ranked as passages of one source, in the order of their names: what is
 beside a note, and what its folder is about, counts for it, as turns of a session do. Notes of a
@@ -24,7 +25,8 @@ from ctxmgr.knowledge.compiler.scoring import SNIPPET_CHARS_MAX, NoteRelevance
 from ctxmgr.knowledge.notes.layout import day_of
 from ctxmgr.search.piece_vectors import content_words, embed_sources
 from ctxmgr.search.pieces import Piece, SearchSource
-from ctxmgr.search.ranking import FILL_BUDGET, PoolPart, SearchPool, rank
+from ctxmgr.search.ranking import FILL_BUDGET, rank
+from ctxmgr.search.search_pool import PoolPart, SearchPool
 from ctxmgr.search.segment import build
 
 if TYPE_CHECKING:
@@ -42,6 +44,10 @@ PARTS_MAX: Final = 16
 
 RANKED_MAX: Final = 1_000
 """Passages that are looked at; many more than fit a prompt."""
+
+CONTENT, PLAIN, FOLDER, BESIDE = 0.45, 0.25, 0.15, 0.0375
+"""What cosines are worth for a passage: its own without stop words and with them, that of its
+folder, and that of each of four neighbours, in the proportions of ``ctxmgr.search.ranking``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,16 +92,16 @@ class _Similar:
 
     parts: Sequence[_Part]
     rows: Sequence[Floats]
-    """For each part, the cosine of every passage."""
-    cosines: Mapping[str, float]
+    """For each part, the similarity of every passage."""
+    best: Mapping[str, float]
     """The highest of each note."""
 
     def passage(self, path: str) -> str:
         """Return the passage of a note that is most similar."""
-        for part, cosines in zip(self.parts, self.rows, strict=True):
+        for part, similar in zip(self.parts, self.rows, strict=True):
             for place, first, live in zip(part.places, part.first, part.live, strict=True):
                 if live and place.path == path:
-                    best = int(np.argmax(cosines[first : first + len(place.pieces)]))
+                    best = int(np.argmax(similar[first : first + len(place.pieces)]))
                     return _snippet(place, place.pieces[best])
         raise AssertionError(path)
 
@@ -140,25 +146,24 @@ class NotePool:
             return _snippet(*found) if found is not None else similar.passage(path)
 
         return {
-            path: NoteRelevance(lexical.get(path, 0.0) / best, max(0.0, cosine), similar_passage)
-            for path, cosine in similar.cosines.items()
+            path: NoteRelevance(lexical.get(path, 0.0) / best, max(0.0, value), similar_passage)
+            for path, value in similar.best.items()
         }
 
     def _similar(self, query: str, embedder: Embedder) -> _Similar:
         """Compare the query with every passage."""
-        vector = embedder.embed([content_words(query, frozenset())]).rows[0]
+        content, plain = embedder.embed([content_words(query), query]).rows
         rows: list[Floats] = []
-        cosines: dict[str, float] = {}
+        best: dict[str, float] = {}
         for part in self._parts:
-            assert part.pool.vectors is not None
-            similar = part.pool.vectors.content.similarities(vector)
+            similar = _similarities(part.pool, content, plain)
             rows.append(similar)
-            best = np.maximum.reduceat(similar, part.first).tolist()
+            highest = np.maximum.reduceat(similar, part.first).tolist()
             if part.all_live:
-                cosines.update(zip(part.paths, best, strict=True))
+                best.update(zip(part.paths, highest, strict=True))
             else:
-                cosines.update(compress(zip(part.paths, best, strict=True), part.live))
-        return _Similar(self._parts, rows, cosines)
+                best.update(compress(zip(part.paths, highest, strict=True), part.live))
+        return _Similar(self._parts, rows, best)
 
     def _update(self, files: Sequence[KnowledgeFile]) -> None:
         """Index what changed since the last call."""
@@ -206,6 +211,25 @@ class NotePool:
         )
         sizes = [0, *(len(place.pieces) for place in places)]
         return _Part(pool, places, np.cumsum(sizes, dtype=np.int32)[:-1])
+
+
+def _similarities(part: PoolPart, content: Floats, plain: Floats) -> Floats:
+    """Return how similar each passage is to a query."""
+    assert part.vectors is not None
+    cosines = part.vectors.content.similarities(content)
+    folders = part.vectors.source.similarities(content)
+    owners = np.repeat(np.arange(len(part.segment.pieces)), part.segment.pieces)
+    similar: Floats = np.float32(CONTENT) * cosines + np.float32(FOLDER) * folders[owners]
+    similar += np.float32(PLAIN) * part.vectors.plain.similarities(plain)
+    worth = np.full(len(similar), CONTENT + FOLDER + PLAIN, dtype=np.float32)
+    for distance in (1, 2):
+        beside = np.float32(BESIDE) * (owners[distance:] == owners[:-distance])
+        similar[distance:] += beside * cosines[:-distance]
+        similar[:-distance] += beside * cosines[distance:]
+        worth[distance:] += beside
+        worth[:-distance] += beside
+    similar /= worth  # a note that stands alone is not worth less
+    return similar
 
 
 def _without(part: _Part, stale: set[str]) -> _Part:

@@ -93,3 +93,27 @@ def test_changed_notes_are_found_as_in_a_new_pool() -> None:
         for path, fit in new.items():
             assert updated[path].bm25 == pytest.approx(fit.bm25, abs=1e-4)
             assert _passage(updated[path], path) == _passage(fit, path)
+
+
+def test_what_is_beside_a_note_makes_it_more_similar(embedder: StaticEmbedder) -> None:
+    """002-R145: a note among notes about the matter is more similar than the same one elsewhere."""
+    text = "It is the one that she chose in the end."
+    about = [
+        note(f"knowledge/reference/pets/{number}.md", f"A puppy named {name} barked at the dogs.")
+        for number, name in enumerate(("Rex", "Bello", "Luna", "Max"))
+    ]
+    inside = note("knowledge/reference/pets/1b.md", text)
+    apart = note("knowledge/people/apart.md", text)
+
+    fits = NotePool(embedder)("Which dog did Ann adopt?", [*about, inside, apart])
+
+    assert (fits[inside.path].vector or 0) > (fits[apart.path].vector or 0)
+
+
+def test_a_note_that_stands_alone_is_not_less_similar(embedder: StaticEmbedder) -> None:
+    """002-R145: having no neighbours is not a reason against a note."""
+    alone = note("knowledge/people/ann.md", "Ann adopted a dog.")
+
+    fit = NotePool(embedder)("Ann adopted a dog.", [alone])[alone.path]
+
+    assert fit.vector == pytest.approx(1.0, abs=0.02)
