@@ -23,11 +23,12 @@ from ctxmgr.core.economy.slot_texts import Signatures
 from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_state import StreamState
 from ctxmgr.core.economy.stream_turns import HeldTurn, TextSlot, strings, turn_number
-from ctxmgr.core.objects.hashes import sha256
 from ctxmgr.errors import Corrupt, Incorrect
 from ctxmgr.proxy.engine import ShapedText
 from ctxmgr.proxy.modes import Shaping
+from ctxmgr.proxy.requests import Entry, ReadRequest
 from ctxmgr.proxy.retrieval import WholeText, shown_text
+from ctxmgr.proxy.sent_history import SentHistory
 from ctxmgr.proxy.turns import TurnBuilder, WireExchange, WireTurn
 from ctxmgr.proxy.validator import check_message
 from ctxmgr.proxy.wire.json_spans import edited
@@ -126,11 +127,6 @@ class Kept:
     steps: int = 0
 
 
-def chained(before: str, digest: str) -> str:
-    """Return the hash of a history that one message continues."""
-    return sha256(f"{before}{digest}".encode())
-
-
 class Shaper(NamedTuple):
     """How texts are counted and their signatures found."""
 
@@ -159,6 +155,8 @@ class WireConversation:
         """The batch of the last request."""
         self.retrieved_tokens = 0
         """In the last request."""
+        self.size = 0
+        """About how many bytes it takes in memory."""
         self._count = shaper.count
         self._shaper = shaper
         self._stream = self._new_stream()
@@ -170,8 +168,11 @@ class WireConversation:
         """The keys of the replacements in each message."""
         self._written: dict[int, tuple[bytes, bytes]] = {}
         """Messages with their replacements, each after what the client wrote."""
+        self._sent = SentHistory()
         self._changed: dict[str, None] = {}
         """Keys whose replacement is new since the last step."""
+        self._shaped: dict[str, ShapedText] = {}
+        """What is shown in part, by the keys of ``kept.replaced``."""
         self._viewed = self._rendered = 0
         """How many entries of the stream's list of views are stored, and rendered."""
         self._arrived = 1
@@ -294,18 +295,28 @@ class WireConversation:
                 changes[StringPlace(result.failed_at)] = False
         return changes
 
-    def shaped_texts(self) -> Iterator[ShapedText]:
-        """Yield everything that is shown in part."""
-        for key, replaced in self.kept.replaced.items():
-            call, handle = self._calls[key.partition("/")[0]]
-            yield ShapedText(
-                handle=handle,
-                tool=call.call.tool,
-                message=call.message if "/" in key else call.result_message,
-                tokens=replaced.whole_tokens,
-                sent_tokens=replaced.sent_tokens,
-                planned=key in self._changed and turn_number(key) < self._arrived,
-            )
+    def shaped_texts(self) -> tuple[ShapedText, ...]:
+        """Return everything that is shown in part."""
+        planned = {
+            key: replace(self._shaped[key], planned=True)
+            for key in self._changed
+            if key in self._shaped and turn_number(key) < self._arrived
+        }
+        return tuple({**self._shaped, **planned}.values())
+
+    def sent_messages(
+        self, read: ReadRequest, known: int, *, changes: Mapping[int, Callable[[bytes], bytes]]
+    ) -> bytes:
+        """Return the messages that are known as they are forwarded, and what is between them.
+
+        ``changes`` holds for this request only.
+        """
+
+        def written(index: int, entry: Entry) -> bytes:
+            return self.written(index, entry.raw, entry.message)
+
+        self._sent.update(read.body, read.entries[:known], read.spans[:known], written=written)
+        return self._sent.text(changes)
 
     def saved_tokens(self) -> int:
         """Return how many tokens less than the client's messages are sent."""
@@ -549,10 +560,12 @@ class WireConversation:
 
     def _restore_whole(self, key: str) -> None:
         if self.kept.replaced.pop(key, None) is not None:
+            self._shaped.pop(key, None)
             self._changed[key] = None
             message = self._message_of(key)
             self._by_message[message].discard(key)
             self._written.pop(message, None)
+            self._sent.forget(message)
 
     def _message_of(self, key: str) -> int:
         call = self._calls[key.partition("/")[0]][0]
@@ -560,8 +573,18 @@ class WireConversation:
 
     def _index_key(self, key: str) -> None:
         message = self._message_of(key)
+        replaced = self.kept.replaced[key]
+        call, handle = self._calls[key.partition("/")[0]]
+        self._shaped[key] = ShapedText(
+            handle=handle,
+            tool=call.call.tool,
+            message=message,
+            tokens=replaced.whole_tokens,
+            sent_tokens=replaced.sent_tokens,
+        )
         self._by_message.setdefault(message, set()).add(key)
         self._written.pop(message, None)
+        self._sent.forget(message)
 
     def _index(self) -> None:
         for key in self.kept.replaced:

@@ -92,6 +92,14 @@ class Engine(Protocol):
         """
         ...
 
+    async def stored(self, conversation: str) -> bool:
+        """Wait until what was sent of a conversation is stored; return whether it is.
+
+        The caller passes no answer on before, so that nothing that a client has received depends
+        on a request that a crash could forget. Waits for a bounded time, and never raises.
+        """
+        ...
+
 
 class PassThrough:
     """Forwards every request as it came."""
@@ -101,3 +109,7 @@ class PassThrough:
 
     async def answered(self, conversation: str, *, status: int, usage: Usage | None) -> None:
         del conversation, status, usage
+
+    async def stored(self, conversation: str) -> bool:
+        del conversation
+        return True

@@ -5,21 +5,28 @@ request of the same client, and reads only what differs.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final
 
-from ctxmgr.core.bounded_cache import BoundedCache
 from ctxmgr.core.context.tokens import MESSAGE_TOKENS
 from ctxmgr.core.economy.folding import Count
 from ctxmgr.core.economy.stream_turns import strings
 from ctxmgr.core.objects.hashes import sha256
-from ctxmgr.proxy.conversation import chained
 from ctxmgr.proxy.engine import Api, Incoming
+from ctxmgr.proxy.sized_cache import SizedCache
 from ctxmgr.proxy.wire.anthropic import AnthropicMessages
 from ctxmgr.proxy.wire.json_spans import ByteSpan, elements, fields
-from ctxmgr.proxy.wire.message import SessionNames, Side, Wire, WireMessage, digest_of
+from ctxmgr.proxy.wire.message import (
+    SessionNames,
+    Side,
+    Wire,
+    WireMessage,
+    chained,
+    digest_of,
+)
 from ctxmgr.proxy.wire.openai_chat import OpenAIChat
 from ctxmgr.proxy.wire.openai_responses import OpenAIResponses
 
@@ -29,14 +36,31 @@ WIRES: Final[Mapping[Api, Wire]] = {
     Api.OPENAI_RESPONSES: OpenAIResponses(),
 }
 
-CLIENTS_MAX: Final = 64
-"""Clients whose last request is kept for comparing."""
+CLIENTS_MAX: Final = 256
+"""Clients whose last requests are kept for comparing."""
+
+RECENT_MAX: Final = 16
+"""Requests of one client that are kept: one that names no session may have many conversations."""
+
+REQUESTS_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Of all requests that are kept for comparing, as they are in memory."""
+
+READ_SIZE: Final = 4
+"""Bytes in memory for each byte of a request that was read: the request itself, its messages, and
+their texts."""
 
 HEADS_MAX: Final = 256
 """Values of ``system`` and ``tools`` whose reading is cached."""
 
+HEADS_BYTES_MAX: Final = 32 * 1024 * 1024
+
+NEWEST_TRIED: Final = 3
+"""Messages at the end of a request that are likely to differ in the next one: a mark moves."""
+
 CHARS_PER_TOKEN: Final = 4
 """For what is counted roughly: definitions of tools and instructions."""
+
+_SPACE: Final = re.compile(rb"[ \t\r\n]*")
 
 
 @dataclass(slots=True)
@@ -81,6 +105,8 @@ class ReadRequest:
     """Of the messages."""
     entries: tuple[Entry, ...] = field(repr=False)
     chain: tuple[str, ...] = field(repr=False)
+    marked: tuple[int, ...]
+    """The messages that have cache marks."""
     names: SessionNames
     tools: RequestHead
     system: RequestHead
@@ -93,7 +119,17 @@ class ReadRequest:
         The beginning is everything before the first answer: many begin with one system prompt.
         """
         opening = "" if self.names.session else self.chain[max(self._opening_length - 1, 0)]
-        name = f"{self.api}\n{self.names.session}\n{self.names.agent}\n{opening}"
+        return self._group(self.names.session or self.names.shared, opening)
+
+    @property
+    def earlier_group(self) -> str | None:
+        """The group in which earlier versions stored a client that names only a shared key."""
+        if self.names.session or not self.names.shared:
+            return None
+        return self._group(self.names.shared, "")
+
+    def _group(self, session: str, opening: str) -> str:
+        name = f"{self.api}\n{session}\n{self.names.agent}\n{opening}"
         return sha256(name.encode(errors="replace"))
 
     @property
@@ -101,21 +137,21 @@ class ReadRequest:
         sides = (entry.message.side for entry in self.entries)
         return sum(1 for _ in takewhile(lambda side: side is not Side.ASSISTANT, sides))
 
-    @property
-    def messages(self) -> list[WireMessage]:
-        return [entry.message for entry in self.entries]
+    def messages(self, start: int = 0, end: int | None = None) -> list[WireMessage]:
+        """Return what the messages of a range say."""
+        return [entry.message for entry in self.entries[start:end]]
 
     @property
     def marks(self) -> int:
         """Cache marks that the client has set; one for the whole request lets the API set one."""
         automatic = self.raw("cache_control") not in (b"", b"null")
         heads = self.tools.marks + self.system.marks
-        return automatic + heads + sum(message.marks for message in self.messages)
+        return automatic + heads + sum(self.entries[index].message.marks for index in self.marked)
 
     @property
     def ttl(self) -> str | None:
-        ttls = (self.system.ttl, self.tools.ttl, *(message.ttl for message in self.messages))
-        return next((ttl for ttl in ttls if ttl), None)
+        own = (self.entries[index].message.ttl for index in self.marked)
+        return next((ttl for ttl in (self.system.ttl, self.tools.ttl, *own) if ttl), None)
 
     @property
     def head_tokens(self) -> int:
@@ -134,60 +170,86 @@ class ReadRequest:
 
 
 class RequestReader:
-    """Reads requests, and remembers the last one of each client."""
+    """Reads requests, and remembers the last ones of each client. Used by several threads."""
 
-    def __init__(self) -> None:
-        self._last: BoundedCache[tuple[str, ...], ReadRequest] = BoundedCache(CLIENTS_MAX)
-        self._heads: BoundedCache[bytes, RequestHead] = BoundedCache(HEADS_MAX)
+    def __init__(self, *, bytes_max: int = REQUESTS_BYTES_MAX) -> None:
+        self._recent: SizedCache[tuple[str, ...], tuple[ReadRequest, ...]] = SizedCache(
+            bytes_max, count_max=CLIENTS_MAX
+        )
+        self._heads: SizedCache[bytes, RequestHead] = SizedCache(
+            HEADS_BYTES_MAX, count_max=HEADS_MAX
+        )
+
+    def new_bytes(self, request: Incoming) -> int:
+        """Return about how much of a request was not in an earlier one: reading it takes time."""
+        body, same = request.body, 0
+        for last in self._recent.get(_client(request)) or ():
+            at = last.spans[0].start
+            count = _shared(last, body, at)
+            same = max(same, last.spans[count - 1].end if count else 0)
+        return len(body) - same
 
     def read(self, request: Incoming) -> ReadRequest:
         """Read a request; ``ValueError`` or ``Incorrect`` if it cannot be understood."""
-        wire = WIRES[request.api]
-        own = ("x-claude-code-session-id", "x-claude-code-agent-id", "session-id", "thread-id")
-        client = (request.api, *(request.headers.get(name, "") for name in own))
-        last = self._last.get(client)
-        body, spans = request.body, list[ByteSpan]()
-        known = [] if last is None else [entry.raw for entry in last.entries]
+        wire, body = WIRES[request.api], request.body
+        recent = self._recent.get(_client(request)) or ()
+        last: ReadRequest | None = None
+        same, spans = 0, list[ByteSpan]()
 
         def skip(name: str, at: int) -> int | None:
-            if name == wire.listed:
-                if body[at : at + 1] != b"[":
-                    return None
-                found, end = elements(body, at, known=known)
-                spans.extend(found)
+            nonlocal last, same
+            if name == wire.listed and body[at : at + 1] == b"[":
+                first = _SPACE.match(body, at + 1).end()  # type: ignore[union-attr]
+                counts = [_shared(one, body, first) for one in recent]
+                if same := max(counts, default=0):
+                    last = recent[counts.index(same)]
+                    spans.extend(_moved(last.spans[:same], first))
+                found, end = elements(body, at, known=spans)
+                spans[:] = found
                 return end
-            before = b"" if last is None else last.raw(name)
+            raw = recent[0].raw(name) if recent else b""
             # Only brackets end by themselves: 1 is the beginning of 12.
-            same = before[:1] in (b"{", b"[") and body.startswith(before, at)
-            return at + len(before) if same else None
+            known = raw[:1] in (b"{", b"[") and body.startswith(raw, at)
+            return at + len(raw) if known else None
 
         found = fields(body, skip=skip)
         if wire.listed not in found or not spans:
             raise ValueError(f"it has no list of {wire.listed}")
-        entries = self._entries(wire, body, spans, last)
+        entries = self._entries(wire, body, spans, last, same=same)
         value = _values(body, found)
+        marked = [] if last is None else [index for index in last.marked if index < same]
+        marked += (index for index in range(same, len(entries)) if entries[index].message.marks)
         read = ReadRequest(
             api=request.api,
             body=body,
             fields=found,
             spans=tuple(spans),
             entries=entries,
-            chain=_chain(entries, last),
+            chain=_chain(entries, last, same=same),
+            marked=tuple(marked),
             names=wire.names(request.headers, value),
             tools=self._head(wire, _raw(body, found.get("tools")), named=True),
             system=self._head(wire, _raw(body, found.get("system")), named=False),
             model=str(value("model") or ""),
         )
-        self._last.keep(client, read)
+        others = tuple(one for one in recent if one is not last)[: RECENT_MAX - 1]
+        size = READ_SIZE * (len(body) + sum(len(one.body) for one in others))
+        self._recent.keep(_client(request), (read, *others), size=size)
         return read
 
     def _entries(
-        self, wire: Wire, body: bytes, spans: list[ByteSpan], last: ReadRequest | None
+        self,
+        wire: Wire,
+        body: bytes,
+        spans: list[ByteSpan],
+        last: ReadRequest | None,
+        *,
+        same: int,
     ) -> tuple[Entry, ...]:
         before = () if last is None else last.entries
-        entries = []
-        for index, span in enumerate(spans):
-            raw = body[span.start : span.end]
+        entries = list(before[:same])
+        for index in range(same, len(spans)):
+            raw = body[spans[index].start : spans[index].end]
             if index < len(before) and before[index].raw == raw:
                 entries.append(before[index])
                 continue
@@ -207,14 +269,43 @@ class RequestReader:
             names = wire.tool_names(blocks) if named else ()
             ttl = next((ttl for ttl in ttls if isinstance(ttl, str)), None)
             head = RequestHead(names=tuple(names), marks=len(marks), ttl=ttl)
-            self._heads.keep(raw, head)
+            self._heads.keep(raw, head, size=len(raw))
         return head
 
 
-def _chain(entries: tuple[Entry, ...], last: ReadRequest | None) -> tuple[str, ...]:
+def _client(request: Incoming) -> tuple[str, ...]:
+    own = ("x-claude-code-session-id", "x-claude-code-agent-id", "session-id", "thread-id")
+    return (request.api, *(request.headers.get(name, "") for name in own))
+
+
+def _shared(last: ReadRequest, body: bytes, at: int) -> int:
+    """Return how many messages of a request another one has from a position on, byte for byte.
+
+    A message is an object, which ends where it is complete, whatever follows it.
+    """
+    start, spans, known = last.spans[0].start, last.spans, last.body
+    low, high = 0, len(spans)
+    step = 1
+    while low < high:
+        # Usually all but the last few are the same; if not, the middle divides the rest.
+        middle = max(low + 1, high - step + 1) if step <= NEWEST_TRIED else (low + high + 1) // 2
+        first = spans[low].start
+        if body.startswith(known[first : spans[middle - 1].end], at + first - start):
+            low = middle
+        else:
+            high = middle - 1
+        step += 1
+    return low
+
+
+def _moved(spans: Sequence[ByteSpan], at: int) -> Sequence[ByteSpan]:
+    """Return spans of which the first starts at a position."""
+    by = at - spans[0].start
+    return [ByteSpan(start + by, end + by) for start, end in spans] if by else spans
+
+
+def _chain(entries: tuple[Entry, ...], last: ReadRequest | None, *, same: int) -> tuple[str, ...]:
     """Return the hash of each message and all before it; those of the last request are known."""
-    pairs = () if last is None else zip(entries, last.entries, strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
     chain = [] if last is None else list(last.chain[:same])
     for entry in entries[same:]:
         chain.append(chained(chain[-1] if chain else "", entry.digest))

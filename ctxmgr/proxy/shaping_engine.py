@@ -17,6 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -26,8 +27,8 @@ from ctxmgr.core.economy.policy import binds_thinking
 from ctxmgr.core.economy.signatures import signature_rows
 from ctxmgr.core.model import Usage
 from ctxmgr.core.store.contract import Put, Store
-from ctxmgr.core.store.documents import Document
-from ctxmgr.errors import CtxmgrError, Incorrect
+from ctxmgr.core.store.documents import ID, Document
+from ctxmgr.errors import CtxmgrError, Incorrect, Unavailable
 from ctxmgr.proxy.conversation import Kept, Shaper, Terms, WireConversation
 from ctxmgr.proxy.engine import Api, Incoming, Outgoing
 from ctxmgr.proxy.modes import (
@@ -53,6 +54,7 @@ from ctxmgr.proxy.records import (
 )
 from ctxmgr.proxy.requests import WIRES, ReadRequest, RequestReader
 from ctxmgr.proxy.retrieval import WholeText
+from ctxmgr.proxy.sized_cache import SizedCache
 from ctxmgr.proxy.validator import check_message
 from ctxmgr.proxy.wire.json_spans import ByteSpan, Edit, appended, edited, located
 from ctxmgr.proxy.wire.message import Side
@@ -71,8 +73,24 @@ GROUPS_MAX: Final = 64
 CONVERSATIONS_MAX: Final = 8
 """Conversations of one session that a request is compared with, the newest ones."""
 
+GROUPS_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Of all conversations that are kept in memory."""
+
+CONVERSATION_SIZE: Final = 8
+"""Bytes in memory for each byte of a conversation's last request: its messages, their texts, what
+is visible of them, and what was sent."""
+
 UNSAVED_MAX: Final = 256
 """Documents of a session that wait for a store that fails; then requests pass as they come."""
+
+STORE_SECONDS_MAX: Final = 3.0
+"""How long a store that does not answer is waited for, once; what was sent is in memory then."""
+
+CLOSE_SECONDS_MAX: Final = 5.0
+"""Time for storing the rest when a proxy ends."""
+
+INLINE_BYTES_MAX: Final = 64 * 1024
+"""A request with more that is new is read by a thread, so that other streams go on."""
 
 STEPS_PAGE: Final = 256
 ANCESTORS_MAX: Final = 8
@@ -106,7 +124,21 @@ class Group:
     """None: not read from the store yet."""
     listed: list[str] = field(default_factory=list)
     unsaved: list[Document] = field(default_factory=list, repr=False)
-    """What the store did not take; it is written with what comes next."""
+    """What was sent and is not stored yet, in order."""
+    saving: asyncio.Task[None] | None = None
+    failure: Exception | None = None
+    """Why the store did not take the last of it."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether something in memory is not in the store, or may be soon."""
+        return self.lock.locked() or bool(self.unsaved)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes in memory."""
+        members = (self.members or {}).values()
+        return sum(one.size for one in members if isinstance(one, WireConversation))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,6 +163,7 @@ class ShapingEngine:
         shaping: Shaping | None = None,
         excluded: Collection[str] = (),
         deadline_s: float = DEADLINE_S,
+        store_s: float = STORE_SECONDS_MAX,
         clock: Callable[[], float] = time.perf_counter,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -139,11 +172,16 @@ class ShapingEngine:
         self._shaping = shaping
         self._excluded = frozenset(name.lower() for name in excluded)
         self._deadline_s = deadline_s
+        self._store_s = store_s
         self._clock = clock
         self._now = now
         self._reader = RequestReader()
-        self._groups: BoundedCache[str, Group] = BoundedCache(GROUPS_MAX)
+        self._groups: SizedCache[str, Group] = SizedCache(
+            GROUPS_BYTES_MAX, count_max=GROUPS_MAX, in_use=lambda group: group.in_use
+        )
         self._of_conversation: BoundedCache[str, str] = BoundedCache(GROUPS_MAX * CONVERSATIONS_MAX)
+        self._saves: dict[asyncio.Task[None], float] = {}
+        """What is being stored, and since when."""
         self._shaper = Shaper(TokenCounter().count, _signatures)
         # Loads the vocabulary and a grammar now, not within the first request's deadline.
         self._shaper.count(str(_signatures("def f():\n    pass\n", "a.py")))
@@ -152,7 +190,10 @@ class ShapingEngine:
         """Return what to forward; on any doubt the client's own bytes and the reason."""
         started = self._clock()
         try:
-            read = self._reader.read(request)
+            if self._reader.new_bytes(request) > INLINE_BYTES_MAX:
+                read = await asyncio.to_thread(self._reader.read, request)
+            else:
+                read = self._reader.read(request)
         except (ValueError, KeyError, TypeError, RecursionError, CtxmgrError) as error:
             return Outgoing(body=request.body, reason=f"the request was not understood: {error}")
         if reason := _passes(request, read):
@@ -160,21 +201,21 @@ class ShapingEngine:
         group = self._groups.get(read.group)
         if group is None:
             group = Group()
-            self._groups.keep(read.group, group)
+            self._groups.keep(read.group, group, size=0)
         async with group.lock:
             try:
-                return await self._prepare(request, read, group, started)
+                outgoing = await self._prepare(request, read, group, started)
             except Exception as error:  # whatever it is, the client must get its answer
                 LOG.exception("a request was not shaped")
-                # What is in memory may be ahead of what was sent.
-                group.members, group.unsaved = None, []
+                group.members = None  # what is in memory may be ahead of what was sent
                 return Outgoing(body=request.body, reason=f"shaping failed: {error}")
+            self._groups.keep(read.group, group, size=group.size)
+            return outgoing
 
     async def answered(self, conversation: str, *, status: int, usage: Usage | None) -> None:
         """Stop shaping a conversation whose shaped request was refused."""
         del usage
-        name = self._of_conversation.get(conversation)
-        group = None if name is None else self._groups.get(name)
+        group = self._group_of(conversation)
         if status != BAD_REQUEST or group is None:
             return
         async with group.lock:
@@ -182,14 +223,28 @@ class ShapingEngine:
             if isinstance(member, WireConversation) and not member.kept.unshaped:
                 member.kept.unshaped = "the provider refused a shaped request (status 400)"
                 number = member.kept.steps
-                step = step_document(conversation, number, member.step())
-                await self._commit(group, [step])
+                group.unsaved.append(step_document(conversation, number, member.step()))
+                await self._saved(group)
+
+    async def stored(self, conversation: str) -> bool:
+        """Wait until what was sent is stored, for a bounded time; return whether it is."""
+        group = self._group_of(conversation)
+        return group is None or not group.unsaved or await self._saved(group)
+
+    async def close(self) -> None:
+        """Wait until everything that was sent is stored, for a bounded time."""
+        if self._saves:
+            await asyncio.wait(self._saves, timeout=CLOSE_SECONDS_MAX)
+
+    def _group_of(self, conversation: str) -> Group | None:
+        name = self._of_conversation.get(conversation)
+        return None if name is None else self._groups.get(name)
 
     async def _prepare(
         self, request: Incoming, read: ReadRequest, group: Group, started: float
     ) -> Outgoing:
         if group.members is None:
-            await self._load(read.group, group)
+            await self._load(read, group)
         members = group.members
         assert members is not None
         best = max(members.values(), key=lambda one: _common(one, read.chain), default=None)
@@ -212,20 +267,30 @@ class ShapingEngine:
             members[best.conversation_id] = best
         if counting or not read.tools.names or read.entries[-1].message.side is Side.ASSISTANT:
             return await asyncio.to_thread(self._as_known, read, best, common)
+        if len(group.unsaved) > UNSAVED_MAX:
+            raise Unavailable(f"the store took nothing of the last {len(group.unsaved)} changes")
         shaped = await asyncio.to_thread(self._shape, read, best, group, common, started)
         conversation = shaped.conversation
         name = conversation.conversation_id
         if conversation.kept.unshaped and not shaped.is_new:
             return shaped.outgoing
         if shaped.is_new:
-            group.listed.append(name)
+            listed = [*group.listed, name]
             shaped.documents += [
-                session_document(read.group, group.listed),
+                session_document(read.group, listed),
                 terms_document(name, conversation.terms, group=read.group, parent=shaped.parent),
             ]
-        failure = await self._commit(group, shaped.documents)
-        if failure is not None and (best is None or len(group.unsaved) > UNSAVED_MAX):
-            raise failure
+            before = len(group.unsaved)
+            group.unsaved += shaped.documents
+            if best is None and not await self._saved(group):
+                # A conversation that is not stored must not begin: nobody could continue it.
+                group.unsaved = group.unsaved[:before]
+                silent = f"the store did not answer within {self._store_s:g} s"
+                raise group.failure or Unavailable(silent)
+            group.listed = listed
+        else:
+            group.unsaved += shaped.documents
+        self._save(group)
         members.pop(name, None)
         members[name] = conversation
         while len(members) > CONVERSATIONS_MAX:
@@ -233,20 +298,47 @@ class ShapingEngine:
         self._of_conversation.keep(name, read.group)
         return shaped.outgoing
 
-    async def _commit(self, group: Group, documents: Sequence[Document]) -> Exception | None:
-        """Store what was decided, and what could not be stored before; return what went wrong.
+    def _save(self, group: Group) -> None:
+        """Begin to store what was decided, unless that is under way."""
+        if group.unsaved and (group.saving is None or group.saving.done()):
+            group.saving = asyncio.create_task(self._commit(group))
+            self._saves[group.saving] = self._clock()
+            group.saving.add_done_callback(self._saves.pop)
+
+    async def _saved(self, group: Group) -> bool:
+        """Store what was decided; return whether that was done in time.
+
+        A store that has not answered for a while is not waited for again.
+        """
+        self._save(group)
+        while group.saving is not None and not group.saving.done():
+            left = self._store_s - self._store_silent_s()
+            if left <= 0:
+                return False
+            await asyncio.wait({group.saving}, timeout=left)
+        return not group.unsaved
+
+    def _store_silent_s(self) -> float:
+        """Return for how long the store has not answered."""
+        return self._clock() - min(self._saves.values(), default=self._clock())
+
+    async def _commit(self, group: Group) -> None:
+        """Store what was decided, in order; what the store does not take is tried again later.
 
         What a conversation was sent must be sent again, whether or not the store works now.
         """
-        waiting = [*group.unsaved, *documents]
-        try:
-            await self._store.commit([Put(document) for document in waiting])
-        except Exception as error:
-            LOG.exception("what was sent could not be stored, and is tried with the next request")
-            group.unsaved = waiting
-            return error
-        group.unsaved = []
-        return None
+        while group.unsaved:
+            taken = list(group.unsaved)
+            newest = {document[ID]: document for document in taken}  # one may have changed again
+            try:
+                await self._store.commit([Put(document) for document in newest.values()])
+            except Exception as error:
+                if group.failure is None:
+                    LOG.exception("what was sent is not stored; it is tried with each request")
+                group.failure = error
+                return
+            del group.unsaved[: len(taken)]
+            group.failure = None
 
     def _shape(
         self,
@@ -263,6 +355,7 @@ class ShapingEngine:
 
         now = self._now()
         conversation, is_new, late = self._taken_in(read, best, group, common, expired)
+        conversation.size = CONVERSATION_SIZE * len(read.body)
         kept = conversation.kept
         if kept.unshaped:
             return Shaped(
@@ -292,7 +385,7 @@ class ShapingEngine:
             conversation.render()
         kept.model, kept.sent_at = read.model, now
         keys = conversation.changed_keys()
-        folds = tuple(conversation.shaped_texts())
+        folds = conversation.shaped_texts()
         if cause == "planned":
             planned = [fold for fold in folds if fold.planned]
             first = min((fold.message for fold in planned), default=0)
@@ -361,10 +454,10 @@ class ShapingEngine:
             self._adapt(best, read)
             known = best.kept.tokens
             tokens = [*known, *(entry.tokens(count) for entry in read.entries[common:])]
-            messages = read.messages[common:]
+            messages = read.messages(common)
             late = best.extend(messages, chain=read.chain, tokens=tokens, expired=expired)
             return best, False, late
-        name, messages = uuid4().hex, read.messages
+        name, messages = uuid4().hex, read.messages()
         tokens = [entry.tokens(count) for entry in read.entries]
         if best is not None:
             conversation, late = WireConversation.fork(
@@ -428,7 +521,7 @@ class ShapingEngine:
             stored.conversation_id,
             stored.terms,
             stored.kept,
-            read.messages[: len(stored.kept.chain)],
+            read.messages(0, len(stored.kept.chain)),
             shaper=self._shaper,
             inherited=stored.inherited,
         )
@@ -451,15 +544,11 @@ class ShapingEngine:
         self, read: ReadRequest, conversation: WireConversation, known: int
     ) -> tuple[bytes, dict[str, str]]:
         """Return the client's bytes with all replacements, and headers to add."""
-        edits: list[Edit] = []
-        marked = set(_marked(read, conversation)) if known == len(read.entries) else set()
-        for index in range(known):
-            entry = read.entries[index]
-            new = conversation.written(index, entry.raw, entry.message)
-            if index in marked:
-                new = _with_mark(read, index, new)
-            if new is not entry.raw:
-                edits.append(Edit(read.spans[index], new))
+        marked = _marked(read, conversation) if known == len(read.entries) else ()
+        marks = {index: partial(_with_mark, read, index) for index in marked}
+        messages = conversation.sent_messages(read, known, changes=marks)
+        span = ByteSpan(read.spans[0].start, read.spans[known - 1].end)
+        edits = [Edit(span, messages)] if known else []
         tools = read.fields.get("tools")
         if conversation.terms.tool and tools is not None and read.tools.names:
             at = ByteSpan(tools.end - 1, tools.end - 1)
@@ -471,9 +560,22 @@ class ShapingEngine:
             headers["anthropic-beta"] = BINDING_BETA
         return edited(read.body, edits) if edits else read.body, headers
 
-    async def _load(self, name: str, group: Group) -> None:
+    async def _load(self, read: ReadRequest, group: Group) -> None:
         """Read the conversations of a group from the store."""
+        if group.unsaved and not await self._saved(group):
+            raise Unavailable("the store does not take what was sent before")
+        try:
+            async with asyncio.timeout(max(0.0, self._store_s - self._store_silent_s())):
+                await self._load_stored(read, group)
+        except TimeoutError as error:
+            message = f"the store did not answer within {self._store_s:g} s"
+            raise Unavailable(message) from error
+
+    async def _load_stored(self, read: ReadRequest, group: Group) -> None:
+        name = read.group
         found = await self._store.get(session_id(name))
+        if found is None and read.earlier_group is not None:
+            found = await self._store.get(session_id(read.earlier_group))
         listed = [] if found is None else [str(one) for one in found.document["conversations"]]
         members: dict[str, WireConversation | StoredConversation] = {}
         for conversation in listed[-CONVERSATIONS_MAX:]:
@@ -550,15 +652,18 @@ def _no_tools(read: ReadRequest) -> str:
 
 
 def _common(member: WireConversation | StoredConversation, chain: Sequence[str]) -> int:
+    """Return how many messages are the same: each hash is one of all messages up to its own."""
     own = member.kept.chain
-    return next(
-        (
-            length
-            for length in range(min(len(own), len(chain)), 0, -1)
-            if own[length - 1] == chain[length - 1]
-        ),
-        0,
-    )
+    low, high = 0, min(len(own), len(chain))
+    if high and own[high - 1] == chain[high - 1]:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if own[middle - 1] == chain[middle - 1]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _cold_cache(conversation: WireConversation, read: ReadRequest, now: float) -> str | None:
@@ -574,7 +679,7 @@ def _cold_cache(conversation: WireConversation, read: ReadRequest, now: float) -
 
 
 def _has_thinking(read: ReadRequest) -> bool:
-    return any(message.has_thinking for message in read.messages)
+    return any(entry.message.has_thinking for entry in read.entries)
 
 
 def _newest(group: Group) -> WireConversation | StoredConversation | None:

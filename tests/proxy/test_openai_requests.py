@@ -187,3 +187,37 @@ async def test_prewarming_and_kept_histories_pass(engine: ShapingEngine) -> None
     assert outgoing.reason
     assert kept.body == body.encode()
     assert "previous_response_id" in str(kept.reason)
+
+
+async def test_conversations_that_share_a_cache_key_are_not_mixed(engine: ShapingEngine) -> None:
+    """Rules 4, 39: some clients send one ``prompt_cache_key`` with every conversation."""
+
+    async def ask(items: list[Any]) -> Outgoing:
+        value = {"model": "gpt-5", "input": items, "prompt_cache_key": "everybody"}
+        value["tools"] = [{"type": "function", "name": "shell", "parameters": {}}]
+        body = json.dumps(value).encode()
+        request = Incoming(api=Api.OPENAI_RESPONSES, path="/v1/responses", headers={}, body=body)
+        return await engine.prepare(request)
+
+    system = {"type": "message", "role": "developer", "content": "Be careful."}
+    histories: list[list[Any]] = [
+        [system, {"type": "message", "role": "user", "content": f"Task {n}"}] for n in range(12)
+    ]
+    names: dict[int, list[str | None]] = {n: [] for n in range(12)}
+    last: dict[int, list[Any]] = {}
+    for turn in range(3):
+        for n, items in enumerate(histories):
+            outgoing = await ask(items)
+            names[n].append(outgoing.conversation)
+            sent = json.loads(outgoing.body)["input"]
+            assert sent[: len(last.get(n, []))] == last.get(n, [])
+            last[n] = sent
+            call = {"type": "function_call", "call_id": f"c{turn}", "name": "shell"}
+            result = {"type": "function_call_output", "call_id": f"c{turn}"}
+            items += [
+                {**call, "arguments": json.dumps({"command": "make"})},
+                {**result, "output": long_text(f"task{n}_{turn}")},
+            ]
+
+    assert all(len(set(seen)) == 1 for seen in names.values())
+    assert len({seen[0] for seen in names.values()}) == 12

@@ -1,5 +1,7 @@
 """Requests of clients as the engine of the proxy forwards them."""
 
+import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -43,7 +45,7 @@ def new_engine(store: Store, shaping: Shaping | None = None, **more: object) -> 
     return ShapingEngine(
         store,
         shaping=shaping,
-        **({"deadline_s": PATIENT, "now": lambda: 1_000.0} | more),  # type: ignore[arg-type]
+        **({"deadline_s": PATIENT, "store_s": PATIENT, "now": lambda: 1_000.0} | more),  # type: ignore[arg-type]
     )
 
 
@@ -51,6 +53,8 @@ async def sent(engine: ShapingEngine, client: ClaudeClient) -> Outgoing:
     request = client.request()
     outgoing = await engine.prepare(request)
     check_legal(request, outgoing)
+    if outgoing.conversation is not None:  # as the server does before it passes an answer on
+        await engine.stored(outgoing.conversation)
     return outgoing
 
 
@@ -561,6 +565,82 @@ async def test_a_store_that_fails_for_a_while_changes_nothing(
     assert sent_messages(after)[:5] == sent_messages(during)
     assert sent_messages(restarted)[:7] == sent_messages(after)
     assert restarted.conversation == before.conversation
+
+
+async def test_a_text_that_changes_twice_while_the_store_fails_is_stored(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 9: one transaction must not contain a document twice."""
+
+    async def failing(*_: object, **__: object) -> None:
+        raise Unavailable("the disk is full")
+
+    now = [1_000.0]
+    client = ClaudeClient()
+    engine = new_engine(store, Shaping.FOLDS, now=lambda: now[0])
+    client.say("Build it.")
+    await sent(engine, client)
+    with monkeypatch.context() as context:
+        context.setattr(type(store), "commit", failing)
+        more = {"file_path": "/a.py", "why": long_text("reason", 100)}
+        client.run("c0", long_text("alpha", 100), tool="Read", **more)
+        arrived = await sent(engine, client)
+        for n in range(1, 14):
+            client.run(f"c{n}", f"done {n}")
+            await sent(engine, client)
+        now[0] += 4_000.0
+        client.run("c14", "done")
+        folded = await sent(engine, client)
+    client.run("c15", "done")
+    after = await sent(engine, client)
+    client.run("c16", "done")
+    restarted = await sent(new_engine(store, Shaping.FOLDS, now=lambda: now[0]), client)
+
+    assert [text.handle for text in arrived.folds] == ["#1"]
+    assert [text.handle for text in folded.folds if text.planned] == ["#1"]
+    assert await engine.stored(str(after.conversation))
+    assert sent_messages(restarted)[: len(sent_messages(after))] == sent_messages(after)
+
+
+async def test_a_store_that_hangs_holds_no_request(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules 34, 35: what has begun goes on from memory, and what begins passes as it came."""
+    release, commit = asyncio.Event(), type(store).commit
+
+    async def hanging(*args: Any, **named: Any) -> Any:
+        await release.wait()
+        return await commit(*args, **named)
+
+    ticks = itertools.count()
+    engine = new_engine(store, store_s=0.0, clock=lambda: float(next(ticks)))
+    first = new_engine(store)
+    client, other = ClaudeClient(), ClaudeClient("s2")
+    client.say("Build it.")
+    other.say("Test it.")
+    begun = await sent(first, client)
+    with monkeypatch.context() as context:
+        engine._store_s = PATIENT
+        client.run("c1", long_text("alpha"))
+        before = await sent(engine, client)
+        engine._store_s = 0.0
+        context.setattr(type(store), "commit", hanging)
+        client.run("c2", long_text("beta"))
+        during = await sent(engine, client)
+        refused = await engine.prepare(other.request())
+        is_stored = await engine.stored(str(during.conversation))
+        release.set()
+        engine._store_s = PATIENT
+        await engine.stored(str(during.conversation))
+    client.run("c3", "done")
+    restarted = await sent(new_engine(store), client)
+
+    assert begun.conversation == before.conversation == during.conversation
+    assert not is_stored
+    assert "[#2 +" in output_of(during, "c2")
+    assert refused.body == other.body()
+    assert "did not answer" in str(refused.reason)
+    assert sent_messages(restarted)[:5] == sent_messages(during)
 
 
 async def test_a_conversation_that_cannot_be_stored_is_not_begun(

@@ -115,6 +115,10 @@ class AnyProxy:
     async def answered(self, conversation: str, *, status: int, usage: Usage | None) -> None:
         del conversation, status, usage
 
+    async def stored(self, conversation: str) -> bool:
+        del conversation
+        return True
+
     async def _send(self, request: Incoming) -> None:
         reader, writer = await asyncio.open_connection(self._host, self._port)
         headers = {

@@ -110,6 +110,7 @@ async def run(
             store = await open_store("sqlite://:memory:")
             engine = ShapingEngine(store, shaping=shaping, deadline_s=PATIENT_S, now=lambda: 1.0)
             rows.append(_row(name, shaping, await _through(sessions, engine, count=count), none))
+            await engine.close()
             await store.close()
     figures = [figure for row in rows for figure in _figures(row, promised=not quick)]
     return ProxyReport(figures=tuple(figures), proxies=tuple(rows))

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ctxmgr.core.context.pressure import Pressure, PressureStep, oldest_half
 from ctxmgr.core.context.tokens import EXACT, Calibration, Sample, declared_bound
@@ -39,13 +39,17 @@ from ctxmgr.core.economy.policy import (
     PATIENCE,
     REPEATS,
     STUB,
+    Economy,
     Prices,
 )
-from ctxmgr.core.economy.slot_texts import SlotText
+from ctxmgr.core.economy.slot_texts import FoldEstimate, SlotText
 from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_state import StreamState
 from ctxmgr.core.economy.summary import Summary
 from ctxmgr.errors import WindowExceeded
+
+if TYPE_CHECKING:
+    from ctxmgr.core.discovery.known_tools import OutputKind
 
 CALLS_MIN: Final = 5
 """A session that has just begun counts as having had this many calls."""
@@ -266,6 +270,9 @@ class FoldPlanner:
         self._calibration = _uncalibrated(self._model)
         self._flushed = False
         """Whether layers were asked to save since the last compaction."""
+        self._aged_by: Economy | None = None
+        self._aged_limits: dict[tuple[OutputKind, int], FoldLimits] = {}
+        """By kind and length: every text is looked at before every call."""
         self.compactions: list[CompactionDone] = []
         """What was compacted and is not recorded yet."""
 
@@ -470,6 +477,7 @@ class FoldPlanner:
             (text, limits)
             for text in stream.slots.awake
             if not text.settled
+            and not self._stays(text, put_away)
             and text.slot.object_id not in pinned
             and (limits := self._limits(text, put_away)) is not None
         ]
@@ -574,6 +582,18 @@ class FoldPlanner:
         self, text: SlotText, limits: FoldLimits, pinned: Collection[str]
     ) -> FoldCandidate:
         """Estimate a fold; one that would save too little is no fold."""
+        estimate = text.estimate
+        if estimate is not None and estimate.limits is limits and not self._is_referred(text):
+            folded = estimate.tokens
+        else:
+            folded = self._folded_tokens(text, limits, pinned)
+        waited = self._stream.number - text.slot.first_prompt
+        if not limits.only_repeats:
+            waited = min(waited, self._stream.number - text.used - IDLE_CALLS) + 1
+        return FoldCandidate(text.message, text.tokens, min(text.tokens, folded), max(0, waited))
+
+    def _folded_tokens(self, text: SlotText, limits: FoldLimits, pinned: Collection[str]) -> int:
+        """Return about the length of a text after a fold."""
         if limits.only_repeats:
             folded = text.whole_tokens - text.repeated_tokens + HANDLE_TOKENS
         else:
@@ -585,10 +605,24 @@ class FoldPlanner:
             folded = max(kept, stays) + HANDLE_TOKENS
         if folded > (1 - SAVING_MIN) * text.whole_tokens:
             folded = text.tokens
-        waited = self._stream.number - text.slot.first_prompt
-        if not limits.only_repeats:
-            waited = min(waited, self._stream.number - text.used - IDLE_CALLS) + 1
-        return FoldCandidate(text.message, text.tokens, min(text.tokens, folded), max(0, waited))
+        if not limits.only_repeats and not self._is_referred(text):
+            text.estimate = FoldEstimate(self._stream.shaping, limits, folded)
+        return folded
+
+    def _stays(self, text: SlotText, put_away: Collection[str]) -> bool:
+        """Whether a fold of a text is known to save nothing, as that of most short ones."""
+        estimate = text.estimate
+        return (
+            estimate is not None
+            and estimate.tokens >= text.tokens
+            and estimate.policy is self._stream.shaping
+            and not text.repeated_tokens
+            and text.slot.object_id not in put_away
+            and not self._is_referred(text)
+        )
+
+    def _is_referred(self, text: SlotText) -> bool:
+        return self._stream.slots.is_referred(text.slot.label)
 
     def _fits(self, fixed: Callable[[], int], *, pinned: Collection[str]) -> FoldPlan | None:
         """Fold everything to its handle until the prompt fits: nothing is left to summarise."""
@@ -666,7 +700,14 @@ class FoldPlanner:
         )
 
     def _aged(self, slot_text: SlotText) -> FoldLimits:
-        return self._stream.shaping.aged(slot_text.slot.kind, tokens=slot_text.whole_tokens)
+        shaping = self._stream.shaping
+        if shaping is not self._aged_by:
+            self._aged_by, self._aged_limits = shaping, {}
+        key = slot_text.slot.kind, slot_text.whole_tokens
+        limits = self._aged_limits.get(key)
+        if limits is None:
+            limits = self._aged_limits[key] = shaping.aged(key[0], tokens=key[1])
+        return limits
 
 
 def _stub(_text: SlotText) -> FoldLimits:

@@ -9,7 +9,7 @@ from bisect import insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ctxmgr.core.append_only import AppendOnly
 from ctxmgr.core.discovery.known_tools import OutputKind
@@ -51,6 +51,14 @@ Signatures: TypeAlias = Callable[[str, str], Collection[int]]
 """From a source file's text and its path to the numbers, from 0, of the lines with signatures."""
 
 
+class FoldEstimate(NamedTuple):
+    """The length of a text after a fold, while no other text refers to it."""
+
+    policy: Economy
+    limits: FoldLimits
+    tokens: int
+
+
 @dataclass(slots=True, eq=False)
 class SlotText:
     """A text that may be folded, and what is visible of it now."""
@@ -73,6 +81,8 @@ class SlotText:
     _protected_tokens: int | None = None
     alone_counted: int | None = None
     """What ``alone_tokens`` returned."""
+    estimate: FoldEstimate | None = None
+    """Of a fold of what is visible now."""
 
     def alone_tokens(self, limits: FoldLimits) -> int:
         """Return the tokens of the lines that would be kept if nothing else were visible."""
@@ -112,7 +122,7 @@ class SlotText:
         return self._tokens
 
     def show(self, view: TextView | None) -> None:
-        self.view, self._tokens = view, None
+        self.view, self._tokens, self.estimate = view, None, None
 
     def kept_tokens(self) -> int:
         """Return the tokens of the visible lines."""
@@ -272,6 +282,10 @@ class SlotTexts:
             return []
         found = [text for text in self.awake if text.slot.key in keys]
         return found if len(found) == len(keys) else None
+
+    def is_referred(self, label: str) -> bool:
+        """Whether another text refers to lines of this one."""
+        return bool(self._referring.get(label))
 
     def required_tokens(self, slot_text: SlotText) -> int:
         """Return the tokens of its lines that other texts refer to."""

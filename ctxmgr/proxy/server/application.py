@@ -316,8 +316,14 @@ class ProxyApplication:
     async def _relay(
         self, answer: UpstreamAnswer, passing: _Passing, responder: "_Responder"
     ) -> None:
-        """Pass an answer on, piece by piece, and read its usage."""
+        """Pass an answer on, piece by piece, and read its usage.
+
+        Nothing is passed on before what was sent is stored: after a crash the client asks again.
+        """
         passing.status = answer.status
+        conversation = passing.outgoing.conversation
+        if conversation is not None and not await self._engine.stored(conversation):
+            self._traffic.unstored += 1
         reader = UsageReader(streamed=answer.content_type == _STREAM)
         passing.reader = reader
         decoder: ContentDecoder | None = None

@@ -48,6 +48,8 @@ class Traffic:
         """Answers that broke off."""
         self.abandoned = 0
         """Requests whose client disconnected."""
+        self.unstored = 0
+        """Answers that were passed on although the store had not taken what was sent."""
         self._unshaped: Counter[str] = Counter()
         self._statuses: Counter[str] = Counter()
         self._prepare: deque[float] = deque(maxlen=TIMES_MAX)
@@ -118,6 +120,7 @@ class Traffic:
                 "failed": self.failed,
                 "cut": self.cut,
                 "abandoned": self.abandoned,
+                "unstored": self.unstored,
                 "statuses": dict(self._statuses),
             },
             "prepare_ms": {

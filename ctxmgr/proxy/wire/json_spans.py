@@ -1,7 +1,7 @@
 """Find values in JSON text by their bytes, and replace some without writing the rest again. Pure.
 
     fields      the top-level values of an object, each as a span of bytes
-    elements    the values of an array; those that are already known are only compared
+    elements    the values of an array, after those whose spans are already known
     located     one value and everything in it, with the span of each
     edited      the text with other values at some paths
 
@@ -92,29 +92,31 @@ def fields(
     return found
 
 
-def elements(text: bytes, start: int, *, known: Sequence[bytes] = ()) -> tuple[list[ByteSpan], int]:
+def elements(
+    text: bytes, start: int, *, known: Sequence[ByteSpan] = ()
+) -> tuple[list[ByteSpan], int]:
     """Return the spans of an array's values, and the end of the array.
 
-    ``known`` are objects that the array probably begins with, as they were written before.
+    ``known`` are the spans of objects with which the array is known to begin.
     """
-    at = _expect(text, start, b"[")
-    found: list[ByteSpan] = []
-    if text[at : at + 1] == b"]":
-        return found, at + 1
-    while True:
-        number = len(found)
-        # An object ends where it is complete, whatever follows it.
-        if number < len(known) and text.startswith(known[number], at):
-            end = at + len(known[number])
-        else:
-            end = _skip(text, at)
+    found = list(known)
+    if found:
+        end = found[-1].end
+    else:
+        at = _expect(text, start, b"[")
+        if text[at : at + 1] == b"]":
+            return found, at + 1
+        end = _skip(text, at)
         found.append(ByteSpan(at, end))
+    while True:
         follows = _NEXT.match(text, end)
         if follows is None:
             raise ValueError(f"expected ',' or ']' at byte {end}")
         if follows[1] == b"]":
             return found, follows.end(1)
         at = follows.end()
+        end = _skip(text, at)
+        found.append(ByteSpan(at, end))
 
 
 def located(text: bytes, start: int = 0, depth: int = 0) -> Located:

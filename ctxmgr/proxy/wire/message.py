@@ -94,6 +94,8 @@ class SessionNames:
 
     session: str = ""
     agent: str = ""
+    shared: str = ""
+    """A name that several conversations may have, such as a key of the provider's cache."""
 
 
 class Wire(Protocol):
@@ -126,6 +128,11 @@ def digest_of(value: Any) -> str:
     """Return the hash by which messages are compared: without marks and forms that clients vary."""
     text = json.dumps(_normal(value), sort_keys=True, separators=(",", ":"))
     return sha256(text.encode())
+
+
+def chained(before: str, digest: str) -> str:
+    """Return the hash of a history that one message continues."""
+    return sha256(f"{before}{digest}".encode())
 
 
 def changed(raw: bytes, changes: Mapping[StringPlace, str | bool]) -> list[Edit]:

@@ -54,8 +54,11 @@ class OpenAIChat:
         )
 
     def names(self, headers: Mapping[str, str], field_of: Callable[[str], Any]) -> SessionNames:
-        session = headers.get("session-id") or field_of("prompt_cache_key") or ""
-        return SessionNames(session=str(session), agent=headers.get("thread-id", ""))
+        return SessionNames(
+            session=headers.get("session-id", ""),
+            agent=headers.get("thread-id", ""),
+            shared=str(field_of("prompt_cache_key") or ""),
+        )
 
     def tool_names(self, tools: Any) -> list[str]:
         functions = [tool.get("function") for tool in tools if isinstance(tool, dict)]

@@ -40,6 +40,7 @@ class Shortening:
     """Shapes every request to a fixed body."""
 
     seconds: float = 0.0
+    is_stored: bool = True
     heard: list[tuple[str, int, Usage | None]] = field(default_factory=list)
     incoming: list[Incoming] = field(default_factory=list)
 
@@ -57,6 +58,10 @@ class Shortening:
 
     async def answered(self, conversation: str, *, status: int, usage: Usage | None) -> None:
         self.heard.append((conversation, status, usage))
+
+    async def stored(self, conversation: str) -> bool:
+        del conversation
+        return self.is_stored
 
 
 @dataclass
@@ -527,3 +532,26 @@ async def test_the_status_shows_reasons_and_times(proxy: Proxy) -> None:
 
     assert status["requests"]["unshaped"] == {"nothing is shaped (record only)": 1}
     assert status["prepare_ms"]["p50"] >= 0
+
+
+async def test_nothing_is_passed_on_before_what_was_sent_is_stored() -> None:
+    """Proxy rules 9 and 34: a crash forgets nothing that a client has received an answer to."""
+    stored = asyncio.Event()
+
+    class Storing(Shortening):
+        async def stored(self, conversation: str) -> bool:
+            assert conversation == "c1"
+            await stored.wait()
+            return self.is_stored
+
+    async with proxying(Storing(is_stored=False)) as proxy:
+        pending = asyncio.create_task(proxy.post())
+        async with asyncio.timeout(WAIT):
+            while not proxy.upstream.requests:  # noqa: ASYNC110 (a list has no event)
+                await asyncio.sleep(0.005)
+        assert not pending.done()
+        stored.set()
+        reply = await pending
+
+    assert reply.status_code == 200
+    assert proxy.traffic.status()["requests"]["unstored"] == 1

@@ -12,7 +12,7 @@ import uvicorn
 
 from ctxmgr import connect
 from ctxmgr.core.store.urls import redact_url
-from ctxmgr.proxy.engine import PassThrough
+from ctxmgr.proxy.engine import Engine, PassThrough
 from ctxmgr.proxy.recording.record_queue import RecordQueue
 from ctxmgr.proxy.recording.recorder import ExchangeRecorder
 from ctxmgr.proxy.server.application import ProxyApplication
@@ -78,8 +78,13 @@ async def open_proxy(
             upstreams={str(name): redact_url(address) for name, address in upstreams.items()},
         )
         settings = {"record_only": record_only, "fidelity": fidelity}
+        engine: Engine = PassThrough()
+        if not record_only:
+            shaping = ShapingEngine(store, fidelity=fidelity)
+            closing.push_async_callback(shaping.close)
+            engine = shaping
         application = ProxyApplication(
-            engine=PassThrough() if record_only else ShapingEngine(store, fidelity=fidelity),
+            engine=engine,
             upstream=upstream,
             urls=upstreams,
             guard=ProxyGuard(secret),
