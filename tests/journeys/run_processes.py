@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tests.components import need
 from tests.models.model_server import KEY, ModelServer
+from tests.warm.commands import ctxmgr
 
 SECONDS: Final = 120
 """For every wait: a slow machine needs seconds to start Python."""
@@ -69,16 +70,17 @@ class Shell:
 
     @asynccontextmanager
     async def running(
-        self, *words: str, as_json: bool = True, **settings: str
+        self, *words: str, as_json: bool = True, cold: bool = False, **settings: str
     ) -> AsyncIterator[Running]:
         """Start ``ctxmgr run`` with these arguments; it ends with the block at the latest.
 
         ``settings`` are further variables. SIGINT works as in a terminal, even if the
-        tests run in the background.
+        tests run in the background. ``cold`` starts the installed program, for tests that kill it.
         """
         need("bubblewrap")
+        program = str(Path(sys.executable).with_name("ctxmgr"))
         process = await asyncio.create_subprocess_exec(
-            *("env", "--default-signal=INT", Path(sys.executable).with_name("ctxmgr")),
+            *(("env", "--default-signal=INT", program) if cold else ctxmgr()),
             *("run", *words, "--store", self.store_url),
             *(["--json"] if as_json else []),
             stdout=PIPE,

@@ -120,7 +120,7 @@ async def test_a_kill_during_a_turn_loses_nothing_acknowledged(shell: Shell) -> 
     fifo = Fifo(shell.project)
     shell.server.script(says(WRITE, Call("bash", {"command": fifo.command})), says(READ), DONE)
 
-    async with shell.running(*shell.new("Find the answer.")) as running:
+    async with shell.running(*shell.new("Find the answer."), cold=True) as running:
         session = await running.session()
         await asyncio.wait_for(asyncio.to_thread(fifo.wait), SECONDS)
         running.process.kill()
@@ -141,7 +141,7 @@ async def test_a_kill_during_an_answer_does_not_lose_the_task(shell: Shell) -> N
     """The assignment is stored before the model is called."""
     shell.server.script(breaks(DONE, after=4, then="hang"), DONE)
 
-    async with shell.running(*shell.new("Find the answer.")) as running:
+    async with shell.running(*shell.new("Find the answer."), cold=True) as running:
         session = await running.session()
         await asyncio.wait_for(shell.server.silent.wait(), SECONDS)
         running.process.kill()

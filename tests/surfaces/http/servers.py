@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 
+from tests.warm.commands import ctxmgr
+
 CTXMGR = (
     *("env", "--default-signal=INT"),  # a shell's background job ignores SIGINT
     *(sys.executable, "-c", "from ctxmgr.surfaces.terminal.cli import main; main()"),
@@ -43,7 +45,7 @@ class Server:
 def serving(store: str, *flags: str) -> Iterator[Server]:
     """Start a server and wait until it prints its address."""
     words = ("serve", "--port", "0", "--rate", RATE, "--store", store, *flags)
-    with subprocess.Popen([*CTXMGR, *words], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*ctxmgr(), *words], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             address = re.search(r" at (http://\S+)", process.stdout.readline())

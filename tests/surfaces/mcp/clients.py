@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,24 +10,26 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
+from tests.warm.commands import ctxmgr
+
 SERVER = ("-c", "from ctxmgr.surfaces.terminal.cli import main; main()", "mcp")
+"""For Python, where it matters how the process starts and ends."""
 SECONDS = 60
 """For a process to start, or to end, on a busy machine."""
 
 
 def stdio(url: str, *arguments: str) -> Client:
     """A client that starts its own server."""
-    given = [*SERVER, "--store", url, *arguments]
-    return Client(StdioServerParameters(command=sys.executable, args=given, env=dict(os.environ)))
+    program, *words = ctxmgr()
+    given = [*words, "mcp", "--store", url, *arguments]
+    return Client(StdioServerParameters(command=program, args=given, env=dict(os.environ)))
 
 
 @asynccontextmanager
 async def http_url(url: str, *arguments: str) -> AsyncIterator[str]:
     """Start a server on a free port, yield its address, and stop it with a signal."""
-    given = (*SERVER, "--store", url, "--http", *arguments)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *given, stdout=asyncio.subprocess.PIPE
-    )
+    given = (*ctxmgr(), "mcp", "--store", url, "--http", *arguments)
+    process = await asyncio.create_subprocess_exec(*given, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
         async with asyncio.timeout(SECONDS):
