@@ -41,6 +41,7 @@ from ctxmgr.client_layers import (
     principal_in,
     search_folder,
     secret_finder,
+    take_history,
 )
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.codec import KINDS
@@ -243,6 +244,7 @@ class App:
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _memories: "dict[Principal, LivingMemory]" = field(default_factory=dict, init=False)
     """Kept open, since each reads all its memories with its first question."""
+    _with_history: "set[Principal]" = field(default_factory=set, init=False)
 
     async def store(self) -> Store:
         """The store of the settings."""
@@ -268,6 +270,14 @@ class App:
         if owner not in self._memories:
             self._memories[owner] = LivingMemory(await self.store(), owner)
         return self._memories[owner]
+
+    async def memory_with_history(self, project: Path | None = None) -> "LivingMemory":
+        """The same; it knows which files the commits of the project changed together."""
+        living = await self.memory(project)
+        if living.principal not in self._with_history:
+            self._with_history.add(living.principal)
+            await take_history(living, project or Path.cwd())
+        return living
 
     async def learner(self, project: Path | None = None) -> "Learner":
         """Learns from sessions of this user in a project; by default, that of this folder."""

@@ -58,6 +58,9 @@ QUIET_SECONDS: Final = 0.2
 BEHIND_SECONDS: Final = 2.0
 """How far learning may be behind a client that commits all the time."""
 
+HISTORY_SECONDS: Final = 1.0
+"""How long a client waits for the commits of its project; later prompts get them all the same."""
+
 MEMORY_SHARE: Final = 16
 """Memory gets at most one part in so many of a policy's window: 8,000 tokens of 128,000."""
 
@@ -239,19 +242,29 @@ async def attach_memory(
 ) -> "tuple[Contributor, tuple[LayerTool, ...], CommitObserver]":
     """Learn from the store's sessions, and give what was learnt to their prompts and agents."""
     from ctxmgr.memory.agent_tools import memory_tools
+    from ctxmgr.memory.learning.foresight import FileForesight
     from ctxmgr.memory.learning.listener import MemoryListener
     from ctxmgr.memory.learning.prompt_memory import PromptMemory
     from ctxmgr.memory.living import LivingMemory
+    from ctxmgr.memory.prediction.file_predictor import FilePredictor
+    from ctxmgr.memory.project import feature_branch
 
-    owner, root = memory, None
+    owner, folder = memory, None
     if isinstance(owner, Path):
-        root = str(await asyncio.to_thread(owner.resolve))
+        folder = await asyncio.to_thread(owner.resolve)
         owner = await asyncio.to_thread(principal_in, owner)
 
     living = LivingMemory(store, owner, model=model)
     await living.prepare()
     learner = learner_of(store, living, masker=masker)
-    listener = MemoryListener(learner, root=root)
+    root = None if folder is None else str(folder)
+    foresight = FileForesight(store, FilePredictor(living.related), root=root)
+    foresight.recall(living.resident.shortlist.memories.values())
+    if folder is not None:
+        reading = asyncio.create_task(take_history(living, folder))
+        closing.callback(reading.cancel)
+        await asyncio.wait({reading}, timeout=HISTORY_SECONDS)
+    listener = MemoryListener(learner, root=root, foresight=foresight)
     await listener.begin(store)
     tools = memory_tools(living, mask=lambda text: masker.mask(text).text)
     contributor = PromptMemory(
@@ -261,9 +274,18 @@ async def attach_memory(
         files=listener.files,
         budget_tokens=budget_tokens,
         shown=masker.shown,
+        next_files=foresight.next_files,
+        branch=lambda: None if folder is None else feature_branch(folder),
     )
     observer = await attach_listener(store, closing, listener, quiet_s=QUIET_SECONDS)
     return contributor, tools, observer
+
+
+async def take_history(living: "LivingMemory", folder: Path) -> None:
+    """Let memory know which files the commits of a project changed together."""
+    from ctxmgr.knowledge.repository.commit_files import commit_files
+
+    living.related.take_commits(await commit_files(folder))
 
 
 async def attach_transcripts(

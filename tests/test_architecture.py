@@ -122,10 +122,11 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "memory.consolidation": _rooms(
         "memory.contradictions memory.records memory.tiers core.store search errors"
     ),
-    "memory.prediction": _rooms("memory.records"),
+    "memory.prediction": _rooms("memory.records core.context"),
     "memory.extraction": _rooms("memory.records core.context core.store errors"),
     "memory.learning": _CORE_FOR_LAYERS
-    | _rooms("memory memory.contradictions memory.extraction memory.records memory.tiers search"),
+    | _rooms("memory memory.contradictions memory.extraction memory.prediction memory.records")
+    | _rooms("memory.tiers search"),
     "memory": _CORE_FOR_LAYERS
     | _rooms("memory.consolidation memory.contradictions memory.extraction memory.records")
     | _rooms("memory.prediction memory.tiers search"),
@@ -134,7 +135,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "settings": _rooms("trust core.store errors"),
     "store_opening": _rooms("settings stores.sqlite stores.xtdb core.objects core.store errors"),
     "client_layers": _rooms(
-        "models settings memory memory.learning memory.records memory.tiers"
+        "models settings memory memory.learning memory.prediction memory.records memory.tiers"
         " knowledge.config knowledge.library knowledge.notes"
         " knowledge.topics knowledge.lifecycle knowledge.transcripts"
         " knowledge.repository"

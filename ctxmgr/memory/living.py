@@ -7,7 +7,7 @@ about contradictions.
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctxmgr.core.context.tokens import TokenCounter
@@ -17,6 +17,9 @@ from ctxmgr.errors import Incorrect
 from ctxmgr.memory.consolidation_engine import ConsolidationEngine, ConsolidationReport
 from ctxmgr.memory.contradiction_scanner import ContradictionScanner
 from ctxmgr.memory.extraction.refusals import RefusedBatch
+from ctxmgr.memory.prediction.context_prediction import WorkSignals
+from ctxmgr.memory.prediction.linked import linked_memories
+from ctxmgr.memory.prediction.related_files import RelatedFiles
 from ctxmgr.memory.predictive_engine import PredictiveEngine
 from ctxmgr.memory.pruning import prune_records
 from ctxmgr.memory.purging import MemoryPurge, is_purged, plan_memory_purge
@@ -38,7 +41,7 @@ from ctxmgr.memory.records.memory_file import read_memory_file
 from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.repository import MemoryRepository, MemoryVersion, wider
 from ctxmgr.memory.resident import ResidentMemories
-from ctxmgr.memory.tiers.assembly import AssembledContext, Signals, assemble_context
+from ctxmgr.memory.tiers.assembly import RECALL, AssembledContext, Signals, assemble_context
 from ctxmgr.memory.tiers.profiles import BUDGET_TOKENS, tier_budgets
 from ctxmgr.memory.transfer import (
     ExportedMemories,
@@ -76,7 +79,9 @@ class LivingMemory:
         self.repository = MemoryRepository(store, principal, now=now)
         self.resident = ResidentMemories(store, self.repository, now=now)
         self.scanner = ContradictionScanner(store, self.resident, model=model, now=now)
-        self.prediction = PredictiveEngine(self.resident)
+        self.related = RelatedFiles()
+        """Which files of the project belong together."""
+        self.prediction = PredictiveEngine(self.resident, self.related)
         self.principal = principal
 
     async def add(
@@ -326,8 +331,9 @@ class LivingMemory:
         relevance = self.resident.relevance(signals.question())
         pairs = await self.resident.contradictions()
         disputed = [each for pair in pairs for each in (pair.memory_a, pair.memory_b)]
+        predicted = await self._predicted(signals, relevance)
         candidates = self.resident.shortlist.candidates(
-            matching=[*relevance, *disputed],
+            matching=[*relevance, *disputed, *predicted],
             path=signals.current_file,
             tier_tokens=tier_budgets(budget, signals.activity),
             now=now,
@@ -345,7 +351,23 @@ class LivingMemory:
             now=now,
             budget=budget,
             marked=marked,
+            predicted=predicted,
         )
+
+    async def _predicted(self, signals: Signals, relevance: Mapping[str, float]) -> dict[str, str]:
+        """Return what will be needed beyond what matches, with the reason, the likeliest first."""
+        if signals.activity == RECALL:
+            return {}
+        work = WorkSignals(
+            file_opened=signals.current_file,
+            branch=signals.branch,
+            errors=signals.recent_errors,
+            related={path: f"{path} is probably next: {why}" for path, why in signals.next_files},
+        )
+        found = {each.memory.id: each.why for each in self.prediction.for_prompt(work, relevance)}
+        if signals.branch is not None:
+            found |= self.prediction.for_branch(signals.branch)
+        return linked_memories(relevance, await self.resident.links()) | found
 
     async def search(self, question: str, *, limit: int = 10) -> list[tuple[Memory, float]]:
         """Return the memories that match a question and hold in this project, best first."""

@@ -1,11 +1,11 @@
-"""The identity of a project, the same on every machine. Reads git's configuration.
+"""The identity of a project, the same on every machine, and its branch. Reads git's files.
 
     remote     host and path of ``origin``, without credentials:   github.com/acme/shop
     root       no remote: the folder of the repository             shop, by its absolute path
     folder     no repository: the folder itself
 
-Only the file ``.git/config`` is read: no program runs, and nothing in the repository decides what
-is read beyond its own ``gitdir`` file.
+Only the files ``config`` and ``HEAD`` of ``.git`` are read: no program runs, and nothing in the
+repository decides what is read beyond its own ``gitdir`` file.
 """
 
 import configparser
@@ -17,6 +17,9 @@ from urllib.parse import urlsplit
 
 CONFIG_BYTES_MAX: Final = 1024 * 1024
 PROJECT_CHARS_MAX: Final = 100
+HEAD_CHARS_MAX: Final = 300
+
+_MAIN: Final = frozenset({"main", "master", "trunk", "develop", "dev"})
 
 _SCP_FORM: Final = re.compile(r"(?:[^@/\s]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>[^\s]+)")
 
@@ -29,6 +32,24 @@ def project_id(folder: Path) -> str:
         if git.exists():
             return _remote_id(git) or _folder_id(root)
     return _folder_id(folder)
+
+
+def feature_branch(folder: Path) -> str | None:
+    """Return the branch that is checked out; None for the main one, or where there is none."""
+    folder = folder.resolve()
+    for root in (folder, *folder.parents):
+        git = root / ".git"
+        if not git.exists():
+            continue
+        try:
+            own = git if git.is_dir() else _linked_folder(git)
+            with (own / "HEAD").open(encoding="utf-8", errors="replace") as file:
+                head = file.read(HEAD_CHARS_MAX).strip()
+        except OSError:
+            return None
+        name = head.removeprefix("ref: refs/heads/")
+        return None if name == head or name in _MAIN or not name.isprintable() else name
+    return None
 
 
 def remote_identity(url: str) -> str | None:
@@ -61,12 +82,17 @@ def _config_of(git: Path) -> Path:
     """Return the configuration of a repository, of a worktree's main repository in its case."""
     if git.is_dir():
         return git / "config"
-    pointer = git.read_text(encoding="utf-8", errors="replace")[:CONFIG_BYTES_MAX]
-    own = (git.parent / pointer.removeprefix("gitdir:").strip()).resolve()
+    own = _linked_folder(git)
     common = own / "commondir"
     if common.is_file():
         own = (own / common.read_text(encoding="utf-8", errors="replace").strip()).resolve()
     return own / "config"
+
+
+def _linked_folder(git: Path) -> Path:
+    """Return the folder that the ``.git`` file of a worktree names."""
+    pointer = git.read_text(encoding="utf-8", errors="replace")[:CONFIG_BYTES_MAX]
+    return (git.parent / pointer.removeprefix("gitdir:").strip()).resolve()
 
 
 def _folder_id(folder: Path) -> str:

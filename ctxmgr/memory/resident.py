@@ -8,15 +8,16 @@ A rewrite of the store is not in its feed: what was purged stays here until the 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ctxmgr.core.store.contract import PAGE_MAX, Instant, Store
+from ctxmgr.core.store.contract import PAGE_MAX, Instant, Query, Store
 from ctxmgr.errors import CtxmgrError, ExtraMissing, requires_extra
 from ctxmgr.memory.contradictions.slot_index import SlotIndex
 from ctxmgr.memory.records.contradiction import CONTRADICTION, Contradiction
+from ctxmgr.memory.records.link import LINK, MemoryLink, read_link
 from ctxmgr.memory.records.memory import MEMORY, Memory, read_memory, stored_id
 from ctxmgr.memory.records.usage import USAGE, MemoryUsage, read_usage
 from ctxmgr.memory.repository import MemoryRepository
@@ -51,6 +52,7 @@ class ResidentMemories:
         self._sequence: int | None = None
         self._loaded = False
         self._pairs: list[Contradiction] | None = None
+        self._links: dict[str, list[MemoryLink]] | None = None
         self._pool: MemoryPool | None = None
         self._lock = asyncio.Lock()
         self.shortlist = Shortlist()
@@ -95,6 +97,16 @@ class ResidentMemories:
             self._pairs = await self._repository.contradictions()
         return self._pairs
 
+    async def links(self) -> Mapping[str, Sequence[MemoryLink]]:
+        """Return the links of each memory that has some."""
+        if self._links is None:
+            self._links = {}
+            async for version in self._repository.found(Query(LINK)):
+                link = read_link(version.document)
+                for memory_id in (link.memory_a, link.memory_b):
+                    self._links.setdefault(memory_id, []).append(link)
+        return self._links
+
     def same(self, memory: Memory) -> Memory | None:
         """Return the memory that says the same for the project already, word for word."""
         known = self._texts.get(_text_key(memory))
@@ -129,10 +141,10 @@ class ResidentMemories:
         self.shortlist.load(memories, usage, now=self._now())
         self.slots = SlotIndex(memories)
         self._texts = {_text_key(memory): memory.id for memory in memories}
-        self._pairs = self._pool = None
+        self._pairs = self._pool = self._links = None
         self._loaded = True
 
-    async def _take(self, changed: Iterable[str]) -> None:
+    async def _take(self, changed: Collection[str]) -> None:
         """Read the memories and counters among changed objects again."""
         ids = {
             kind: [each for each in changed if each.startswith(f"{kind}:")]
@@ -140,6 +152,8 @@ class ResidentMemories:
         }
         if ids[MEMORY] or ids[CONTRADICTION]:
             self._pairs = None
+        if any(each.startswith(f"{LINK}:") for each in changed):
+            self._links = None
         named = (each.partition(":")[2] for kind in (MEMORY, USAGE) for each in ids[kind])
         wanted = list(dict.fromkeys(named))
         for start in range(0, len(wanted), READ_AT_ONCE):

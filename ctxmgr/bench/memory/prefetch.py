@@ -8,6 +8,9 @@ predicted if it is among them.
     most co-read   files that earlier sessions touched most often beside those of this one
 
 ``held`` files were named or touched before the call: others cannot be predicted from the past.
+
+The repositories themselves are not there. What a session changed until it committed, or ended,
+stands for the commits of their history; imports are parsed from the sources that outputs show.
 """
 
 import gzip
@@ -22,13 +25,16 @@ import orjson
 
 from ctxmgr.bench.report import Figure, Say
 from ctxmgr.errors import Incorrect
-from ctxmgr.memory.prediction.file_predictor import HORIZON, FilePredictor
+from ctxmgr.memory.extraction.exchange import ToolRun
+from ctxmgr.memory.extraction.tool_runs import changed_paths
+from ctxmgr.memory.prediction.file_predictor import HORIZON, FilePredictor, SessionFiles
 from ctxmgr.memory.prediction.paths import (
     FileNames,
-    imported_paths,
     named_paths,
+    normal_path,
     touched_paths,
 )
+from ctxmgr.memory.prediction.source_imports import imports_of
 
 FILES: Final = 10
 FILE_BYTES_MAX: Final = 500_000_000
@@ -36,6 +42,7 @@ BINS: Final = 5
 HELD_BOUND: Final = 0.70
 
 _BLOCK: Final = re.compile(r"```(?:bash|sh)?\n(.*?)```", re.DOTALL)
+_COMMIT: Final = re.compile(r"\bgit\s+commit\b")
 _TOOL: Final = re.compile(r'^\{"tool": .*\}$', re.MULTILINE)
 
 
@@ -47,6 +54,8 @@ class _Step:
     by_agent: bool
     touched: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    commits: bool = False
 
 
 @dataclass(kw_only=True)
@@ -74,35 +83,39 @@ def prefetch_figures(folder: Path, *, quick: bool, say: Say) -> list[Figure]:
 
 def _replayed(sessions: Sequence[Sequence[_Step]], tally: _Tally) -> None:
     predictor, baselines = FilePredictor(), _Baselines()
-    for session in sessions:
-        predictor.begin_session()
+    for steps in sessions:
+        session = predictor.begin_session()
         baselines.begin_session()
-        calls = [step for step in session if step.touched]
-        firsts = _first_touches(calls)
+        firsts = _first_touches([step for step in steps if step.touched])
+        changed: dict[str, None] = {}
         number = 0
-        for step in session:
-            predictor.name(step.named, by_agent=step.by_agent)
+        for step in steps:
+            session.name(step.named, by_agent=step.by_agent)
             baselines.name(step.named)
+            changed.update(dict.fromkeys(step.changed))
+            if step.commits:
+                predictor.related.take_commits([tuple(changed)])
+                changed.clear()
             if not step.touched:
-                predictor.imports(step.imported)
+                session.imports(step.imported)
                 continue
             wanted = {path for path, first in firsts.items() if number <= first < number + HORIZON}
-            _count(wanted, predictor, baselines, tally)
-            predictor.touch(step.touched)
+            _count(wanted, session, baselines, tally)
+            session.touch(step.touched)
             baselines.touch(step.touched)
             number += 1
+        predictor.related.take_commits([tuple(changed)])
+        session.end()
 
 
-def _count(
-    wanted: set[str], predictor: FilePredictor, baselines: "_Baselines", tally: _Tally
-) -> None:
-    predicted = predictor.predict(FILES)
+def _count(wanted: set[str], session: SessionFiles, baselines: "_Baselines", tally: _Tally) -> None:
+    predicted = session.predict(FILES)
     named = {
         "ctxmgr": {each.path for each in predicted},
-        "recency": set(baselines.recent(predictor.touched)),
-        "most co-read": set(baselines.co_read(predictor.touched)),
+        "recency": set(baselines.recent(session.touched)),
+        "most co-read": set(baselines.co_read(session.touched)),
     }
-    held = {path for path in wanted if predictor.knows(path)}
+    held = {path for path in wanted if session.knows(path)}
     tally.wanted += len(wanted)
     tally.held += len(held)
     for method, paths in named.items():
@@ -212,6 +225,7 @@ def _steps(messages: Sequence[dict[str, str]], known: FileNames) -> Iterator[_St
     def once(paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(known.one_name(path) for path in paths))
 
+    last = ""
     for message in messages:
         text = message["text"]
         is_agent = message["role"] == "assistant"
@@ -220,9 +234,33 @@ def _steps(messages: Sequence[dict[str, str]], known: FileNames) -> Iterator[_St
         yield _Step(
             named=once(named_paths(spoken)),
             by_agent=is_agent,
-            imported=() if is_agent else once(imported_paths(text, suffix=".py")),
+            imported=() if is_agent else once(imports_of(last, text)),
         )
         for command in commands:
             touched = once(touched_paths(command))
-            if touched:
-                yield _Step(named=(), by_agent=True, touched=touched)
+            changed = tuple(path for path in once(_changed(command)) if path in touched)
+            if touched or _COMMIT.search(command):
+                yield _Step(
+                    named=(),
+                    by_agent=True,
+                    touched=touched,
+                    changed=changed,
+                    commits=_COMMIT.search(command) is not None,
+                )
+                last = touched[-1] if touched else last
+
+
+def _changed(command: str) -> Iterator[str]:
+    """Yield the files that a call changes: a command, or the JSON of another tool."""
+    args = {"command": command}
+    tool = "bash"
+    if command.startswith("{"):
+        try:
+            call = orjson.loads(command)
+        except orjson.JSONDecodeError:
+            return
+        tool, args = str(call.get("tool")), call.get("args") or call.get("input") or {}
+        if not isinstance(args, dict):
+            return
+    run = ToolRun(object_id="", object_hash=None, turn=0, tool=tool, args=args, ok=True, output="")
+    yield from map(normal_path, changed_paths((run,)))

@@ -1,7 +1,8 @@
 """Learn from a store's events, behind the turns. Commits through the learner.
 
     turn_finished    a turn of an exchange; one without tool calls ends it, so does a new message;
-                     what its prompt showed of memory is judged at once
+                     what its prompt showed of memory is judged at once, and which files come next
+                     is predicted from it
     session_paused   ends the exchange
     file_…           conventions and patterns, if it lies in the folder of the project
     compacted        what was learnt from these turns may be shown again
@@ -25,6 +26,7 @@ from ctxmgr.core.events.events import (
 from ctxmgr.core.store.contract import Instant, Store
 from ctxmgr.memory.extraction.patterns import is_source
 from ctxmgr.memory.extraction.project_files import READERS
+from ctxmgr.memory.learning.foresight import FileForesight
 from ctxmgr.memory.learning.learner import Learner
 from ctxmgr.memory.learning.read_exchange import StoredTurn, calls_tools, last_path
 
@@ -51,9 +53,16 @@ class MemoryListener:
 
     name = "memory"
 
-    def __init__(self, learner: Learner, *, root: str | None = None) -> None:
-        """``root`` is the folder of the project on the host."""
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        root: str | None = None,
+        foresight: FileForesight | None = None,
+    ) -> None:
+        """``root`` is the folder of the project on the host; ``foresight`` follows its files."""
         self._learner = learner
+        self._foresight = foresight
         self._root = root
         self._open: dict[str, _OpenExchange] = {}
         self._seen: EventId | None = None
@@ -76,8 +85,11 @@ class MemoryListener:
         match event:
             case TurnFinished() if await self._learner.is_ours(event.session_id):
                 await self._turn(event)
-            case SessionPaused() if event.session_id in self._open:
-                await self._finish(event.session_id, event.id)
+            case SessionPaused():
+                if event.session_id in self._open:
+                    await self._finish(event.session_id, event.id)
+                if self._foresight is not None:
+                    self._foresight.end(event.session_id)
             case FileEvent() if (path := self._project_file(event)) is not None:
                 await self._learner.learn_file(event, path)
             case Compacted() if await self._learner.is_ours(event.session_id):
@@ -100,6 +112,8 @@ class MemoryListener:
         exchange.turns[event.n] = turn
         exchange.at = event.system_time
         self._note_file(session_id, turn)
+        if self._foresight is not None:
+            await self._foresight.note_turn(session_id, turn)
         said = str(exchange.turns[min(exchange.turns)].get("user") or "")
         await self._learner.judge(session_id, turn, number=event.n, said=said)
         if not calls_tools(turn) or len(exchange.turns) >= TURNS_MAX:

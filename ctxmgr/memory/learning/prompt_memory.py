@@ -1,15 +1,16 @@
 """What the next prompt gets from memory. Reads the store.
 
 The text stays the same while the model continues after tool calls, unless the file or the errors
-at hand change. What the prompt shows anyway is left out: what this very session taught, until its
-turns are summarised, and what files taught that are in view.
+at hand change; then it is predicted anew which memories and files will be needed. What the prompt
+shows anyway is left out: what this very session taught, until its turns are summarised, and what
+files taught that are in view.
 """
 
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from ctxmgr.core.context.assembly import Section
 from ctxmgr.core.context.tokens import TokenCounter
@@ -20,6 +21,9 @@ from ctxmgr.memory.learning.session_record import LearningRecord
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.memory import Memory
 from ctxmgr.memory.tiers.assembly import AssembledContext, Signals
+
+NextFiles: TypeAlias = tuple[tuple[str, str], ...]
+"""Files that will be needed, each with the reason."""
 
 SESSIONS_MAX: Final = 1_024
 """Sessions whose last text is remembered."""
@@ -65,13 +69,20 @@ class PromptMemory:
         files: Mapping[str, str],
         budget_tokens: int,
         shown: Callable[[str], str] = lambda text: text,
+        next_files: Callable[[str], NextFiles] = lambda _: (),
+        branch: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """``files`` has the file that each session used last; ``shown`` removes secrets."""
+        """``files`` has the file that each session used last; ``shown`` removes secrets.
+
+        ``next_files`` predicts which files a session needs; ``branch`` is what is checked out.
+        """
         self._store = store
         self._living = living
         self._learner = learner
         self._files = files
         self._shown = shown
+        self._next_files = next_files
+        self._branch = branch
         self._counter = TokenCounter()
         self._sessions: dict[str, _SessionPrompt] = {}
         self.budget_tokens = budget_tokens
@@ -116,8 +127,13 @@ class PromptMemory:
             said_here = origin.session_id == session_id and (origin.turn or 0) > summarised
             return said_here or origin.object_id in in_view
 
+        foreseen = replace(
+            signals,
+            next_files=self._next_files(session_id),
+            branch=await asyncio.to_thread(self._branch),
+        )
         return await self._living.assemble_context(
-            max(1, room), signals=signals, is_shown=is_shown, marked=True
+            max(1, room), signals=foreseen, is_shown=is_shown, marked=True
         )
 
     async def _objects_in_view(self, session_id: str) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """Which memories the work at hand will need, from signals alone. Pure.
 
     file opened           decisions about it, fixes of its errors; what is about its folder, about
-                          what it imports and about files that memories name beside it
+                          what it imports, about files that were committed with it and about files
+                          that memories name beside it
     branch                decisions and patterns that match the words of its name
     error                 fixes of the same error, by signature, and of similar ones
     time of day           workflows that were used at this hour
@@ -12,7 +13,7 @@ memories like these were used when they were shown.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -43,6 +44,8 @@ class WorkSignals:
     file_opened: str | None = None
     imports: tuple[str, ...] = ()
     """Files that the opened one imports, by path or its end."""
+    related: Mapping[str, str] = field(default_factory=dict)
+    """Other files that will be needed, with the reason, the likeliest first."""
     branch: str | None = None
     errors: tuple[str, ...] = ()
     hour: int | None = None
@@ -127,8 +130,8 @@ class TierPredictions:
         for memory in self._memories.values():
             if self._is_of_collaborator(memory):
                 found.append(_predicted(memory, 0.9, f"{self._signals.collaborator} prefers it"))
-            elif any(_same_file(tag, each) for tag in memory.tags for each in self._beside):
-                found.append(_predicted(memory, 0.7, "about a file that belongs to it"))
+            elif (beside := self._beside_tag(memory)) is not None:
+                found.append(_predicted(memory, 0.7, beside))
             elif folder and any(tag.startswith(folder) for tag in memory.tags):
                 found.append(_predicted(memory, 0.6, f"about {folder}"))
             elif memory.id in self._matching:
@@ -177,6 +180,12 @@ class TierPredictions:
             confidence=self._confidence((*first, *second, *third)),
         )
 
+    def expected_use(self, predicted: PredictedMemory) -> float:
+        """Return how likely a memory is used if it is shown: what was shown in vain counts less."""
+        usage = self._usage(predicted.memory.id)
+        shown = usage.citation_count + usage.ignore_count
+        return predicted.relevance * (usage.citation_count + 1) / (shown + 1)
+
     def _confidence(self, predicted: Sequence[PredictedMemory]) -> float:
         if not predicted:
             return 0.0
@@ -186,14 +195,25 @@ class TierPredictions:
         shown = used + sum(usage.ignore_count for usage in usages)
         return round(clear * (used + 1) / (shown + 1), 3)
 
-    def _files_beside(self) -> frozenset[str]:
-        """Return the imports of the opened file, and files that memories name beside it."""
+    def _files_beside(self) -> dict[str, str]:
+        """Return the files that belong to the opened one, each with the reason."""
         opened = self._signals.file_opened
-        beside: dict[str, None] = dict.fromkeys(self._signals.imports)
+        beside = dict(self._signals.related)
+        for path in self._signals.imports:
+            beside.setdefault(path, f"imported by {opened}")
         for memory in self._memories.values():
             if opened is not None and opened in memory.tags:
-                beside.update(dict.fromkeys(memory.tags))
-        return frozenset(list(beside)[:BESIDE_MAX])
+                for tag in memory.tags:
+                    beside.setdefault(tag, f"named beside {opened}")
+        return dict(list(beside.items())[:BESIDE_MAX])
+
+    def _beside_tag(self, memory: Memory) -> str | None:
+        """Return why a memory is about a file that belongs to the opened one."""
+        for tag in memory.tags:
+            for path, why in self._beside.items():
+                if _same_file(tag, path):
+                    return f"about {tag}: {why}"
+        return None
 
     def _is_about(self, memory: Memory, path: str | None) -> bool:
         return path is not None and any(_covers(tag, path) for tag in memory.tags)
@@ -239,4 +259,4 @@ def _covers(tag: str, path: str) -> bool:
 
 
 def _same_file(tag: str, path: str) -> bool:
-    return tag == path or tag.endswith(f"/{path}")
+    return tag == path or tag.endswith(f"/{path}") or path.endswith(f"/{tag}")

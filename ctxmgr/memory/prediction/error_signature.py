@@ -5,9 +5,12 @@ Numbers, addresses, quoted values and folders change from run to run; what is le
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 SIGNATURE_CHARS_MAX: Final = 300
+SIGNATURES_CACHED: Final = 16_384
+"""Messages whose signature is remembered: fixes are compared with every error."""
 MESSAGE_CHARS_MAX: Final = 4_000
 """Characters of a message that are looked at, from its end: the cause is in the last line."""
 
@@ -20,6 +23,7 @@ _FOLDER: Final = re.compile(r"(?:[\w.-]*/)+")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
+@lru_cache(maxsize=SIGNATURES_CACHED)
 def error_signature(message: str) -> str:
     """Return the signature of an error message; empty if there is no text."""
     text = message[-MESSAGE_CHARS_MAX:].strip()

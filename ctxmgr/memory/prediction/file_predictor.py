@@ -1,17 +1,22 @@
 """Which files will be touched next for the first time, with a probability. Pure.
 
 What speaks for a file: that it was named lately and how often, that a touched file imports it,
-that earlier sessions touched it together with what is touched now, that it was touched often, and
-that it lies beside what was touched last. A logistic model weighs this. It learns from every
-prediction whose outcome is known, so that its probabilities follow what happens: 0.3 comes true in
-about three of ten cases.
+that earlier sessions touched it, or commits changed it, together with what is touched now, that it
+was touched often, and that it lies beside what was touched last. A logistic model weighs this. It
+learns from every prediction whose outcome is known, so that its probabilities follow what happens:
+0.3 comes true in about three of ten cases.
+
+    FilePredictor     what all sessions of a project teach
+    SessionFiles      one session: what it named and touched, and what it will touch
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import exp, log1p
 from typing import Final, TypeAlias
+
+from ctxmgr.memory.prediction.related_files import RelatedFiles
 
 HORIZON: Final = 5
 """Calls within which a prediction may come true."""
@@ -24,6 +29,9 @@ TOGETHER: Final = 8
 
 NAMES_LATELY: Final = 10
 """Names after which an earlier one counts half."""
+
+NAMED_MAX: Final = 5_000
+"""Files whose names a session remembers, the last ones."""
 
 RATE: Final = 0.05
 """How much the model moves with one outcome."""
@@ -39,8 +47,9 @@ _NAMES: Final = (
     "touched together before",
     "touched often before",
     "beside what was touched",
+    "changed together in commits",
 )
-_WEIGHTS: Final = (-5.0, 3.0, 0.5, 1.0, 0.8, 2.5, 0.8, 0.7)
+_WEIGHTS: Final = (-5.0, 3.0, 0.5, 1.0, 0.8, 2.5, 0.8, 0.7, 4.0)
 """Where the model begins: rough odds, which the first outcomes correct."""
 
 
@@ -53,72 +62,97 @@ class PredictedFile:
     why: str
 
 
-@dataclass(kw_only=True)
-class _SessionState:
-    calls: int = 0
-    touched: dict[str, int] = field(default_factory=dict)
-    """File → the call that touched it first."""
-    order: list[str] = field(default_factory=list)
-    named: dict[str, int] = field(default_factory=dict)
-    """File → when it was last named, counted in names."""
-    names: int = 0
-    times: Counter[str] = field(default_factory=Counter)
-    by_agent: dict[str, int] = field(default_factory=dict)
-    imported: dict[str, None] = field(default_factory=dict)
-    waiting: list[tuple[int, str, _Features]] = field(default_factory=list)
-    """Predictions whose outcome is not known yet."""
-
-
 class FilePredictor:
-    """Learns from sessions one after the other, and predicts within the current one."""
+    """Learns from sessions, and begins new ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, related: RelatedFiles | None = None) -> None:
+        """``related`` knows what files import, and what was committed together."""
+        self.related = RelatedFiles() if related is None else related
         self.weights = list(_WEIGHTS)
-        self._together: dict[str, Counter[str]] = defaultdict(Counter)
-        self._before: Counter[str] = Counter()
-        self._sessions = 0
-        self._now = _SessionState()
+        self.together: dict[str, Counter[str]] = defaultdict(Counter)
+        self.before: Counter[str] = Counter()
+        self.sessions = 0
 
-    @property
-    def touched(self) -> frozenset[str]:
-        return frozenset(self._now.touched)
+    def begin_session(self) -> "SessionFiles":
+        return SessionFiles(self)
 
-    def knows(self, path: str) -> bool:
-        """Whether a file was named or touched before, in this session or an earlier one."""
-        return path in self._now.named or path in self._before
-
-    def begin_session(self) -> None:
-        """End the current session and learn which files belong together."""
-        order = self._now.order
+    def take_session(self, order: Sequence[str]) -> None:
+        """Learn which files belong together from those that a session touched, in their order."""
         for place, path in enumerate(order):
             for other in order[max(0, place - TOGETHER) : place]:
                 if other != path:
-                    self._together[other][path] += 1
-                    self._together[path][other] += 1
-        self._before.update(set(order))
-        self._sessions += bool(order)
-        self._settle(final=True)
-        self._now = _SessionState()
+                    self.together[other][path] += 1
+                    self.together[path][other] += 1
+        self.before.update(set(order))
+        self.sessions += bool(order)
+
+    def probability(self, features: Sequence[float]) -> float:
+        total = sum(weight * value for weight, value in zip(self.weights, features, strict=True))
+        return 1 / (1 + exp(-max(-30.0, min(30.0, total))))
+
+    def learn(self, features: _Features, *, outcome: float) -> None:
+        """Move the weights towards what happened."""
+        error = outcome - self.probability(features)
+        for place, value in enumerate(features):
+            self.weights[place] += RATE * error * value
+
+
+class SessionFiles:
+    """What one session named and touched."""
+
+    def __init__(self, predictor: FilePredictor) -> None:
+        self._predictor = predictor
+        self._calls = 0
+        self._touched: dict[str, int] = {}
+        """File → the call that touched it first."""
+        self._order: list[str] = []
+        self._named: dict[str, int] = {}
+        """File → when it was last named, counted in names."""
+        self._names = 0
+        self._times: Counter[str] = Counter()
+        self._by_agent: dict[str, int] = {}
+        self._imported: dict[str, int] = {}
+        """File → the call after which a file that imports it was last read."""
+        self._waiting: list[tuple[int, str, _Features]] = []
+        """Predictions whose outcome is not known yet."""
+
+    @property
+    def touched(self) -> frozenset[str]:
+        return frozenset(self._touched)
+
+    def knows(self, path: str) -> bool:
+        """Whether a file was named or touched before, in this session or an earlier one."""
+        return path in self._named or path in self._predictor.before
 
     def name(self, paths: Iterable[str], *, by_agent: bool = False) -> None:
         """Take in the paths that a message or an output names."""
         for path in paths:
-            self._now.names += 1
-            self._now.named[path] = self._now.names
-            self._now.times[path] += 1
+            self._names += 1
+            self._named.pop(path, None)
+            self._named[path] = self._names
+            self._times[path] += 1
             if by_agent:
-                self._now.by_agent[path] = self._now.calls
+                self._by_agent[path] = self._calls
+        while len(self._named) > NAMED_MAX:
+            oldest = next(iter(self._named))
+            del self._named[oldest], self._times[oldest]
+            self._by_agent.pop(oldest, None)
 
     def imports(self, paths: Iterable[str]) -> None:
         """Take in what a file that was read imports."""
-        self._now.imported.update(dict.fromkeys(paths))
+        for path in paths:
+            self._imported.pop(path, None)
+            self._imported[path] = self._calls
+        while len(self._imported) > NAMED_MAX:
+            del self._imported[next(iter(self._imported))]
 
     def touch(self, paths: Iterable[str]) -> None:
         """Take in the files of one call, which may make predictions come true."""
-        self._now.calls += 1
+        self._calls += 1
         for path in paths:
-            self._now.touched.setdefault(path, self._now.calls)
-            self._now.order.append(path)
+            self._touched.setdefault(path, self._calls)
+            self._order.append(path)
+            self.imports(self._predictor.related.imports(path))
         self._settle(final=False)
 
     def predict(self, limit: int) -> list[PredictedFile]:
@@ -126,39 +160,48 @@ class FilePredictor:
         scored = []
         for path in self._candidates():
             features = self._features(path)
-            self._now.waiting.append((self._now.calls, path, features))
-            scored.append((self._probability(features), path, features))
+            self._waiting.append((self._calls, path, features))
+            scored.append((self._predictor.probability(features), path, features))
         scored.sort(key=lambda entry: (-entry[0], entry[1]))
         return [
             PredictedFile(path=path, probability=probability, why=self._why(features))
             for probability, path, features in scored[:limit]
         ]
 
+    def end(self) -> None:
+        """Let the predictor learn from the whole session."""
+        self._predictor.take_session(self._order)
+        self._settle(final=True)
+
     def _candidates(self) -> list[str]:
-        lately = sorted(self._now.named, key=lambda path: -self._now.named[path])
+        lately = list(self._named)[: -CANDIDATES_MAX // 2 - 1 : -1]
         near: Counter[str] = Counter()
-        for path in self._now.order[-TOGETHER:]:
-            near.update(self._together.get(path, {}))
+        committed: list[str] = []
+        for path in self._order[-TOGETHER:]:
+            near.update(self._predictor.together.get(path, {}))
+            committed += self._predictor.related.most_committed_with(path, TOGETHER)
         wanted = dict.fromkeys(
             (
-                *lately[: CANDIDATES_MAX // 2],
+                *lately,
                 *(path for path, _ in near.most_common(CANDIDATES_MAX // 4)),
-                *(path for path, _ in self._before.most_common(CANDIDATES_MAX // 4)),
-                *list(self._now.imported)[-CANDIDATES_MAX // 4 :],
+                *committed[: CANDIDATES_MAX // 4],
+                *(path for path, _ in self._predictor.before.most_common(CANDIDATES_MAX // 4)),
+                *list(self._imported)[-CANDIDATES_MAX // 4 :],
             )
         )
-        return [path for path in wanted if path not in self._now.touched]
+        return [path for path in wanted if path not in self._touched]
 
     def _features(self, path: str) -> _Features:
-        now = self._now
-        age = now.names - now.named[path] if path in now.named else None
-        agent = now.calls - now.by_agent[path] if path in now.by_agent else None
-        recent = now.order[-TOGETHER:]
+        shared = self._predictor
+        age = self._names - self._named[path] if path in self._named else None
+        agent = self._calls - self._by_agent[path] if path in self._by_agent else None
+        read = self._imported.get(path)
+        recent = self._order[-TOGETHER:]
         together = max(
             (
-                self._together[other][path] / (1 + sum(self._together[other].values()) / TOGETHER)
+                shared.together[other][path] / (1 + sum(shared.together[other].values()) / TOGETHER)
                 for other in recent
-                if other in self._together
+                if other in shared.together
             ),
             default=0.0,
         )
@@ -166,37 +209,30 @@ class FilePredictor:
         return (
             1.0,
             0.0 if age is None else 1 / (1 + age / NAMES_LATELY),
-            log1p(now.times[path]),
+            log1p(self._times[path]),
             0.0 if agent is None else 1 / (1 + agent),
-            float(path in now.imported),
+            0.0 if read is None else 1 / (1 + self._calls - read),
             min(1.0, together),
-            self._before[path] / (1 + self._sessions),
+            shared.before[path] / (1 + shared.sessions),
             float(any(other.rpartition("/")[0] == folder for other in recent[-2:])),
+            max((shared.related.committed_with(other, path) for other in recent), default=0.0),
         )
 
-    def _probability(self, features: Sequence[float]) -> float:
-        total = sum(weight * value for weight, value in zip(self.weights, features, strict=True))
-        return 1 / (1 + exp(-max(-30.0, min(30.0, total))))
-
     def _why(self, features: Sequence[float]) -> str:
-        worth = [weight * value for weight, value in zip(self.weights, features, strict=True)]
+        weights = self._predictor.weights
+        worth = [weight * value for weight, value in zip(weights, features, strict=True)]
         best = max(range(1, len(worth)), key=lambda place: worth[place])
         return _NAMES[best]
 
     def _settle(self, *, final: bool) -> None:
         """Learn from predictions whose outcome is known by now."""
         left = []
-        for made, path, features in self._now.waiting:
-            first = self._now.touched.get(path)
+        for made, path, features in self._waiting:
+            first = self._touched.get(path)
             if first is not None and first - made <= HORIZON:
-                self._learn(features, outcome=1.0)
-            elif final or self._now.calls - made >= HORIZON:
-                self._learn(features, outcome=0.0)
+                self._predictor.learn(features, outcome=1.0)
+            elif final or self._calls - made >= HORIZON:
+                self._predictor.learn(features, outcome=0.0)
             else:
                 left.append((made, path, features))
-        self._now.waiting = left
-
-    def _learn(self, features: _Features, *, outcome: float) -> None:
-        error = outcome - self._probability(features)
-        for place, value in enumerate(features):
-            self.weights[place] += RATE * error * value
+        self._waiting = left

@@ -2,7 +2,8 @@
 
     1 critical     open contradictions; standing instructions; decisions about the current file;
                    fixes of the errors at hand and of the last 24 hours
-    2 relevant     what matches the work at hand: summaries
+    2 relevant     what matches the work at hand: summaries; then what is predicted to be needed,
+                   and what is linked with a match
     3 background   conventions and preferences of the project, workflow hints: compressed
     4 index        whatever else there is, by name, to be expanded
 
@@ -39,6 +40,9 @@ RECALL_CUT: Final = 0.15
 
 SHORT_ID_CHARS: Final = 8
 
+NEXT_FILES: Final = "next-files"
+"""Stands for the id of a memory in the line of predicted files."""
+
 SIDES_MAX: Final = 5
 """Memories that one line shows of those that contradict each other, the newest."""
 
@@ -55,6 +59,9 @@ class Signals:
     recent_errors: tuple[str, ...] = ()
     activity: str | None = None
     message: str | None = None
+    branch: str | None = None
+    next_files: tuple[tuple[str, str], ...] = ()
+    """Files that will probably be needed next, each with the reason."""
 
     def question(self) -> str:
         """Return the words that memories are matched with."""
@@ -85,8 +92,12 @@ def assemble_context(
     now: Instant,
     budget: int = BUDGET_TOKENS,
     marked: bool = False,
+    predicted: Mapping[str, str] = MappingProxyType({}),
 ) -> AssembledContext:
     """Fill the tiers. ``relevance`` has the score of every memory that matches the signals.
+
+    ``predicted`` are memories that are shown after the matches, with the reason, the likeliest
+    first.
 
     ``scores`` is the usefulness of memories where it is known already; the rest is computed from
     ``usage``.
@@ -116,6 +127,9 @@ def assemble_context(
     mark = _with_marker if marked else list
     builder.add_tier1(mark(_critical(warm, signals, matching, now)))
     builder.add_tier2(mark(_relevant(ranked, matching)))
+    builder.add_tier2(_next_files(signals.next_files))
+    expected = [(by_id[each], why) for each, why in predicted.items() if each in by_id]
+    builder.add_tier2(mark(_summary(memory, why) for memory, why in expected))
     builder.add_tier3(mark(_background(warm)))
     builder.add_tier4(_index_item(memory) for memory in warm)
     return AssembledContext(
@@ -150,6 +164,15 @@ def _relevant(ranked: Iterable[Memory], matching: Mapping[str, float]) -> Iterab
     for memory in sorted(found, key=lambda memory: -matching[memory.id]):
         score = matching[memory.id]
         yield _summary(memory, f"matches the work at hand ({score:.2f} of the best match)")
+
+
+def _next_files(files: Sequence[tuple[str, str]]) -> list[TierItem]:
+    if not files:
+        return []
+    reasons = ", ".join(f"{path} ({why})" for path, why in files)
+    names = ", ".join(path for path, _ in files)
+    forms = tuple(f"Probably needed next: {each}" for each in (reasons, names))
+    return [TierItem(id=NEXT_FILES, forms=forms, why="predicted from what was touched so far")]
 
 
 def _background(ranked: Iterable[Memory]) -> Iterable[TierItem]:

@@ -8,7 +8,8 @@ every use and once a day.
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from heapq import nsmallest
 from itertools import islice
 from typing import Final, TypeAlias, TypeVar
 
@@ -53,6 +54,10 @@ class Shortlist:
         self._groups: list[list[_Entry]] = [[] for _ in range(3)]
         self._errors: list[tuple[Instant, str]] = []
         self._about: dict[str, dict[str, None]] = defaultdict(dict)
+        self._named: dict[str, dict[str, None]] = defaultdict(dict)
+        """The last part of a tag that is a path → memories."""
+        self._inside: dict[str, dict[str, None]] = defaultdict(dict)
+        """Folder → memories with a tag inside."""
         self._day = 0
 
     def load(
@@ -74,8 +79,7 @@ class Shortlist:
             insort(self._groups[group], entry)
         if memory.kind is MemoryKind.ERROR_FIX:
             insort(self._errors, (memory.created_at, memory.id))
-        for tag in memory.tags:
-            self._about[tag.rstrip("/")][memory.id] = None
+        self._add_tags(memory)
 
     def remove(self, memory_id: str) -> None:
         memory = self.memories.pop(memory_id, None)
@@ -86,8 +90,8 @@ class Shortlist:
             _discard(self._groups[group], entry)
         if memory.kind is MemoryKind.ERROR_FIX:
             _discard(self._errors, (memory.created_at, memory.id))
-        for tag in memory.tags:
-            self._about[tag.rstrip("/")].pop(memory_id, None)
+        for index, key in self._tag_keys(memory):
+            index[key].pop(memory_id, None)
         self._usage.pop(memory_id, None)
 
     def usage(self, memory_id: str) -> MemoryUsage:
@@ -97,6 +101,37 @@ class Shortlist:
     def usefulness(self, memory_ids: Iterable[str]) -> dict[str, float]:
         """Return how useful memories have proved, as of the day of the last question."""
         return {each: -self._entries[each][0] for each in memory_ids}
+
+    def about(self, path: str) -> list[str]:
+        """Return the memories about a file, whatever part of its path they name."""
+        found = self._named.get(path.rpartition("/")[2], ())
+        return [
+            each
+            for each in found
+            if any(is_same_file(tag, path) for tag in self.memories[each].tags)
+        ]
+
+    def covering(self, path: str) -> list[str]:
+        """Return the memories about a file or a folder above it, by the whole path."""
+        parts = path.split("/")
+        places = ("/".join(parts[:length]) for length in range(1, len(parts) + 1))
+        return [each for place in places for each in self._about.get(place, ())]
+
+    def inside(self, folder: str, most: int) -> list[str]:
+        """Return the most useful memories about something in a folder."""
+        found = self._inside.get(folder, ())
+        return [each for _, _, each in nsmallest(most, (self._entries[each] for each in found))]
+
+    def with_tag(self, tag: str) -> list[str]:
+        return list(self._about.get(tag, ()))
+
+    def error_fixes(self) -> Iterator[str]:
+        """Yield all fixes of errors, the newest first."""
+        return (each for _, each in reversed(self._errors))
+
+    def background(self) -> Iterator[str]:
+        """Yield conventions, preferences, decisions and workflows, the most useful first."""
+        return (each for _, _, each in self._groups[_BACKGROUND])
 
     def candidates(
         self,
@@ -132,15 +167,26 @@ class Shortlist:
         """Return the decisions about a file or a folder above it, the most useful first."""
         if path is None:
             return []
-        parts = path.split("/")
-        places = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)]
         found = {
             self._entries[each]
-            for place in places
-            for each in self._about.get(place, ())
+            for each in self.covering(path)
             if self.memories[each].kind in _DECIDED
         }
         return [each for _, _, each in sorted(found)]
+
+    def _add_tags(self, memory: Memory) -> None:
+        for index, key in self._tag_keys(memory):
+            index[key][memory.id] = None
+
+    def _tag_keys(self, memory: Memory) -> Iterator[tuple[dict[str, dict[str, None]], str]]:
+        for tag in memory.tags:
+            yield self._about, tag.rstrip("/")
+            folder, slash, name = tag.rpartition("/")
+            if slash or "." in name:
+                yield self._named, name
+            while folder:
+                yield self._inside, folder
+                folder = folder.rpartition("/")[0]
 
     def _order(self, now: Instant) -> None:
         """Order everything by its usefulness on a day."""
@@ -148,7 +194,8 @@ class Shortlist:
         self._entries.clear()
         self._groups = [[] for _ in range(3)]
         self._errors.clear()
-        self._about.clear()
+        for index in (self._about, self._named, self._inside):
+            index.clear()
         for memory in self.memories.values():
             entry = self._entry(memory)
             self._entries[memory.id] = entry
@@ -156,8 +203,7 @@ class Shortlist:
                 self._groups[group].append(entry)
             if memory.kind is MemoryKind.ERROR_FIX:
                 self._errors.append((memory.created_at, memory.id))
-            for tag in memory.tags:
-                self._about[tag.rstrip("/")][memory.id] = None
+            self._add_tags(memory)
         for entries in self._groups:
             entries.sort()
         self._errors.sort()
@@ -166,6 +212,11 @@ class Shortlist:
         used = self._usage.get(memory.id) or MemoryUsage(memory_id=memory.id)
         score = usefulness(memory, used, now=self._day * DAY_MS)
         return -score, memory.created_at, memory.id
+
+
+def is_same_file(one: str, other: str) -> bool:
+    """Whether two paths name the same file, one of them perhaps by less of its path."""
+    return one == other or one.endswith(f"/{other}") or other.endswith(f"/{one}")
 
 
 def _groups(memory: Memory) -> Iterable[int]:

@@ -108,13 +108,13 @@ async def memory_predict(
 ) -> PredictedContext:
     """Show which memories the work at hand will need.
 
-    From signals alone: no model is called.
+    From signals and the commits of the project alone: no model is called.
     """
     from ctxmgr.memory.prediction.context_prediction import WorkSignals
 
     if hour is not None and hour not in range(24):
         raise Incorrect(f"the hour is {hour}; pass 0 to 23")
-    memory = await app.memory(project)
+    memory = await app.memory_with_history(project)
     if file_opened is not None and (branch, hour, collaborator) == (None, None, None):
         found = await memory.prediction.on_file_open(file_opened, recent_errors=error)
     else:
