@@ -122,9 +122,6 @@ class Shortlist:
         found = self._inside.get(folder, ())
         return [each for _, _, each in nsmallest(most, (self._entries[each] for each in found))]
 
-    def with_tag(self, tag: str) -> list[str]:
-        return list(self._about.get(tag, ()))
-
     def error_fixes(self) -> Iterator[str]:
         """Yield all fixes of errors, the newest first."""
         return (each for _, each in reversed(self._errors))
