@@ -73,7 +73,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "sandboxes": _rooms("core.files core.sandbox errors"),
     "messages": _rooms("core.context core.objects core.store core.model errors"),
     "models": _rooms("core.model core.store errors"),
-    "recordings": _rooms("messages core.client core.model core.objects core.store errors"),
+    "recordings": _rooms(
+        "messages core.client core.history core.model core.objects core.store errors"
+    ),
     "audit": _rooms("errors core.objects core.events"),
     # layers to come
     "experience.records": _rooms("core.events errors"),

@@ -16,18 +16,22 @@ from pathlib import Path
 from typing import Final
 
 from ctxmgr.core.client.client import Client
+from ctxmgr.core.history.recorded_usage import RECORDED
+from ctxmgr.core.objects.envelope import chat_id
 from ctxmgr.core.store.contract import Query, Store
 from ctxmgr.errors import CtxmgrError, Incorrect, Unavailable
+from ctxmgr.recordings.captured import captured_name
 from ctxmgr.recordings.formats import RECORDING_BYTES_MAX, read_recording
 from ctxmgr.recordings.import_session import (
+    COMPLETED,
     CONTINUED,
     NEW,
-    RECORDED,
     UNCHANGED,
     ImportedRecording,
     Progress,
     import_recording,
 )
+from ctxmgr.recordings.recorder import Recording
 
 FILES_MAX: Final = 100_000
 """Files of one folder; years of daily work leave some ten thousand."""
@@ -64,9 +68,13 @@ class ImportedFolder:
     """Sessions that are new."""
     continued: int
     """Sessions that had been imported before, and have new turns."""
+    completed: int
+    """Sessions that hooks had captured, to which something was added that hooks do not know."""
     unchanged: int
     turns: int
     tool_calls: int
+    captured_turns: int
+    """Turns that hooks had captured, to which tokens and model were added."""
     not_imported: tuple[NotImported, ...] = ()
 
 
@@ -97,7 +105,7 @@ async def import_file(
         recording = read_recording(file.data, form=form)
     except Incorrect as error:
         raise Incorrect(f"{path}: {error}") from error
-    name = session_id or recording.recorded_id or file.name
+    name = session_id or await _session_of(client.store, recording) or file.name
     if name is None:
         raise Incorrect(f"{path} does not name its session: give --session")
     return await import_recording(
@@ -128,14 +136,17 @@ async def import_folder(
             counts[result.outcome] += 1
             counts["turns"] += result.turns
             counts["tool_calls"] += result.tool_calls
+            counts["captured_turns"] += result.captured_turns
         progress(number, len(paths))
     return ImportedFolder(
         files=len(paths),
         imported=counts[NEW],
         continued=counts[CONTINUED],
+        completed=counts[COMPLETED],
         unchanged=counts[UNCHANGED],
         turns=counts["turns"],
         tool_calls=counts["tool_calls"],
+        captured_turns=counts["captured_turns"],
         not_imported=tuple(failed),
     )
 
@@ -202,6 +213,14 @@ def _read_events(folder: Path) -> bytes:
         if size > RECORDING_BYTES_MAX:
             raise Incorrect(f"{folder} has more than {RECORDING_BYTES_MAX:,} bytes of events")
     return b"[" + b",".join(parts) + b"]"
+
+
+async def _session_of(store: Store, recording: Recording) -> str | None:
+    """Return the recorded name; of a subagent that hooks have captured, the name they gave it."""
+    captured = captured_name(recording)
+    if captured is not None and await store.get(chat_id(captured)) is not None:
+        return captured
+    return recording.recorded_id
 
 
 async def _known(store: Store, digest: str, session_id: str | None) -> ImportedRecording | None:

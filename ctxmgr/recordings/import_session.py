@@ -1,7 +1,7 @@
 """Imports a recording as a session of a client, turn by turn. Commits.
 
-    import_recording     stores a recording as a new session, or adds what is new to the session
-                         that an earlier import of it made
+    import_recording     stores a recording as a new session, adds what is new to the session that
+                         an earlier import made, or completes one that hooks have captured
     recorded:{session}   what was imported: format, digest of the file, the parent of a subagent
 
 What is stored is valid from the recorded times. Files are not read: their content today is not what
@@ -15,28 +15,30 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
+from ctxmgr.core.history.recorded_usage import CAPTURED, RECORDED, recorded_usage
 from ctxmgr.core.model import to_value
 from ctxmgr.core.objects.answers import text_part
 from ctxmgr.core.objects.chat import AssistantMeta
+from ctxmgr.core.objects.envelope import chat_id
 from ctxmgr.core.store.contract import Instant, Put, Store
 from ctxmgr.core.store.documents import ID, KIND, Document, storable
 from ctxmgr.errors import Incorrect
 from ctxmgr.messages.answers import ToolCallIds, read_call
+from ctxmgr.recordings.captured import HOOK, completion
 from ctxmgr.recordings.recorder import RecordedCall, RecordedTurn, Recording
 
 NO_SYSTEM_PROMPT: Final = "[the system prompt was not recorded]"
-
-RECORDED: Final = "recorded"
-"""``recorded:{session}`` names the recording of a session: a plain document."""
 
 PARTIAL: Final = "partial"
 """In that document: an import has begun, and if nothing follows, it was interrupted."""
 
 NEW: Final = "new"
 CONTINUED: Final = "continued"
+COMPLETED: Final = "completed"
 UNCHANGED: Final = "unchanged"
-Outcome: TypeAlias = Literal["new", "continued", "unchanged"]
-"""What an import did: stored a session, added turns to one, or nothing."""
+Outcome: TypeAlias = Literal["new", "continued", "completed", "unchanged"]
+"""What an import did: stored a session, added turns to one, completed one that hooks have captured,
+or nothing."""
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with what is done, and of how much."""
@@ -51,6 +53,12 @@ class ImportedRecording:
     outcome: Outcome
     turns: int
     tool_calls: int
+    captured_turns: int = 0
+    """Turns that hooks had captured, to which tokens and model were added."""
+    system_prompt_added: bool = False
+    """Whether a captured session had none before."""
+    left_out: int = 0
+    """Exchanges that hooks have missed between others, or that are not complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +78,13 @@ async def import_recording(
     """Store a recording as a paused session, or what is new in it.
 
     ``digest`` identifies the content of the file, to recognise it again. ``Incorrect`` if the
-    session was not imported from this recording, or was continued since.
+    session was neither imported from this recording nor captured by hooks, or was continued since.
     """
     earlier = await read_mark(client.store, session_id)
+    if await _was_captured(client.store, session_id, earlier):
+        return await _complete(
+            client, recording, session_id=session_id, digest=digest, progress=progress
+        )
     if earlier is None:
         prompt = storable(recording.system_prompt) or NO_SYSTEM_PROMPT
         began = recording.turns[0].timestamp
@@ -102,6 +114,54 @@ async def import_recording(
         outcome=outcome,
         turns=len(turns),
         tool_calls=tool_calls,
+    )
+
+
+async def _was_captured(store: Store, session_id: str, mark: Document | None) -> bool:
+    """Whether hooks have stored this session."""
+    if mark is not None:
+        return CAPTURED in mark
+    version = await store.get(chat_id(session_id))
+    turns = [] if version is None else version.document["turns"]
+    return bool(turns) and turns[0]["assistant_meta"].get("api") == HOOK
+
+
+async def _complete(
+    client: Client,
+    recording: Recording,
+    *,
+    session_id: str,
+    digest: str | None,
+    progress: Progress,
+) -> ImportedRecording:
+    """Add what hooks do not know to a session that they have captured.
+
+    The session is not opened for that: the agent may be at work, and its hooks store more.
+    """
+    session = await client.visit(session_id)
+    found = completion(session.chat.turns, recording, session_id=session_id)
+    before = await recorded_usage(client.store, session_id)
+    prompt = storable(recording.system_prompt)
+    is_without_prompt = bool(prompt) and not session.context().system_prompt
+    if is_without_prompt:
+        await session.change_system_prompt(prompt)
+    tool_calls = 0
+    for number, turn in enumerate(found.new, start=1):
+        progress(number, len(found.new))
+        tool_calls += await _import_turn(session, turn, api=recording.format)
+    mark = _mark(recording, session_id, turns=session.chat.turn_count, digest=digest)
+    await client.store.commit([Put(mark | {CAPTURED: {**before, **found.captured}})])
+    added = [number for number, value in found.captured.items() if before.get(number) != value]
+    is_changed = bool(added or found.new or is_without_prompt)
+    return ImportedRecording(
+        session_id=session_id,
+        format=recording.format,
+        outcome=COMPLETED if is_changed else UNCHANGED,
+        turns=len(found.new),
+        tool_calls=tool_calls,
+        captured_turns=len(added),
+        system_prompt_added=is_without_prompt,
+        left_out=found.left_out,
     )
 
 
@@ -179,6 +239,8 @@ def _parts_of(session: LiveSession, turn: RecordedTurn) -> list[_Part]:
         if isinstance(recorded_part, RecordedCall):
             args = storable(recorded_part.args)
             document = read_call(recorded_part.call_id, name=recorded_part.tool, args=args, ids=ids)
+            if recorded_part.call_id in session.pending_calls:  # a hook has stored it
+                document = document | {"toolcall_id": recorded_part.call_id}
             parts.append(_Part(document, recorded_part))
         else:
             parts.append(_Part(text_part(storable(recorded_part)), None))
@@ -215,7 +277,7 @@ async def _record(
     at: Instant | None = None,
 ) -> bool:
     """Store a call; return False if no result was recorded."""
-    if call.output is None:
+    if call.output is None or document["toolcall_id"] in session.pending_calls:
         return False
     await session.record(
         document["toolcall_id"],

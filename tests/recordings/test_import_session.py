@@ -10,7 +10,7 @@ import pytest
 
 from ctxmgr import AsOf, Incorrect, Query, connect
 from ctxmgr.app import open_store
-from ctxmgr.core.store.batched import batched
+from ctxmgr.core.store.batched import in_batches
 from ctxmgr.core.store.contract import Write
 from ctxmgr.recordings.folders import import_folder
 from ctxmgr.recordings.formats import read_recording
@@ -275,10 +275,10 @@ async def test_an_import_in_batches_stores_the_same_transactions(
     (tmp_path / "folder").mkdir()
     shutil.copy(path, tmp_path / "folder")
 
-    async def imported(name: str, *, in_batches: bool) -> list[object]:
+    async def imported(name: str, *, grouped: bool) -> list[object]:
         async with (
             await open_store(tmp_path / name) as opened,
-            batched(opened) if in_batches else nullcontext(opened) as store,
+            in_batches(opened) if grouped else nullcontext(opened) as store,
         ):
             async with connect(store=store, tracking=False) as client:
                 result = await import_folder(client, tmp_path / "folder")
@@ -288,8 +288,8 @@ async def test_an_import_in_batches_stores_the_same_transactions(
                 for transaction in await store.feed()
             ]
 
-    one_by_one = await imported("a.db", in_batches=False)
-    assert await imported("b.db", in_batches=True) == one_by_one
+    one_by_one = await imported("a.db", grouped=False)
+    assert await imported("b.db", grouped=True) == one_by_one
     assert len(one_by_one) > 5
 
 

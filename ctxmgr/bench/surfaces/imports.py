@@ -15,7 +15,7 @@ import orjson
 
 from ctxmgr.app import connect, open_store
 from ctxmgr.bench.report import Figure, Say, within
-from ctxmgr.core.store.batched import batched
+from ctxmgr.core.store.batched import in_batches
 from ctxmgr.recordings.folders import import_folder
 
 FILES: Final = 500
@@ -58,7 +58,7 @@ async def import_figures(*, quick: bool, say: Say) -> list[Figure]:
         begun = process_time()
         async with (
             await open_store(f"sqlite:///{name}/sessions.db") as opened,
-            batched(opened) as store,
+            in_batches(opened) as store,
             connect(store=store, tracking=False) as client,
         ):
             result = await import_folder(

@@ -51,7 +51,7 @@ class BatchingStore(Protocol):
 
 
 @asynccontextmanager
-async def batched(store: Store) -> AsyncIterator[Store]:
+async def in_batches(store: Store) -> AsyncIterator[Store]:
     """Return a store that commits in batches until the block ends.
 
     A store that has no batches, such as XTDB, is returned as it is.

@@ -42,17 +42,18 @@ async def import_recorded(
 
     Reads files of Claude Code, Codex, Gemini CLI, opencode, OpenHands and pi, and arrays of
     Anthropic or OpenAI messages. New sessions are paused. If a session was imported before, only
-    its new turns are added. Files of a folder that cannot be imported are listed.
+    its new turns are added; to one that hooks have captured, tokens, model and system prompt as
+    well. Files of a folder that cannot be imported are listed.
     """
     from ctxmgr.app import connect
-    from ctxmgr.core.store.batched import batched
+    from ctxmgr.core.store.batched import in_batches
     from ctxmgr.recordings.folders import import_file, import_folder, recordings_below
 
     is_folder = path.is_dir() and recordings_below(path) != [path]
     if is_folder and session is not None:
         raise Incorrect(f"{path} is a folder: its sessions keep their recorded names")
     async with (
-        batched(await app.store()) as store,
+        in_batches(await app.store()) as store,
         connect(store=store, tracking=False) as client,
     ):
         if is_folder:

@@ -12,11 +12,12 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from ctxmgr.core.client.runtime import display_path
 from ctxmgr.core.events.lifecycle import ACTIVE, LIFECYCLE
 from ctxmgr.core.files.mounts import Mounts
+from ctxmgr.core.history.recorded_usage import recorded_usage
 from ctxmgr.core.model import read_usage
 from ctxmgr.core.objects.chat import Turn
 from ctxmgr.core.objects.codec import from_document
@@ -217,7 +218,11 @@ async def overview(
     line = _line(versions[ids[0]], versions)
     turns = versions[ids[1]].document["turns"]
     last = Turn.from_value(turns[-1]) if turns else None
-    charges = [turn_usd(turn, prices) for turn in turns]
+    captured = await recorded_usage(store, name)
+    charges = [
+        turn_usd(turn, prices, added=captured.get(str(number)))
+        for number, turn in enumerate(turns, start=1)
+    ]
     known = [usd for usd in charges if usd is not None]
     began = await store.history(ids[0], documents=False, limit=1)
     record = await last_record(store, name)
@@ -243,9 +248,14 @@ async def overview(
     )
 
 
-def turn_usd(turn: Document, prices: PriceList) -> float | None:
-    """Return what a stored turn cost, without reading the rest of it; None: not known."""
-    meta = turn.get("assistant_meta") or {}
+def turn_usd(
+    turn: Document, prices: PriceList, *, added: Mapping[str, Any] | None = None
+) -> float | None:
+    """Return what a stored turn cost, without reading the rest of it; None: not known.
+
+    ``added`` is what an import has added to a turn that hooks captured.
+    """
+    meta = {**(added or {}), **(turn.get("assistant_meta") or {})}
     return prices.usd(meta.get("model"), read_usage(meta.get("usage")))
 
 

@@ -17,6 +17,7 @@ from ctxmgr.core.history.cache_breaks import CallCost, call_costs
 from ctxmgr.core.history.cache_report import UNBROKEN, counted_as
 from ctxmgr.core.history.prompt_rows import Count
 from ctxmgr.core.history.reading import BATCH, ReadPrompts, read_chat, read_prompts
+from ctxmgr.core.history.recorded_usage import Captured, completed, recorded_usage
 from ctxmgr.core.history.session_policy import PlainForm
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.model import Usage, read_usage
@@ -126,7 +127,8 @@ async def read_timeline(
     if last:
         read = await read_prompts(store, chat, first=max(1, first - 1), last=last)
         failed = await _failed(store, read, first)
-        steps = await asyncio.to_thread(_steps, read, first, failed, prices)
+        captured = await recorded_usage(store, session_id)
+        steps = await asyncio.to_thread(_steps, read, first, failed, prices, captured)
     entries = steps.entries
     return Timeline(
         session_id=session_id,
@@ -152,7 +154,13 @@ class _Steps:
     entries: list[TimelineEntry] = field(default_factory=list)
 
 
-def _steps(read: ReadPrompts, first: int, failed: Mapping[int, int], prices: PriceList) -> _Steps:
+def _steps(
+    read: ReadPrompts,
+    first: int,
+    failed: Mapping[int, int],
+    prices: PriceList,
+    captured: Captured,
+) -> _Steps:
     """Rebuild and compare the prompts; the one before the first is read for comparison only."""
     count = counted_as(read.chat)
     prompts, compared = tee(read.prompts(count=count))
@@ -174,6 +182,7 @@ def _steps(read: ReadPrompts, first: int, failed: Mapping[int, int], prices: Pri
             failed=failed.get(record.n, 0),
             count=count,
             prices=prices,
+            captured=captured,
         )
         for record, tokens, shown, cost in steps
     ]
@@ -210,8 +219,9 @@ def _entry(
     failed: int,
     count: Count,
     prices: PriceList,
+    captured: Captured,
 ) -> TimelineEntry:
-    turn = read.chat.turns[record.n - 1]
+    (turn,) = completed(read.chat.turns[record.n - 1 : record.n], captured, first=record.n)
     model, usage = turn.assistant_meta.model, read_usage(turn.assistant_meta.usage)
     usd, estimated = prices.usd(model, usage), None
     if usage is None:

@@ -8,14 +8,16 @@ Prompts are counted only if the provider reported no usage: that takes a second 
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ctxmgr.core.history.as_of import prompt_as_of
 from ctxmgr.core.history.cache_report import cache_report
 from ctxmgr.core.history.reading import read_chat
+from ctxmgr.core.history.recorded_usage import completed, recorded_usage
 from ctxmgr.core.model import Usage, read_usage
-from ctxmgr.core.objects.chat import Chat
+from ctxmgr.core.objects.chat import Chat, Turn
 from ctxmgr.core.prices import PriceList
 from ctxmgr.core.sessions.lineage import lineage
 from ctxmgr.core.store.contract import Store
@@ -64,12 +66,13 @@ async def session_usage(store: Store, session_id: str, *, prices: PriceList) -> 
     chat = await read_chat(store, session_id)
     record = await last_record(store, session_id)
     parent = next(iter((await lineage(store, session_id))[1:]), None)
-    charges = (turn_usd(turn.value, prices) for turn in chat.turns)
+    turns = completed(chat.turns, await recorded_usage(store, session_id))
+    charges = (turn_usd(turn.value, prices) for turn in turns)
     known = [usd for usd in charges if usd is not None]
     counted = SessionUsage(
         session_id=session_id,
         turns=chat.turn_count,
-        models=tuple(dict.fromkeys(filter(None, (t.assistant_meta.model for t in chat.turns)))),
+        models=tuple(dict.fromkeys(filter(None, (t.assistant_meta.model for t in turns)))),
         policy=None if record is None else policy_name(record),
         parent=parent.session_id if parent else None,
         parent_turn=parent.turns_until if parent else None,
@@ -82,7 +85,7 @@ async def session_usage(store: Store, session_id: str, *, prices: PriceList) -> 
         usd=sum(known) if known else None,
         unpriced_turns=chat.turn_count - len(known),
     )
-    reports = _reports(chat)
+    reports = _reports(turns)
     if reports:
         total = sum(reports, start=Usage())
         return replace(
@@ -104,8 +107,8 @@ async def session_usage(store: Store, session_id: str, *, prices: PriceList) -> 
     )
 
 
-def _reports(chat: Chat) -> list[Usage]:
-    read = (read_usage(turn.assistant_meta.usage) for turn in chat.turns)
+def _reports(turns: Sequence[Turn]) -> list[Usage]:
+    read = (read_usage(turn.assistant_meta.usage) for turn in turns)
     return [usage for usage in read if usage is not None and usage.prompt_tokens]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ctxmgr.core.store.batched import batched
+from ctxmgr.core.store.batched import in_batches
 from ctxmgr.core.store.contract import Match, Put
 from ctxmgr.errors import Conflict, Unavailable
 from ctxmgr.stores.sqlite import writer
@@ -35,7 +35,7 @@ async def _stored(path: Path) -> list[str]:
 
 async def test_a_batch_is_durable_when_it_has_ended(store, tmp_path: Path) -> None:
     """Until then nobody else sees a part of it, and each answer is final."""
-    async with batched(store) as batch:
+    async with in_batches(store) as batch:
         commits = [await batch.commit([_note(f"n{n}")]) for n in range(3)]
         assert await _stored(tmp_path / "s.db") == []
 
@@ -44,7 +44,7 @@ async def test_a_batch_is_durable_when_it_has_ended(store, tmp_path: Path) -> No
 
 
 async def test_reading_sees_everything_that_was_committed(store) -> None:
-    async with batched(store) as batch:
+    async with in_batches(store) as batch:
         commit = await batch.commit([_note("n", "one")])
         version = await batch.get("n")
 
@@ -58,7 +58,7 @@ async def test_reading_sees_everything_that_was_committed(store) -> None:
 async def test_a_batch_is_bounded(store, tmp_path: Path, monkeypatch, bound, value) -> None:
     """It holds the write lock, for which other processes wait."""
     monkeypatch.setattr(writer, bound, value)
-    async with batched(store) as batch:
+    async with in_batches(store) as batch:
         for n in range(2):
             await batch.commit([_note(f"n{n}")])
 
@@ -69,7 +69,7 @@ async def test_a_batch_ends_though_its_task_waits_for_something_else(
     store, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(writer, "BATCH_SECONDS_MAX", 0.05)
-    async with batched(store) as batch:
+    async with in_batches(store) as batch:
         await batch.commit([_note("n")])
         for _ in range(1_000):
             if await _stored(tmp_path / "s.db"):
@@ -82,7 +82,7 @@ async def test_a_commit_outside_of_the_batch_is_durable_and_follows_it(
     store, tmp_path: Path
 ) -> None:
     """Another task of the same process must not be answered before its COMMIT."""
-    async with batched(store) as batch:
+    async with in_batches(store) as batch:
         await batch.commit([_note("inside")])
         await store.commit([_note("outside")])
 
@@ -90,7 +90,7 @@ async def test_a_commit_outside_of_the_batch_is_durable_and_follows_it(
 
 
 async def test_a_conflict_loses_nothing_of_the_batch(store) -> None:
-    async with batched(store) as batch:
+    async with in_batches(store) as batch:
         await batch.commit([_note("n")])
         with pytest.raises(Conflict):
             await batch.commit([Match("n", None), _note("n", "again")])
@@ -104,7 +104,7 @@ async def test_the_batch_waits_while_another_process_writes(store, tmp_path: Pat
     """Then the thread commits, which may wait for the lock."""
     other = apsw.Connection(str(tmp_path / "s.db"))
     other.execute("BEGIN IMMEDIATE")
-    async with batched(store) as batch:
+    async with in_batches(store) as batch:
         committing = asyncio.create_task(batch.commit([_note("n")]))
         await asyncio.sleep(0)
         other.execute("COMMIT")
@@ -115,7 +115,7 @@ async def test_the_batch_waits_while_another_process_writes(store, tmp_path: Pat
 
 async def test_a_lost_batch_is_reported_by_every_later_call(store, monkeypatch) -> None:
     """What was answered is gone, so whoever goes on from it must not be answered again."""
-    async with batched(store) as batch:
+    async with in_batches(store) as batch:
         await batch.commit([_note("before")])
     apply = store._writer._applier.apply
 
@@ -124,7 +124,7 @@ async def test_a_lost_batch_is_reported_by_every_later_call(store, monkeypatch) 
         raise apsw.FullError("disk full")
 
     async def fail() -> None:
-        async with batched(store) as batch:
+        async with in_batches(store) as batch:
             await batch.commit([_note("answered")])
             monkeypatch.setattr(store._writer._applier, "apply", failing)
             with pytest.raises(Unavailable, match="disk is full"):

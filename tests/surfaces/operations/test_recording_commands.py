@@ -25,6 +25,9 @@ def test_a_recorded_session_is_imported_under_its_own_name(ctxmgr: Run, home: Pa
         "outcome": "new",
         "turns": 2,
         "tool_calls": 1,
+        "captured_turns": 0,
+        "system_prompt_added": False,
+        "left_out": 0,
     }
     assert chat["document"]["turn_count"] == 2
 
