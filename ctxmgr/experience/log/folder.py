@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from ctxmgr.errors import Corrupt, Unavailable
 
@@ -26,6 +26,7 @@ LOCK_WAIT_SECONDS: Final = 60.0
 LOCK_PAUSE_SECONDS: Final = 0.02
 
 _HASHED_BYTES: Final = 1 << 20
+_BUFFERED_BYTES: Final = 1 << 18
 
 
 class WrittenFile(NamedTuple):
@@ -33,6 +34,31 @@ class WrittenFile(NamedTuple):
 
     sha256: str
     bytes: int
+
+
+class NewFile:
+    """A file that is being written. Has what pyarrow needs of a file."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._bytes = 0
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        self._digest.update(data)
+        self._bytes += len(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """Do nothing: the folder flushes the file when it is complete."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    @property
+    def written(self) -> WrittenFile:
+        return WrittenFile(self._digest.hexdigest(), self._bytes)
 
 
 class LogFolder:
@@ -63,23 +89,20 @@ class LogFolder:
         finally:
             os.close(descriptor)
 
-    def write(self, path: Path, content: memoryview) -> WrittenFile:
-        """Write a file that never changes; it is on disk when this returns."""
+    @contextmanager
+    def new_file(self, path: Path) -> Iterator["NewFile"]:
+        """Write a file that never changes; it is on disk when the block ends."""
         temporary = path.with_suffix(".tmp")
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                written = 0
-                while written < len(content):
-                    written += os.write(descriptor, content[written:])
+            with os.fdopen(descriptor, "wb", buffering=_BUFFERED_BYTES) as file:
+                yield NewFile(file)
+                file.flush()
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
             temporary.rename(path)
             self._flush_names()
         except OSError as error:
             raise Unavailable(f"{path}: {error.strerror}; nothing was lost") from error
-        return WrittenFile(hashlib.sha256(content).hexdigest(), len(content))
 
     def sweep(self, *, listed: Iterable[str]) -> int:
         """Remove the files of segments that are not listed; under the lock only."""

@@ -8,7 +8,7 @@ which session are where.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from ctxmgr.errors import Corrupt
 from ctxmgr.experience.log.batches import END, EVENT_TYPES, START
-from ctxmgr.experience.log.folder import LogFolder, WrittenFile
+from ctxmgr.experience.log.folder import LogFolder, NewFile, WrittenFile
 from ctxmgr.experience.records.timestep import ROLES
 from ctxmgr.stores.layer_file import SqlConnection
 
@@ -71,14 +71,12 @@ _TIMESTEPS_ENCODINGS: Final = {
 }
 _ACTIVATIONS_ENCODINGS: Final = {"tick": "DELTA_BINARY_PACKED"}
 _TIMESTEPS_OPTIONS: Final[Mapping[str, Any]] = {
-    "row_group_size": ROW_GROUP_STEPS,
     # of the columns that queries compare; those of activations would cost more than the rest
     "write_statistics": [
         *("id", "session_id", "tick", "ts", "event_type", "event_id", "event_start", "event_end"),
         *("token_id", "role"),
     ],
 }
-_ACTIVATIONS_OPTIONS: Final[Mapping[str, Any]] = {"row_group_size": ROW_GROUP_ACTIVATIONS}
 _DICTIONARIES: Final = [*("session_id", "event_type", "role", _CONCEPT)]
 """Columns that are read as they are stored."""
 
@@ -86,8 +84,9 @@ _WRITE: Final[Mapping[str, Any]] = {"compression": "zstd", "store_schema": False
 
 _Numbers: TypeAlias = "np.ndarray[tuple[int], np.dtype[Any]]"
 
-_RADIX_MAX: Final = 1 << 16
-"""NumPy sorts 16-bit numbers by radix, several times as fast as larger ones."""
+_RANK_SHIFT: Final = np.uint64(40)
+_POSITIONS: Final = np.uint64((1 << 40) - 1)
+"""A trillion activations of sixteen million concepts can be sorted."""
 
 
 class Encoding(NamedTuple):
@@ -104,7 +103,6 @@ FAST: Final = Encoding(
         "column_encoding": {**_TIMESTEPS_ENCODINGS, _SCORE: "BYTE_STREAM_SPLIT"},
     },
     {
-        **_ACTIVATIONS_OPTIONS,
         "use_dictionary": ["concept_id", "session_id", "day"],
         "column_encoding": {**_ACTIVATIONS_ENCODINGS, "score": "BYTE_STREAM_SPLIT"},
         "write_statistics": ["concept_id", "tick", "day"],
@@ -119,7 +117,6 @@ COMPACT: Final = Encoding(
         "column_encoding": _TIMESTEPS_ENCODINGS,
     },
     {
-        **_ACTIVATIONS_OPTIONS,
         "use_dictionary": ["concept_id", "session_id", "day", "score"],
         "column_encoding": _ACTIVATIONS_ENCODINGS,
         "write_statistics": ["concept_id", "session_id", "tick", "day"],
@@ -174,83 +171,88 @@ class WrittenSegment(NamedTuple):
 
 
 def timesteps_table(runs: Sequence[SessionRun], names: Mapping[int, str]) -> pa.Table:
-    """Return batches of the tail as the table of a segment, sorted by session and tick."""
+    """Return batches of the tail as the table of a segment, sorted by session and tick.
+
+    The table is in pieces, so that few large arrays are made: memory that is used for the first
+    time costs more than what is computed in it.
+    """
     ordered = sorted(runs, key=lambda run: run.session_id)
-    batches = pa.Table.from_batches([batch for run in ordered for batch in run.batches])
-    batches = batches.combine_chunks()
-    lengths = [sum(batch.num_rows for batch in run.batches) for run in ordered]
-    ticks = np.concatenate(
-        [
-            np.arange(tick0, tick0 + batch.num_rows)
-            for run in ordered
-            for tick0, batch in zip(run.ticks, run.batches, strict=True)
-        ]
+    sessions = pa.array([run.session_id for run in ordered], pa.string())
+    concepts = _ConceptNames.of([batch for run in ordered for batch in run.batches], names)
+    batches = [
+        _TailBatch(number, tick0, batch)
+        for number, run in enumerate(ordered)
+        for tick0, batch in zip(run.ticks, run.batches, strict=True)
+    ]
+    return pa.Table.from_batches(
+        [_steps(piece, sessions, concepts) for piece in _pieces(batches)], schema=TIMESTEPS_SCHEMA
     )
-    session_codes = pa.array(np.repeat(np.arange(len(ordered), dtype=np.int32), lengths))
-    sessions = pa.DictionaryArray.from_arrays(
-        session_codes, pa.array([run.session_id for run in ordered], pa.string())
-    )
-    flags = _numpy(batches, "flags")
-    codes = _column(batches, "codes")
-    columns = {
-        "id": pc.binary_join_element_wise(
-            "ts", sessions.cast(pa.string()), pa.array(ticks).cast(pa.string()), "-"
-        ),
-        "session_id": sessions,
-        "tick": pa.array(ticks),
-        "ts": _column(batches, "ts").cast(pa.timestamp("ms")),
-        "event_type": _named(_column(batches, "event_type"), EVENT_TYPES),
-        "content": _column(batches, "content"),
-        "event_id": _column(batches, "event_id"),
-        "event_start": pa.array((flags & START) != 0),
-        "event_end": pa.array((flags & END) != 0),
-        "token_id": _column(batches, "token_id"),
-        "role": _named(_column(batches, "role"), ROLES),
-        "concept_activations": pa.MapArray.from_arrays(
-            codes.offsets, _concepts(codes.flatten(), names), _column(batches, "scores").flatten()
-        ),
-    }
-    return pa.table(columns, schema=TIMESTEPS_SCHEMA)
 
 
 def activations_table(timesteps: pa.Table) -> pa.Table:
     """Return the activations of a table that is sorted by session and tick."""
-    timesteps = timesteps.combine_chunks()
-    activations = _column(timesteps, "concept_activations")
-    concepts, dictionary = activations.keys, activations.keys.dictionary
-    by_name = pc.array_sort_indices(dictionary).to_numpy()
-    ranks = _ranks(by_name)[concepts.indices.to_numpy()]
-    # Steps are in order already, so a stable sort by concept leaves them so.
-    order = np.argsort(ranks, kind="stable")
-    lengths = np.diff(activations.offsets.to_numpy())
-    steps = np.repeat(np.arange(len(activations), dtype=np.int32), lengths)[order]
-    sorted_codes = np.repeat(by_name.astype(np.int32), np.bincount(ranks, minlength=len(by_name)))
-    sessions = _column(timesteps, "session_id")
+    return pa.Table.from_batches(activation_groups(timesteps), schema=ACTIVATIONS_SCHEMA)
+
+
+def activation_groups(timesteps: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield the activations of a table in their order, one row group after another."""
+    maps = timesteps.column("concept_activations").chunks
+    keys = pa.chunked_array([each.keys for each in maps]).unify_dictionaries()
+    dictionary = keys.chunk(0).dictionary
+    by_name = pc.array_sort_indices(dictionary).to_numpy().astype(np.int32)
+    # One number for each activation, which sorts by concept and then by step: the rank of its
+    # concept above its position. NumPy sorts them in place, and several times as fast as by two
+    # keys.
+    order = np.arange(sum(map(len, keys.chunks)), dtype=np.uint64)
+    rank_of = _ranks(by_name).astype(np.uint64) << _RANK_SHIFT
+    start = 0
+    for chunk in keys.chunks:
+        order[start : start + len(chunk)] |= rank_of[chunk.indices.to_numpy()]
+        start += len(chunk)
+    order.sort()
+    scores = np.concatenate([each.items.to_numpy() for each in maps])
+    lengths = np.concatenate([np.diff(each.offsets.to_numpy()) for each in maps])
+    steps = np.repeat(np.arange(timesteps.num_rows, dtype=np.int32), lengths)
+    sessions, ticks = _column(timesteps, "session_id"), _numpy(timesteps, "tick")
+    session_codes = sessions.indices.to_numpy()
     days = _column(timesteps, "ts").cast(pa.date32()).cast(pa.int32()).to_numpy()
-    return pa.table(
-        {
-            "concept_id": pa.DictionaryArray.from_arrays(sorted_codes, dictionary),
-            "session_id": pa.DictionaryArray.from_arrays(
-                sessions.indices.to_numpy()[steps], sessions.dictionary
-            ),
-            "tick": pa.array(_numpy(timesteps, "tick")[steps]),
-            "day": pa.array(days[steps]).view(pa.date32()),
-            "score": pa.array(activations.items.to_numpy()[order]),
-        },
-        schema=ACTIVATIONS_SCHEMA,
-    )
+    for start in range(0, len(order), ROW_GROUP_ACTIVATIONS):
+        group = order[start : start + ROW_GROUP_ACTIVATIONS]
+        chosen = (group & _POSITIONS).astype(np.int64)
+        at = steps[chosen]
+        columns = [
+            pa.DictionaryArray.from_arrays(by_name[group >> _RANK_SHIFT], dictionary),
+            pa.DictionaryArray.from_arrays(session_codes[at], sessions.dictionary),
+            pa.array(ticks[at]),
+            pa.array(days[at]).view(pa.date32()),
+            pa.array(scores[chosen]),
+        ]
+        yield pa.record_batch(columns, schema=ACTIVATIONS_SCHEMA)
 
 
 def write_segment(folder: LogFolder, timesteps: pa.Table, *, encoding: Encoding) -> WrittenSegment:
     """Write the two files of a segment; they are on disk when this returns."""
     name = uuid.uuid4().hex[:16]
-    activations = activations_table(timesteps)
+    starts = range(0, timesteps.num_rows, ROW_GROUP_STEPS)
+    steps = (timesteps.slice(start, ROW_GROUP_STEPS) for start in starts)
+    acts = 0
+
+    def activations() -> Iterator[pa.Table]:
+        nonlocal acts
+        for group in activation_groups(timesteps):
+            acts += group.num_rows
+            yield pa.Table.from_batches([group])
+
+    with folder.new_file(folder.timesteps(name)) as steps_file:
+        _write_groups(steps_file, TIMESTEPS_SCHEMA, steps, encoding.timesteps)
+    with folder.new_file(folder.activations(name)) as activations_file:
+        _write_groups(activations_file, ACTIVATIONS_SCHEMA, activations(), encoding.activations)
     return WrittenSegment(
         name,
         timesteps.num_rows,
-        activations.num_rows,
-        folder.write(folder.timesteps(name), _parquet(timesteps, encoding.timesteps)),
-        folder.write(folder.activations(name), _parquet(activations, encoding.activations)),
+        acts,
+        steps_file.written,
+        activations_file.written,
         tuple(_parts(timesteps)),
     )
 
@@ -309,7 +311,7 @@ def sorted_steps(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _parts(timesteps: pa.Table) -> list[SegmentPart]:
-    sessions = _column(timesteps.combine_chunks(), "session_id")
+    sessions = _column(timesteps, "session_id")
     codes = sessions.indices.to_numpy()
     ticks = _numpy(timesteps, "tick")
     times = _column(timesteps, "ts").cast(pa.int64()).to_numpy()
@@ -328,33 +330,102 @@ def _parts(timesteps: pa.Table) -> list[SegmentPart]:
     ]
 
 
-def _parquet(table: pa.Table, options: Mapping[str, Any]) -> memoryview:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, **_WRITE, **options)
-    return memoryview(sink.getvalue())
+def _write_groups(
+    file: NewFile, schema: pa.Schema, groups: Iterable[pa.Table], options: Mapping[str, Any]
+) -> None:
+    with (
+        pa.PythonFile(file, mode="w") as sink,
+        pq.ParquetWriter(sink, schema, **_WRITE, **options) as writer,
+    ):
+        for group in groups:
+            writer.write_table(group)
+
+
+class _TailBatch(NamedTuple):
+    session: int
+    """The number of its session."""
+    tick0: int
+    batch: pa.RecordBatch
+
+
+def _pieces(batches: Sequence[_TailBatch]) -> Iterator[list[_TailBatch]]:
+    """Yield lists of batches that have about as many steps as a row group, or are one batch."""
+    piece, steps = list[_TailBatch](), 0
+    for each in batches:
+        if piece and steps + each.batch.num_rows > ROW_GROUP_STEPS:
+            yield piece
+            piece, steps = [], 0
+        piece.append(each)
+        steps += each.batch.num_rows
+    if piece:
+        yield piece
+
+
+def _steps(
+    piece: Sequence[_TailBatch], sessions: pa.Array, concepts: "_ConceptNames"
+) -> pa.RecordBatch:
+    batch = pa.concat_batches([each.batch for each in piece]) if piece[1:] else piece[0].batch
+    lengths = [each.batch.num_rows for each in piece]
+    numbers = np.array([each.session for each in piece], dtype=np.int32)
+    named = pa.DictionaryArray.from_arrays(np.repeat(numbers, lengths), sessions)
+    ticks = pa.array(
+        np.concatenate([np.arange(each.tick0, each.tick0 + each.batch.num_rows) for each in piece])
+    )
+    flags = batch.column("flags").to_numpy()
+    codes = batch.column("codes")
+    columns = [
+        pc.binary_join_element_wise("ts", named.cast(pa.string()), ticks.cast(pa.string()), "-"),
+        named,
+        ticks,
+        batch.column("ts").cast(pa.timestamp("ms")),
+        _named(batch.column("event_type"), EVENT_TYPES),
+        batch.column("content"),
+        batch.column("event_id"),
+        pa.array((flags & START) != 0),
+        pa.array((flags & END) != 0),
+        batch.column("token_id"),
+        _named(batch.column("role"), ROLES),
+        pa.MapArray.from_arrays(
+            codes.offsets, concepts.named(codes.flatten()), batch.column("scores").flatten()
+        ),
+    ]
+    return pa.record_batch(columns, schema=TIMESTEPS_SCHEMA)
+
+
+class _ConceptNames(NamedTuple):
+    """The concepts of some batches."""
+
+    places: _Numbers
+    """Where the name of a code is."""
+    dictionary: pa.Array
+
+    @classmethod
+    def of(cls, batches: Sequence[pa.RecordBatch], names: Mapping[int, str]) -> "_ConceptNames":
+        """Name the concepts of batches; ``Corrupt`` if one is unknown."""
+        highest = max(names, default=0)
+        used = np.zeros(highest + 1, dtype=bool)
+        for batch in batches:
+            codes = batch.column("codes").flatten().to_numpy()
+            if len(codes) and int(codes.max()) > highest:
+                raise Corrupt(f"the tail names the concept {codes.max()}, which is unknown")
+            used[codes] = True
+        distinct = np.flatnonzero(used)
+        unknown = [int(code) for code in distinct if int(code) not in names]
+        if unknown:
+            raise Corrupt(f"the tail names the concept {unknown[0]}, which is unknown")
+        places = np.zeros(highest + 1, dtype=np.int32)
+        places[distinct] = np.arange(len(distinct))
+        return cls(places, pa.array([names[int(code)] for code in distinct], pa.string()))
+
+    def named(self, codes: pa.Array) -> pa.DictionaryArray:
+        return pa.DictionaryArray.from_arrays(self.places[codes.to_numpy()], self.dictionary)
 
 
 def _ranks(order: _Numbers) -> _Numbers:
     """Return the position of each entry, given the entries in their order."""
-    ranks = np.empty(len(order), dtype=np.uint16 if len(order) < _RADIX_MAX else np.int64)
+    ranks = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.arange(len(order))
     return ranks
-
-
-def _concepts(codes: pa.Array, names: Mapping[int, str]) -> pa.DictionaryArray:
-    numbers = codes.to_numpy()
-    highest = max(names, default=0)
-    if len(numbers) and int(numbers.max()) > highest:
-        raise Corrupt(f"the tail names the concept {numbers.max()}, which is unknown")
-    distinct = np.flatnonzero(np.bincount(numbers, minlength=highest + 1))
-    unknown = [int(code) for code in distinct if int(code) not in names]
-    if unknown:
-        raise Corrupt(f"the tail names the concept {unknown[0]}, which is unknown")
-    places = np.zeros(highest + 1, dtype=np.int32)
-    places[distinct] = np.arange(len(distinct))
-    return pa.DictionaryArray.from_arrays(
-        places[numbers], pa.array([names[int(code)] for code in distinct], pa.string())
-    )
 
 
 def _named(codes: pa.Array, names: Sequence[str]) -> pa.DictionaryArray:
