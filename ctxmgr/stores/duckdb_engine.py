@@ -59,9 +59,11 @@ class DuckdbEngine:
     ) -> list[tuple[Any, ...]]:
         """Return all rows of a statement; ``Corrupt`` if a file cannot be read.
 
-        ``Unavailable`` if it needs more memory than ``MEMORY``.
+        ``Unavailable`` if it needs more memory than ``MEMORY``. Tables that the statement does not
+        name are ignored: registering one takes as long as a small query.
         """
-        with self._lock, _registered(self._connection, tables or {}):
+        named = {name: table for name, table in (tables or {}).items() if name in sql}
+        with self._lock, _registered(self._connection, named):
             try:
                 return self._connection.execute(sql, list(values)).fetchall()
             except duckdb.OutOfMemoryException as error:

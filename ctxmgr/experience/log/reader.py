@@ -1,7 +1,8 @@
 """Read timesteps from the tail and the segments. Reads ``log.sqlite`` and Parquet files.
 
     one read transaction ─► segments that can match, batches of the tail, what is gone, tags
-    DuckDB ─► the places (session, tick) that match, in order ─► the records at these places
+    DuckDB ─► the places (session, tick) that match, in order
+    the catalogue and one row group for each place ─► their records
 
 A query sees the log as of one moment. If a file was merged away before DuckDB opened it, the query
 begins again with a fresh list; a listed file that is missing or altered is ``Corrupt``.
@@ -13,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ from ctxmgr.experience.log.concept_codes import ConceptCodes
 from ctxmgr.experience.log.filters import StepFilters
 from ctxmgr.experience.log.folder import LogFolder
 from ctxmgr.experience.log.segments import SegmentRow
+from ctxmgr.experience.log.stored_steps import StoredSteps
 from ctxmgr.experience.log.tag_targets import TagTargets, tag_targets
 from ctxmgr.experience.log.tail import Tail, TailRow, tail_rows
 from ctxmgr.experience.records.timestep import TimestepRecord
@@ -35,13 +37,6 @@ from ctxmgr.stores.layer_file import LayerFile, SqlConnection, rows_of
 ATTEMPTS: Final = 5
 """How often a query begins again because files were merged meanwhile."""
 
-SESSIONS_AT_ONCE: Final = 50
-"""Sessions whose steps one statement reads."""
-
-_STEPS: Final = (
-    "session_id, tick, epoch_ms(ts), event_type, content, event_id, event_start, event_end,"
-    " token_id, role, concept_activations"
-)
 _RANGES: Final = pa.schema([("session", pa.string()), ("tick0", pa.int64()), ("tick1", pa.int64())])
 _EVENTS: Final = pa.schema([("session", pa.string()), ("event_id", pa.string())])
 _HITS: Final = pa.schema([("session_id", pa.string()), ("tick", pa.int64())])
@@ -75,11 +70,18 @@ class _Snapshot:
     gone: pa.Table
     tags: tuple[TagTargets, ...] = ()
 
-    def is_gone(self, place: StepPlace) -> bool:
+    def present(self, places: Sequence[StepPlace]) -> list[StepPlace]:
+        """Return the places that are not gone."""
         if not self.gone.num_rows:
-            return False
-        rows = zip(*(column.to_pylist() for column in self.gone.columns), strict=True)
-        return any(s == place.session_id and a <= place.tick <= b for s, a, b in rows)
+            return list(places)
+        gone: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for row in self.gone.to_pylist():
+            gone[row["session"]].append((row["tick0"], row["tick1"]))
+        return [
+            place
+            for place in places
+            if not any(low <= place.tick <= high for low, high in gone[place.session_id])
+        ]
 
 
 class LogReader:
@@ -97,8 +99,10 @@ class LogReader:
         self._tail = tail
         self._codes = codes
         self._engine = DuckdbEngine()
+        self._stored = StoredSteps(folder)
 
     def close(self) -> None:
+        self._stored.close()
         self._engine.close()
 
     def get(self, place: StepPlace) -> TimestepRecord | None:
@@ -138,12 +142,13 @@ class LogReader:
             sql, values = _activations(
                 self._files(snapshot.segments, activations=True),
                 "session_id, tick, score",
+                tail="tail_hits" if hits.num_rows else None,
                 concept_id=concept_id,
                 scores=(minimum, maximum),
                 session_id=session_id,
             )
             rows = self._engine.rows(
-                f"SELECT session_id, tick, score FROM ({sql} UNION ALL FROM tail_hits) AS t"
+                f"SELECT session_id, tick, score FROM ({sql}) AS t"
                 f" WHERE {_not_gone(snapshot)}"
                 " ORDER BY score DESC, session_id, tick LIMIT ?",
                 [*values, limit],
@@ -168,14 +173,13 @@ class LogReader:
 
         def read() -> list[str]:
             snapshot = self._snapshot(session_id=session_id, ticks=ticks)
-            steps = "SELECT session_id, tick, event_id FROM tail_steps"
-            if files := self._files(snapshot.segments):
-                steps += f" UNION ALL SELECT session_id, tick, event_id FROM {parquet(files)}"
+            tail = self._tail_steps(snapshot)
+            steps = self._steps(snapshot, tail, "session_id, tick, event_id")
             rows = self._engine.rows(
                 f"SELECT DISTINCT event_id FROM ({steps}) AS t WHERE session_id = ?"
                 " AND tick BETWEEN ? AND ? AND list_contains(?, event_id)",
                 [session_id, *ticks, list(event_ids)],
-                tables={"tail_steps": self._tail_steps(snapshot)},
+                tables={"tail_steps": tail},
             )
             return [event_id for (event_id,) in rows]
 
@@ -186,14 +190,13 @@ class LogReader:
 
         def read() -> dict[str, tuple[int, int]]:
             snapshot = self._snapshot(session_id=session_id)
-            steps = "SELECT session_id, tick, event_id FROM tail_steps"
-            if files := self._files(snapshot.segments):
-                steps += f" UNION ALL SELECT session_id, tick, event_id FROM {parquet(files)}"
+            tail = self._tail_steps(snapshot)
+            steps = self._steps(snapshot, tail, "session_id, tick, event_id")
             rows = self._engine.rows(
                 f"SELECT event_id, min(tick), max(tick) FROM ({steps}) AS t WHERE session_id = ?"
                 " AND list_contains(?, event_id) GROUP BY event_id",
                 [session_id, list(event_ids)],
-                tables={"tail_steps": self._tail_steps(snapshot)},
+                tables={"tail_steps": tail},
             )
             return {event_id: (first, last) for event_id, first, last in rows}
 
@@ -312,14 +315,6 @@ class LogReader:
         parts, values, tables = list[str](), list[object](), dict[str, pa.Table]()
         files = self._files(snapshot.segments, activations=True)
         for number, (concept_id, scores) in enumerate(filters.concept_activations.items()):
-            sql, own = _activations(
-                files,
-                "session_id, tick",
-                concept_id=concept_id,
-                scores=scores,
-                session_id=filters.session_id,
-                ticks=filters.tick_range,
-            )
             name = f"tail_hits_{number}"
             hits = self._tail_hits(snapshot, concept_id, *scores, filters.session_id)
             if filters.tick_range is not None:
@@ -328,8 +323,17 @@ class LogReader:
                 hits = hits.filter(
                     pc.and_(pc.greater_equal(ticks, low), pc.less_equal(ticks, high))
                 )
+            sql, own = _activations(
+                files,
+                "session_id, tick",
+                tail=name if hits.num_rows else None,
+                concept_id=concept_id,
+                scores=scores,
+                session_id=filters.session_id,
+                ticks=filters.tick_range,
+            )
             tables[name] = hits
-            parts.append(f"({sql} UNION ALL FROM {name})")
+            parts.append(f"({sql})")
             values += own
         return " INTERSECT ".join(parts), values, tables
 
@@ -369,10 +373,7 @@ class LogReader:
             tables |= hits
         tables["tail_steps"] = self._tail_steps(snapshot)
         columns = "session_id, tick, ts, event_type, content, event_id"
-        files = self._files(snapshot.segments)
-        steps = f"SELECT {columns} FROM tail_steps"
-        if files:
-            steps += f" UNION ALL SELECT {columns} FROM {parquet(files)}"
+        steps = self._steps(snapshot, tables["tail_steps"], columns)
         sql = f"SELECT session_id, tick FROM ({steps}) AS t WHERE {' AND '.join(conditions)}"
         return sql, values, tables
 
@@ -385,12 +386,12 @@ class LogReader:
         rows: dict[str, list[tuple[TailRow, pa.RecordBatch]]] = defaultdict(list)
         for row, batch in snapshot.tail:
             rows[row.session].append((row, batch))
-        for place in places:
+        for place in snapshot.present(places):
             own = rows[place.session_id]
             number = bisect_right(own, place.tick, key=lambda each: each[0].tick0) - 1
             if number < 0 or place.tick >= own[number][0].tick0 + own[number][0].n:
                 wanted[place.session_id].append(place.tick)
-            elif not snapshot.is_gone(place):
+            else:
                 row, batch = own[number]
                 records = records_of(
                     batch.slice(place.tick - row.tick0, 1),
@@ -400,31 +401,23 @@ class LogReader:
                 )
                 found[place] = next(records)
         if wanted:
-            found |= self._folded(snapshot, wanted)
+            found |= self._folded(wanted)
         return found
 
-    def _folded(
-        self, snapshot: _Snapshot, wanted: Mapping[str, Sequence[int]]
-    ) -> dict[StepPlace, TimestepRecord]:
+    def _folded(self, wanted: Mapping[str, Sequence[int]]) -> dict[StepPlace, TimestepRecord]:
         # Read anew: these steps never change, but may have been folded or merged meanwhile.
         with self._file.reading() as connection:
-            holding = _holding(connection, wanted)
-            segments = [each for each in matching_segments(connection) if each.id in holding]
-        files = self._files(segments)
-        if not files:
-            return {}
-        # One plain condition per session: DuckDB then skips row groups, and columns of other rows.
-        parts = [
-            f"SELECT {_STEPS} FROM {parquet(files)} AS t WHERE session_id = {quoted(session)}"
-            f" AND tick BETWEEN {min(ticks)} AND {max(ticks)}"
-            f" AND tick IN ({', '.join(map(str, ticks))}) AND {_not_gone(snapshot)}"
-            for session, ticks in wanted.items()
-        ]
-        rows = list[tuple[Any, ...]]()
-        for start in range(0, len(parts), SESSIONS_AT_ONCE):
-            sql = " UNION ALL ".join(parts[start : start + SESSIONS_AT_ONCE])
-            rows += self._engine.rows(sql, tables={"gone": snapshot.gone})
-        return {StepPlace(row[0], row[1]): _record(row) for row in rows}
+            held = self._stored.holding(connection, wanted)
+        records = self._stored.read(held)
+        return {StepPlace(each.session_id, each.tick): each for each in records}
+
+    def _steps(self, snapshot: _Snapshot, tail: pa.Table, columns: str) -> str:
+        """Return a statement for the steps of segments, and of the tail if it has some."""
+        files = self._files(snapshot.segments)
+        sources = [parquet(files)] if files else []
+        if tail.num_rows or not files:
+            sources.append("tail_steps")
+        return " UNION ALL ".join(f"SELECT {columns} FROM {source}" for source in sources)
 
     def _tail_hits(
         self,
@@ -524,16 +517,17 @@ def _activations(
     files: Sequence[Path],
     columns: str,
     *,
+    tail: str | None,
     concept_id: str,
     scores: tuple[float, float],
     session_id: str | None,
     ticks: tuple[int, int] | None = None,
 ) -> tuple[str, list[object]]:
+    """Return a statement for the activations of segments and of the table ``tail``."""
+    in_tail = [f"SELECT {columns} FROM {tail}"] if tail is not None else []
     if not files:
-        return (
-            f"SELECT {columns} FROM (SELECT '' AS session_id, 0 AS tick, 0 AS score) WHERE false",
-            [],
-        )
+        none = f"SELECT {columns} FROM (SELECT '' AS session_id, 0 AS tick, 0 AS score) WHERE false"
+        return (in_tail or [none])[0], []
     conditions = ["concept_id = ?", "score BETWEEN ?::FLOAT AND ?::FLOAT"]
     values: list[object] = [concept_id, *scores]
     if session_id is not None:
@@ -542,22 +536,8 @@ def _activations(
     if ticks is not None:
         conditions.append("tick BETWEEN ? AND ?")
         values += ticks
-    return f"SELECT {columns} FROM {parquet(files)} WHERE {' AND '.join(conditions)}", values
-
-
-def _holding(connection: SqlConnection, wanted: Mapping[str, Sequence[int]]) -> set[int]:
-    """Return the segments that hold some of the ticks."""
-    found = set[int]()
-    for session, ticks in wanted.items():
-        parts = connection.execute(
-            "SELECT tick0, tick1, segment FROM part"
-            " WHERE session = ? AND tick0 <= ? AND tick1 >= ?",
-            (session, max(ticks), min(ticks)),
-        )
-        for tick0, tick1, segment in parts:
-            if any(tick0 <= tick <= tick1 for tick in ticks):
-                found.add(segment)
-    return found
+    stored = f"SELECT {columns} FROM {parquet(files)} WHERE {' AND '.join(conditions)}"
+    return " UNION ALL ".join([stored, *in_tail]), values
 
 
 def _gone(connection: SqlConnection, session_id: str | None) -> pa.Table:
@@ -595,23 +575,4 @@ def _looks_at_steps(filters: StepFilters) -> bool:
         or filters.tags is not None
         or filters.tags_all
         or filters.text_search
-    )
-
-
-def _record(row: Sequence[Any]) -> TimestepRecord:
-    session, tick, ts, kind, content, event_id, start, end, token_id, role, activations = row
-    return TimestepRecord(
-        session_id=session,
-        tick=tick,
-        timestamp=ts,
-        event_type=EventType(kind),
-        content=content,
-        concept_activations={
-            concept: shown_score(score) for concept, score in (activations or {}).items()
-        },
-        event_id=event_id,
-        event_start=start,
-        event_end=end,
-        token_id=token_id,
-        role=role,
     )

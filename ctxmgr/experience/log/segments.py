@@ -24,8 +24,8 @@ from ctxmgr.experience.log.folder import LogFolder, NewFile, WrittenFile
 from ctxmgr.experience.records.timestep import ROLES
 from ctxmgr.stores.layer_file import SqlConnection
 
-ROW_GROUP_STEPS: Final = 16_384
-"""Smaller groups are slower to read and larger on disk."""
+ROW_GROUP_STEPS: Final = 8_192
+"""A step is read with its whole group; smaller groups are larger on disk, and slower to scan."""
 
 ROW_GROUP_ACTIVATIONS: Final = 100_000
 
@@ -77,7 +77,7 @@ _TIMESTEPS_OPTIONS: Final[Mapping[str, Any]] = {
         *("token_id", "role"),
     ],
 }
-_DICTIONARIES: Final = [*("session_id", "event_type", "role", _CONCEPT)]
+STORED_AS_DICTIONARIES: Final = ("session_id", "event_type", "role", _CONCEPT)
 """Columns that are read as they are stored."""
 
 _WRITE: Final[Mapping[str, Any]] = {"compression": "zstd", "store_schema": False}
@@ -291,7 +291,7 @@ def read_timesteps(folder: LogFolder, segment: SegmentRow) -> pa.Table:
     path = folder.timesteps(segment.name)
     folder.check_file(path, size=segment.timesteps_bytes, sha256=segment.timesteps_sha256)
     try:
-        table = pq.read_table(path, read_dictionary=_DICTIONARIES)
+        table = pq.read_table(path, read_dictionary=[*STORED_AS_DICTIONARIES])
     except (pa.ArrowException, OSError) as error:
         raise Corrupt(f"{path} cannot be read: {error}") from error
     return pa.table(
