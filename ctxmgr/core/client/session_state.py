@@ -203,7 +203,10 @@ class SessionState:
                     self._take(await self._stored_sets())
                 ours = merge(base, change(base, draft), theirs=self.session)
                 continue
-            saved = [item.document[ID] for item in draft.fixed if isinstance(item, Put)]
+            # Records of turns are stored once and never guarded: a token for each would make
+            # ``is_current`` read all of them.
+            puts = (item.document[ID] for item in draft.fixed if isinstance(item, Put))
+            saved = [object_id for object_id in puts if object_id in self.tokens]
             if ours != self.session:
                 saved.append(session_object_id(ours.session_id))
             self.note(commit, *saved, at=valid_from)
