@@ -162,7 +162,8 @@ class Indexing:
         checked with ``inside``; without it, all of them are accepted. Objects that are ``planned``
         for the same transaction are left out.
         """
-        sightings = await asyncio.to_thread(self._look_at_candidates, dict.fromkeys(paths))
+        named = dict.fromkeys(paths)
+        sightings = await asyncio.to_thread(self._look_at_candidates, named) if named else []
         candidates = [sighting.agent_path for sighting in sightings if _is_in_sandbox(sighting)]
         if inside is not None and candidates:
             existing = set(await inside(candidates))
@@ -176,6 +177,8 @@ class Indexing:
         }
         for outcome in planned:
             by_id.pop(outcome.object_id, None)
+        if not by_id:
+            return []
         stored = await self._store.get_many(by_id)
         moment = await self._observation_time()
         observed = [seen_only(sighting) for sighting in by_id.values()]
