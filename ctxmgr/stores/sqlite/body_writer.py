@@ -118,6 +118,8 @@ class BodyWriter:
             for name, raw in encoded.fields
         ]
         base, base_cells, body = self._encode(before, cells, encoded, wid)
+        if previous is None:
+            return body  # most objects have one version; of one with more, it is read back once
         fields = {
             name: (raw, cell) for (name, raw), (_, cell) in zip(encoded.fields, cells, strict=True)
         }
