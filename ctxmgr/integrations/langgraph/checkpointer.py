@@ -5,29 +5,29 @@
     write        what a task has written, until the next checkpoint includes it
 
 A checkpoint and the values that are new with it are one transaction. The history of a deleted
-thread is kept. A value is stored as its type and the bytes of LangGraph's serializer in Base64.
+thread is kept. ``serialized`` says how the bytes of LangGraph's serializer are stored.
 
 Versions of channels end with a random number, so that two branches of one thread never share a
 value by accident.
 """
 
-from base64 import b64decode, b64encode
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 from uuid import uuid4
 
-from ctxmgr import Delete, ExtraMissing, Order, Put, Query, Range, Store, open_store
+from ctxmgr import Delete, ExtraMissing, Order, Put, Query, Range, Store
+from ctxmgr.core.collector import collector_paused
 from ctxmgr.core.store.documents import Document
 from ctxmgr.integrations.document_kinds import (
-    KINDS,
     LANGGRAPH_CHANNEL,
     LANGGRAPH_CHECKPOINT,
     LANGGRAPH_WRITE,
 )
-from ctxmgr.integrations.langgraph.sync import PlainCheckpointer
-from ctxmgr.integrations.loop_thread import LoopThread
+from ctxmgr.integrations.langgraph.serialized import from_fields, to_fields
+from ctxmgr.integrations.langgraph.sync import PlainCheckpointer, opened_in_thread
 
 try:
     from langchain_core.runnables import RunnableConfig as Config
@@ -38,9 +38,6 @@ except ImportError as error:
 
 PAGE: Final = 200
 """Documents that are read or deleted at once."""
-
-Serialized = list[str]
-"""A type and Base64 text."""
 
 Metadata = base.CheckpointMetadata
 Writes = Sequence[tuple[str, Any]]
@@ -61,15 +58,8 @@ class Checkpointer(PlainCheckpointer):
     @contextmanager
     def from_conn_string(cls, url: str) -> Iterator[Self]:
         """Open a store in a thread of its own; use the synchronous methods."""
-
-        @asynccontextmanager
-        async def opened() -> AsyncIterator[Self]:
-            async with await open_store(url, kinds=KINDS) as store:
-                yield cls(store)
-
-        thread: LoopThread[Self] = LoopThread.holding(opened)
-        with thread:
-            yield thread.held
+        with opened_in_thread(url, cls) as checkpointer:
+            yield checkpointer
 
     def get_next_version(self, current: str | int | None, _channel: None) -> str:
         number = int(str(current or 0).partition(".")[0]) + 1
@@ -84,12 +74,10 @@ class Checkpointer(PlainCheckpointer):
     ) -> Config:
         parent, values = _key_of(config), checkpoint["channel_values"]
         body = {name: value for name, value in checkpoint.items() if name != "channel_values"}
-        fields = {
-            "body": self._serialize(body),
-            "metadata": self._serialize(base.get_checkpoint_metadata(config, metadata)),
-        }
+        fields = self._fields("body", body)
+        fields |= self._fields("metadata", base.get_checkpoint_metadata(config, metadata))
         channels = {
-            (name, version): self._serialize(values[name])
+            (name, version): self._fields("value", values[name])
             for name, version in new_versions.items()
             if name in values
         }
@@ -101,7 +89,7 @@ class Checkpointer(PlainCheckpointer):
         self, config: Config, writes: Writes, task_id: str, task_path: str = ""
     ) -> None:
         numbered = {
-            base.WRITES_IDX_MAP.get(channel, n): (channel, self._serialize(value))
+            base.WRITES_IDX_MAP.get(channel, n): (channel, self._fields("value", value))
             for n, (channel, value) in enumerate(writes)
         }
         await self._threads.add_writes(
@@ -136,7 +124,7 @@ class Checkpointer(PlainCheckpointer):
         async for document in self._threads.checkpoints(where, before=last):
             if remaining == 0:
                 return
-            metadata = self._deserialize(document["metadata"])
+            metadata = self._value("metadata", document)
             if all(metadata.get(name) == value for name, value in (filter or {}).items()):
                 remaining -= 1
                 yield await self._tuple(document)
@@ -146,28 +134,28 @@ class Checkpointer(PlainCheckpointer):
 
     async def _tuple(self, document: Document) -> base.CheckpointTuple:
         key = CheckpointKey(*(document[name] for name in CheckpointKey._fields))
-        parent, body = document["parent"], self._deserialize(document["body"])
-        serialized = await self._threads.values(key, body["channel_versions"])
-        values = {name: self._deserialize(value) for name, value in serialized.items()}
-        writes = await self._threads.writes(key)
+        parent, body = document["parent"], self._value("body", document)
+        channels, writes = await asyncio.gather(
+            self._threads.values(key, body["channel_versions"]), self._threads.writes(key)
+        )
+        with collector_paused():
+            values = {name: self._value("value", stored) for name, stored in channels.items()}
         writes.sort(key=lambda w: base.writes_sort_key(w["path"], w["task"], w["number"]))
         return base.CheckpointTuple(
             config=_config_of(key),
             checkpoint=body | {"channel_values": values},
-            metadata=self._deserialize(document["metadata"]),
+            metadata=self._value("metadata", document),
             parent_config=_config_of(key.at(parent)) if parent else None,
             pending_writes=[
-                (write["task"], write["channel"], self._deserialize(write["value"]))
-                for write in writes
+                (write["task"], write["channel"], self._value("value", write)) for write in writes
             ],
         )
 
-    def _serialize(self, value: Any) -> Serialized:
-        kind, data = self.serde.dumps_typed(value)
-        return [kind, b64encode(data).decode()]
+    def _fields(self, name: str, value: Any) -> Document:
+        return to_fields(name, *self.serde.dumps_typed(value))
 
-    def _deserialize(self, value: Serialized) -> Any:
-        return self.serde.loads_typed((value[0], b64decode(value[1])))
+    def _value(self, name: str, document: Document) -> Any:
+        return self.serde.loads_typed(from_fields(name, document))
 
 
 class CheckpointKey(NamedTuple):
@@ -193,7 +181,7 @@ class Threads:
         *,
         parent: str | None,
         fields: Document,
-        channels: Mapping[Any, Serialized],
+        channels: Mapping[Any, Document],
     ) -> None:
         """Store a checkpoint with the values that are new, by channel and version."""
         checkpoint = _document(
@@ -205,8 +193,8 @@ class Threads:
             **fields,
         )
         values = [
-            _document(LANGGRAPH_CHANNEL, key, *channel_version, value=value)
-            for channel_version, value in channels.items()
+            _document(LANGGRAPH_CHANNEL, key, *channel_version, **value_fields)
+            for channel_version, value_fields in channels.items()
         ]
         await self._store.commit([Put(document) for document in (checkpoint, *values)])
 
@@ -216,7 +204,7 @@ class Threads:
         *,
         task: str,
         path: str,
-        writes: Mapping[int, tuple[str, Serialized]],
+        writes: Mapping[int, tuple[str, Document]],
     ) -> None:
         """Store a task's writes by number. Negative numbers replace; others are stored once."""
         documents = [
@@ -229,16 +217,13 @@ class Threads:
                 path=path,
                 number=number,
                 channel=channel,
-                value=value,
+                **value_fields,
             )
-            for number, (channel, value) in writes.items()
+            for number, (channel, value_fields) in writes.items()
         ]
-        stored = await self._store.get_many(document["xt/id"] for document in documents)
-        new = [
-            document
-            for document in documents
-            if document["number"] < 0 or document["xt/id"] not in stored
-        ]
+        once = [document["xt/id"] for document in documents if document["number"] >= 0]
+        stored = set(await self._store.get_many(once)) if once else set()
+        new = [document for document in documents if document["xt/id"] not in stored]
         if new:
             await self._store.commit([Put(document) for document in new])
 
@@ -260,18 +245,14 @@ class Threads:
         newest = Order("checkpoint", descending=True)
         return self._find(Query(LANGGRAPH_CHECKPOINT, where, between=earlier, order=newest))
 
-    async def values(
-        self, key: CheckpointKey, versions: Mapping[str, Any]
-    ) -> dict[str, Serialized]:
-        """Return the values of the channels that have one in the given version."""
+    async def values(self, key: CheckpointKey, versions: Mapping[str, Any]) -> dict[str, Document]:
+        """Return the documents of the channels that have a value in the given version."""
         names = {
             _document_id(LANGGRAPH_CHANNEL, key, name, version): name
             for name, version in versions.items()
         }
         stored = await self._store.get_many(names)
-        return {
-            names[object_id]: version.document["value"] for object_id, version in stored.items()
-        }
+        return {names[object_id]: version.document for object_id, version in stored.items()}
 
     async def writes(self, key: CheckpointKey) -> list[Document]:
         """Return the writes at a checkpoint, in no particular order."""

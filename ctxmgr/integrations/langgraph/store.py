@@ -13,7 +13,7 @@ import json
 import operator
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -31,13 +31,11 @@ from ctxmgr import (
     Range,
     Store,
     Version,
-    open_store,
 )
 from ctxmgr.core.store.contract import OPERATIONS_MAX
 from ctxmgr.core.store.queries import batched
-from ctxmgr.integrations.document_kinds import KINDS, LANGGRAPH_ITEM
-from ctxmgr.integrations.langgraph.sync import PlainStore
-from ctxmgr.integrations.loop_thread import LoopThread
+from ctxmgr.integrations.document_kinds import LANGGRAPH_ITEM
+from ctxmgr.integrations.langgraph.sync import PlainStore, opened_in_thread
 
 try:
     from langgraph.store import base
@@ -78,15 +76,8 @@ class LongTermStore(PlainStore):
     @contextmanager
     def from_conn_string(cls, url: str) -> Iterator[Self]:
         """Open a store in a thread of its own; use the synchronous methods."""
-
-        @asynccontextmanager
-        async def opened() -> AsyncIterator[Self]:
-            async with await open_store(url, kinds=KINDS) as store:
-                yield cls(store)
-
-        thread: LoopThread[Self] = LoopThread.holding(opened)
-        with thread:
-            yield thread.held
+        with opened_in_thread(url, cls) as store:
+            yield store
 
     async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Answer all reads from the current state, then apply all writes in one transaction."""

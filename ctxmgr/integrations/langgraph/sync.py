@@ -2,14 +2,18 @@
 
 LangGraph declares every method twice. A graph that is run with ``invoke`` calls the synchronous
 ones from its own threads; the work is done on the event loop on which the checkpointer or store was
-created. They block, so the thread of that loop must not call them.
+created. They block, so the thread of that loop must not call them. ``opened_in_thread`` creates one
+for a program without an event loop.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, TypeVar
 
-from ctxmgr import ExtraMissing, Incorrect, Unavailable
+from ctxmgr import ExtraMissing, Incorrect, Store, Unavailable, open_store
+from ctxmgr.integrations.document_kinds import KINDS
+from ctxmgr.integrations.loop_thread import LoopThread
 
 try:
     from langchain_core.runnables import RunnableConfig as Config
@@ -23,6 +27,20 @@ SECONDS_MAX: Final = 60.0
 """For one synchronous call; only a store that cannot be reached takes longer."""
 
 T = TypeVar("T")
+
+
+@contextmanager
+def opened_in_thread(url: str, make: Callable[[Store], T]) -> Iterator[T]:
+    """Open a store on an event loop in a thread of its own, and yield what is made of it there."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[T]:
+        async with await open_store(url, kinds=KINDS) as store:
+            yield make(store)
+
+    thread: LoopThread[T] = LoopThread.holding(opened)
+    with thread:
+        yield thread.held
 
 
 class PlainCheckpointer(BaseCheckpointSaver[str]):

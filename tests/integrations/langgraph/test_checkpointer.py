@@ -1,18 +1,23 @@
 """LangGraph's checkpointer on a store: its own conformance suite, and graphs that use it."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
-from ctxmgr import Incorrect, Query, Store, open_store
-from ctxmgr.integrations.document_kinds import KINDS, LANGGRAPH_CHECKPOINT
+from ctxmgr import Corrupt, Incorrect, Put, Query, Store, open_store
+from ctxmgr.integrations.document_kinds import KINDS, LANGGRAPH_CHANNEL, LANGGRAPH_CHECKPOINT
 from ctxmgr.integrations.langgraph.checkpointer import Checkpointer
+from ctxmgr.integrations.langgraph.serialized import CHUNK, from_fields, to_fields
 
 
 class State(TypedDict):
@@ -141,3 +146,78 @@ def test_a_synchronous_program_opens_a_checkpointer(tmp_path: Path) -> None:
             result = graph(checkpointer).invoke({"said": said}, thread("t1"))
 
     assert result["said"][:4] == ["hello", "first 1", "second 2", "again"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    kind=st.text(st.characters(codec="utf-8"), max_size=8),
+    data=st.binary(max_size=200) | st.text(max_size=200).map(str.encode),
+    times=st.sampled_from([1, CHUNK // 100, CHUNK]),
+)
+def test_serialized_bytes_are_read_as_they_were_written(kind: str, data: bytes, times: int) -> None:
+    """A custom serializer, such as an encrypting one, may return any bytes under any name."""
+    fields = to_fields("value", kind, data * times)
+
+    assert from_fields("value", {"xt/id": "x", **fields}) == (kind, data * times)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {},
+        {"value": None},
+        {"value": "text"},
+        {"value": ["msgpack"]},
+        {"value": "latin-1 msgpack 4 abc"},
+        {"value": "latin-1 msgpack 1 \u20ac"},
+        {"value": "rot13 msgpack 3 abc"},
+        {"value": "base64 msgpack 3 a"},
+        {"value": f"latin-1 msgpack {CHUNK + 1} {'a' * CHUNK}", "value_2": "a"},
+    ],
+)
+def test_a_damaged_value_is_reported(damaged: dict[str, Any]) -> None:
+    """What is stored is not trusted: neither a raw exception nor half a conversation."""
+    with pytest.raises(Corrupt):
+        from_fields("value", damaged)
+
+
+async def test_values_of_the_first_version_are_read(store: Store, name: str) -> None:
+    """Checkpoints that an earlier version stored in Base64 are continued."""
+    checkpointer = Checkpointer(store)
+    await graph(checkpointer).ainvoke({"said": ["hello"]}, thread(name))
+    for kind, fields in (
+        (LANGGRAPH_CHECKPOINT, ("body", "metadata")),
+        (LANGGRAPH_CHANNEL, ("value",)),
+    ):
+        for version in (await store.find(Query(kind, {"thread": name}))).versions:
+            document = dict(version.document)
+            for field in fields:
+                form, data = from_fields(field, document)
+                document[field] = [form, b64encode(data).decode()]
+            await store.commit([Put(document)])
+
+    again = await graph(checkpointer).ainvoke({"said": ["and"]}, thread(name))
+
+    assert again["said"] == ["hello", "first 1", "second 2", "and", "first 4", "second 5"]
+
+
+async def test_a_checkpoint_stores_only_what_is_new_in_a_long_conversation(tmp_path: Path) -> None:
+    """Each checkpoint holds the whole conversation; twenty of 1 MB each took 27 MB."""
+    file = tmp_path / "s.db"
+    said = [f"message {number} " + "word " * 200 for number in range(1_000)]
+    async with await open_store(f"sqlite:///{file}", kinds=KINDS) as store:
+        checkpointer = Checkpointer(store)
+        for turn in range(20):
+            said.append(f"turn {turn} " + "word " * 200)
+            version = checkpointer.get_next_version(None, None)
+            checkpoint = empty_checkpoint() | {
+                "channel_values": {"said": said},
+                "channel_versions": {"said": version},
+            }
+            config = {"configurable": {"thread_id": "long", "checkpoint_ns": ""}}
+            await checkpointer.aput(config, checkpoint, {"step": turn}, {"said": version})
+        found = await checkpointer.aget_tuple(thread("long"))
+
+    assert found is not None
+    assert found.checkpoint["channel_values"]["said"] == said
+    assert file.stat().st_size < 6_000_000
