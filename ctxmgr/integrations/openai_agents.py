@@ -33,10 +33,10 @@ from ctxmgr import (
     Conflict,
     Corrupt,
     ExtraMissing,
+    Incorrect,
     LiveSession,
     Match,
     Put,
-    Version,
     connect,
 )
 from ctxmgr.core.collector import collector_paused
@@ -106,9 +106,12 @@ class AgentsSession:
         items: list[Item] = [part["item"] for part in parts]
         if self._live is not None:
             items = json.loads(json.dumps(items))
+        contents = {call_id: call.document.get("content") for call_id, call in calls.items()}
         for part, item in zip(parts, items, strict=True):
             if "output" in part:
-                text = _output_of(part, calls)
+                text = contents.get(part["output"])
+                if not isinstance(text, str):
+                    raise Corrupt(f"the output of tool call {part['output']!r:.80} is missing")
                 item["output"] = text if part["as_text"] else json.loads(text)
         return items
 
@@ -118,15 +121,14 @@ class AgentsSession:
             return
         new: list[Item] = [storable(json.loads(json.dumps(item))) for item in items]
         live = await self._resumed()
-        if any(item.get("type") == _OUTPUT for item in new):
+        if _answers_earlier_call(new):
             await live.refresh()  # the call may be another client's
-        turn, taken = live.turn, live.sets.session_index
-        ids = ToolCallIds(self.session_id, turn=turn, unique=False, taken=taken)
-        parts: list[Document] = []
-        for item in new:
-            call = self._unanswered_call(live, item, parts)
-            recorded = None if call is None else await _record(live, item, call)
-            parts.append(recorded or _part_of(item, ids))
+        try:
+            parts = await self._recorded_parts(live, new)
+        except Incorrect:  # another client may have used this turn's number for a call with this id
+            if not await live.refresh():
+                raise
+            parts = await self._recorded_parts(live, new)
         texts = (_text_of(item.get("content")) for item in new if item.get("role") == "user")
         user = "\n".join(text for text in texts if text)
         async for attempt in _attempts():
@@ -137,6 +139,17 @@ class AgentsSession:
                     raise
             else:
                 return
+
+    async def _recorded_parts(self, live: LiveSession, items: list[Item]) -> list[Document]:
+        """Record the outputs among the items, and return the parts for all of them."""
+        turn, taken = live.turn, live.sets.session_index
+        ids = ToolCallIds(self.session_id, turn=turn, unique=False, taken=taken)
+        parts: list[Document] = []
+        for item in items:
+            call = self._unanswered_call(live, item, parts)
+            recorded = None if call is None else await _record(live, item, call)
+            parts.append(recorded or _part_of(item, ids))
+        return parts
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Hide the latest item from now on, and return it."""
@@ -304,12 +317,10 @@ async def _record(live: LiveSession, item: Document, call: Mapping[str, Any]) ->
     return {"type": "item", "item": rest, "output": toolcall_id, "as_text": as_text}
 
 
-def _output_of(part: Mapping[str, Any], calls: Mapping[str, Version]) -> str:
-    version = calls.get(part["output"])
-    text = None if version is None else version.document.get("content")
-    if not isinstance(text, str):
-        raise Corrupt(f"the output of tool call {part['output']!r:.80} is missing")
-    return text
+def _answers_earlier_call(items: list[Item]) -> bool:
+    """Whether an item is the output of a call that is not among the items."""
+    called = [item.get("call_id") for item in items if item.get("type") != _OUTPUT]
+    return any(item.get("type") == _OUTPUT and item.get("call_id") not in called for item in items)
 
 
 def _part_of(item: Item, ids: ToolCallIds) -> Document:

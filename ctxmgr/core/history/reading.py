@@ -119,7 +119,7 @@ async def stored_answers(store: Store, session_id: str) -> list[list[Document]]:
         raise NotFound(f"there is no session {session_id}")
     try:
         answers = [turn["assistant"] for turn in version.document["turns"]]
-        are_parts = all(type(part) is dict for parts in answers for part in parts)
+        are_parts = {*map(type, chain.from_iterable(answers))} <= {dict}
     except (KeyError, TypeError):
         are_parts = False
     if not are_parts:
