@@ -19,7 +19,7 @@ from itertools import count, takewhile
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from ctxmgr import Corrupt
+from ctxmgr.errors import Corrupt
 
 CHUNK: Final = 32_768
 """Characters in one field: of a conversation that has grown, at most the first and the last two
