@@ -215,7 +215,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "bench.experience": _rooms("bench experience.log experience.records core.events stores errors"),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
-    "integrations.langgraph": _rooms("integrations __init__ core.collector core.store"),
+    "integrations.langgraph": _rooms("integrations __init__ core.collector core.store errors"),
     "integrations.setup": _rooms("errors"),
     "integrations.agents": _rooms("__init__ core.store errors"),
     # surfaces
