@@ -52,7 +52,7 @@ test: $(STAMP)  ## run every test; starts and stops its own servers
 test-long:  ## run every test with some seventy times as many generated cases: hours
 	@CTXMGR_TEST_LONG=1 $(MAKE) test
 
-test-clients: $(STAMP)  ## run the real Claude Code and Codex from npm, with hooks, MCP and the proxy: 760 MB
+test-clients: $(STAMP)  ## run five real agents from npm, with hooks, MCP and the proxy: 1.4 GB
 	@CTXMGR_TEST_CLIENTS=1 $(BIN)/python -m pytest -q -n0 tests/clients
 
 lint: $(STAMP)  ## run ruff and mypy

@@ -33,6 +33,7 @@ def _install(folder: Path) -> None:
         shutil.copy(HERE / name, folder / name)
     _run(folder, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
     _run(folder, "node", "node_modules/@anthropic-ai/claude-code/install.cjs")
+    _run(folder, "node", "node_modules/opencode-ai/postinstall.mjs")
 
 
 def _run(folder: Path, *words: str) -> None:

@@ -1,4 +1,4 @@
-"""A model on loopback that follows a script: Anthropic Messages and OpenAI Responses, streamed."""
+"""A model on loopback that follows a script: Anthropic, OpenAI Responses and Gemini, streamed."""
 
 import json
 import threading
@@ -68,6 +68,11 @@ def scripted_model(*steps: Step) -> Iterator[ScriptedModel]:
                     self._send(events(anthropic_events(message)), "text/event-stream")
                 else:
                     self._send(json.dumps(message).encode(), "application/json")
+            elif path.endswith(":streamGenerateContent"):
+                self._send(gemini_events(*model.answer(body)), "text/event-stream")
+            elif path.endswith(":generateContent"):
+                answer = gemini_answer(*model.answer(body))
+                self._send(json.dumps(answer).encode(), "application/json")
             elif path.endswith("/responses"):
                 self._send(events(response_events(*model.answer(body))), "text/event-stream")
             else:
@@ -138,6 +143,21 @@ def anthropic_events(message: dict[str, Any]) -> list[dict[str, Any]]:
         {"type": "message_delta", "delta": stop, "usage": usage},
         {"type": "message_stop"},
     ]
+
+
+def gemini_answer(number: int, step: Step) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = [{"text": step.text}] if step.text else []
+    parts += [
+        {"functionCall": {"id": f"call_{number}_{n}", "name": name, "args": args}}
+        for n, (name, args) in enumerate(step.calls)
+    ]
+    said = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+    counts = {"promptTokenCount": 20, "candidatesTokenCount": 9, "totalTokenCount": 29}
+    return {"candidates": [said], "usageMetadata": counts, "responseId": f"r_{number}"}
+
+
+def gemini_events(number: int, step: Step) -> bytes:
+    return f"data: {json.dumps(gemini_answer(number, step))}\n\n".encode()
 
 
 def response_events(number: int, step: Step) -> list[dict[str, Any]]:

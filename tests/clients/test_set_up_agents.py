@@ -4,66 +4,10 @@ Each client has a home folder of its own, and its traffic stays on loopback.
 """
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pytest
-
+from tests.clients.desk import CTXMGR, Desk
 from tests.clients.scripted_model import ScriptedModel, Step, scripted_model
-
-CLIENT_SECONDS = 240
-"""For one run, which takes five on a machine that is not busy."""
-
-CTXMGR = Path(sys.executable).parent / "ctxmgr"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """A home folder, a project and a store."""
-
-    home: Path
-    project: Path
-    store: str
-    environment: Mapping[str, str]
-
-    def run(self, *command: str, **more: str) -> str:
-        """Run a program in the project; it must succeed."""
-        ran = subprocess.run(
-            command,
-            cwd=self.project,
-            env={**self.environment, **more},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=CLIENT_SECONDS,
-            check=False,
-        )
-        assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
-        return ran.stdout
-
-    def ctxmgr(self, *words: str) -> Any:
-        return json.loads(self.run(str(CTXMGR), *words, "--store", self.store, "--json"))
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    home, project = tmp_path / "home", tmp_path / "project"
-    home.mkdir()
-    project.mkdir()
-    (project / "port.txt").write_text("the port is 8080\n", encoding="utf-8")
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    quiet = (
-        *("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING"),
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-    )
-    environment = {**kept, "HOME": str(home), **dict.fromkeys(quiet, "1")}
-    store = f"sqlite:///{tmp_path}/store.db"
-    return Desk(home=home, project=project, store=store, environment=environment)
 
 
 def tool_results(model: ScriptedModel) -> str:
@@ -88,6 +32,11 @@ def test_claude_code(desk: Desk, programs: Path) -> None:
     assert (listed["session_id"], listed["turns"]) == (session, 1)
     calls = {call["tool"]: call for call in desk.ctxmgr("calls", session)["calls"]}
     assert (calls["Read"]["status"], calls["Bash"]["status"]) == ("ok", "fail")
+    (entry,) = desk.ctxmgr("timeline", session)["entries"]
+    assert entry["reported"] == {
+        "input": 60, "cached": 0, "written": 0, "output": 27, "written_1h": 0,
+    }  # fmt: skip
+    assert entry["model"].startswith("claude-")
     read_text = desk.ctxmgr("show", "toolu_1_0", "--session", session)
     assert read_text["content"] == "the port is 8080\n"
 
@@ -137,6 +86,9 @@ def test_codex(desk: Desk, programs: Path) -> None:
     assert listed["turns"] == 1
     calls = desk.ctxmgr("calls", listed["session_id"])["calls"]
     assert len(calls) == 2
+    (entry,) = desk.ctxmgr("timeline", listed["session_id"])["entries"]
+    assert (entry["reported"]["cached"], entry["reported"]["output"]) == (300, 27)
+    assert entry["model"] == "gpt-5-codex"
     shown = desk.ctxmgr("search", "port", "--project")
     assert "the port is 8080" in shown["text"]
 

@@ -35,10 +35,12 @@ from ctxmgr import (
     text_part,
     toolcall_part,
 )
+from ctxmgr.core.model import to_value
 from ctxmgr.core.store.documents import storable
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.integrations.agents.events import AgentEvent
 from ctxmgr.integrations.agents.outputs import ToolOutput, read_output
+from ctxmgr.integrations.agents.transcript_usage import turn_usage
 
 PERSISTED_BYTES_MAX: Final = 16 * 1024 * 1024
 """Read of an output that the client moved to a file: the limit of one document."""
@@ -63,6 +65,10 @@ class OpenTurn:
     model: str | None = None
     instructions: Mapping[str, Any] | None = None
     """Of a compaction that has begun."""
+    ended: int = 0
+    """When the turn before has ended."""
+    read_to: int = 0
+    """Where the client's transcript continues after that turn."""
 
     @classmethod
     def load(cls, value: Mapping[str, Any] | None) -> Self:
@@ -176,14 +182,22 @@ class SessionCapture:
             turn.assistant_meta.timestamp == event.at and turn.user == prompt
             for turn in self.session.chat.turns
         )
-        self.turn = replace(self.turn, prompt=None, at=0)
+        since = self.turn.at or self.turn.ended
+        self.turn = replace(self.turn, prompt=None, at=0, ended=event.at)
         if done or not (prompt or answer or calls):
             return
+        cost = await turn_usage(event, since=since, read_to=self.turn.read_to)
+        self.turn = replace(self.turn, model=cost.model or self.turn.model, read_to=cost.read_to)
         parts = [
             toolcall_part(call.object_id, call_id=call.object_id, tool=call.tool, args=call.args)
             for call in calls
         ]
-        meta = AssistantMeta(api=CAPTURED, model=self.turn.model, timestamp=event.at)
+        meta = AssistantMeta(
+            api=CAPTURED,
+            model=self.turn.model,
+            usage=None if cost.usage is None else to_value(cost.usage),
+            timestamp=event.at,
+        )
         parts += [text_part(answer)] if answer else []
         await self.session.end_turn(parts, user=prompt, meta=meta)
 

@@ -39,6 +39,8 @@ class AgentEvent:
     project: str
     """The project's folder as the client's process has it; empty: unknown."""
     client_folder: str
+    """Where Claude Code keeps its own files."""
+    codex_folder: str
     fields: Mapping[str, Any]
     key: str
     """Identifies the event when it is read again after a crash."""
@@ -59,6 +61,7 @@ class AgentEvent:
             at=spooled.at,
             project=spooled.project,
             client_folder=spooled.client_folder,
+            codex_folder=spooled.codex_folder,
             fields=fields,
             key=digest[:24],
         )

@@ -36,7 +36,7 @@ STORED: Final = frozenset(
 )
 """Events that carry something: of Claude Code and Codex, and the other names of Gemini CLI."""
 
-PROJECT_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
+PROJECT_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "OPENCODE_PROJECT_DIR")
 """Set by a client for its hooks: the folder in which the person started it."""
 
 _NAME: Final = b'"hook_event_name"'
@@ -70,9 +70,12 @@ def run_hook(arguments: Sequence[str]) -> int | None:
 def received(data: bytes, environment: Mapping[str, str]) -> SpooledEvent:
     """Return an event as it is spooled: with what only the hook's process knows."""
     project = next((environment[name] for name in PROJECT_VARIABLES if environment.get(name)), "")
-    home = environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
     return SpooledEvent(
-        at=time.time_ns() // 1_000_000, project=project, client_folder=home, data=data
+        at=time.time_ns() // 1_000_000,
+        project=project,
+        client_folder=environment.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"),
+        codex_folder=environment.get("CODEX_HOME") or os.path.expanduser("~/.codex"),
+        data=data,
     )
 
 

@@ -9,7 +9,7 @@
 A record is a line of numbers, the context of the hook, and the event as it was received:
 
     ctxmgr-event 1 MILLISECONDS CONTEXT-BYTES EVENT-BYTES CRC32
-    PROJECT NUL CLIENT-FOLDER
+    PROJECT NUL CLAUDE-CODE-FOLDER NUL CODEX-FOLDER
     {"hook_event_name": …}
 
 Importing this module is cheap: a hook has 50 ms of processor time, and half of that is the start of
@@ -71,15 +71,19 @@ class SpoolError(Exception):
 class SpooledEvent:
     """One record of a spool."""
 
-    __slots__ = ("at", "client_folder", "data", "project")
+    __slots__ = ("at", "client_folder", "codex_folder", "data", "project")
 
-    def __init__(self, *, at: int, project: str, client_folder: str, data: bytes) -> None:
+    def __init__(
+        self, *, at: int, project: str, client_folder: str, data: bytes, codex_folder: str = ""
+    ) -> None:
         self.at = at
         """When the hook ran, in UTC milliseconds."""
         self.project = project
         """The project's folder as the client names it; empty: it does not."""
         self.client_folder = client_folder
-        """The folder in which the client keeps its own files."""
+        """The folder in which Claude Code keeps its own files."""
+        self.codex_folder = codex_folder
+        """The same for Codex; empty: an earlier version has written the record."""
         self.data = data
         """The event as it was received: JSON, if the client is right."""
 
@@ -240,7 +244,7 @@ class SpoolLock:
 
 
 def _record(event: SpooledEvent) -> bytes:
-    context = os.fsencode(f"{event.project}\0{event.client_folder}")
+    context = os.fsencode(f"{event.project}\0{event.client_folder}\0{event.codex_folder}")
     crc = zlib.crc32(event.data, zlib.crc32(context))
     header = b"%s%d %d %d %d\n" % (_MAGIC, event.at, len(context), len(event.data), crc)
     return b"".join((header, context, b"\n", event.data, b"\n"))
@@ -259,8 +263,11 @@ def _parse(data: bytes, position: int) -> tuple[SpooledEvent | None, int]:
     context, event = data[line_end + 1 : context_end], data[context_end + 1 : end]
     if zlib.crc32(event, zlib.crc32(context)) != crc:
         return None, after
-    project, _, client_folder = os.fsdecode(context).partition("\0")
-    return SpooledEvent(at=at, project=project, client_folder=client_folder, data=event), end
+    project, folder, codex, *_ = (*os.fsdecode(context).split("\0"), "", "")
+    found = SpooledEvent(
+        at=at, project=project, client_folder=folder, codex_folder=codex, data=event
+    )
+    return found, end
 
 
 def _append(path: str, data: bytes) -> None:

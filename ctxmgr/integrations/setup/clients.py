@@ -1,10 +1,12 @@
-"""What each coding agent is told in its own files: hooks, and the MCP server. No I/O.
+"""What each coding agent is told in its own files: hooks, and the MCP server.
+
+Reads the plugin of opencode, which is a file of this package.
 
 client        hooks                          MCP server
 claude-code   ~/.claude/settings.json        ~/.claude.json
 codex         ~/.codex/hooks.json            ~/.codex/config.toml
 gemini        ~/.gemini/settings.json        ~/.gemini/settings.json
-opencode      –                              ~/.config/opencode/opencode.json
+opencode      …/opencode/plugins/ctxmgr.js    ~/.config/opencode/opencode.json
 cursor        –                              ~/.cursor/mcp.json
 """
 
@@ -13,6 +15,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path as FilePath
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
@@ -35,6 +38,7 @@ _CODEX_EVENTS: Final = (
 _GEMINI_EVENTS: Final = (
     *("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "PreCompress", "SessionEnd"),
 )
+_PLUGIN_COMMAND: Final = 'const COMMAND = ["ctxmgr", "hook"]'
 _PROXY_VARIABLE: Final = "ANTHROPIC_BASE_URL"
 
 HOOK_SECONDS: Final = 60
@@ -184,7 +188,34 @@ class TomlFile:
         return remove_table(text, self.table) if (self.table,) in ours else text
 
 
-ClientFile = JsonFile | TomlFile
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnFile:
+    """A file that is ours as a whole."""
+
+    path: PurePosixPath
+    text: str = field(repr=False)
+    """The first line says whose it is."""
+
+    def add(
+        self, text: str, *, ours: frozenset[Path], hooks: Mapping[str, Mapping[str, Any]]
+    ) -> SettingsEdit:
+        """Return our text; ``Incorrect`` if the file is not ours."""
+        assert not ours
+        assert not hooks
+        if text.strip() and not self._is_ours(text):
+            raise Incorrect("it was not written by `ctxmgr setup`: move it, and run this again")
+        return SettingsEdit(text=self.text)
+
+    def remove(self, text: str, *, ours: frozenset[Path], created: tuple[Path, ...]) -> str:
+        assert not ours
+        assert not created
+        return "" if self._is_ours(text) else text
+
+    def _is_ours(self, text: str) -> bool:
+        return text.partition("\n")[0] == self.text.partition("\n")[0]
+
+
+ClientFile = JsonFile | TomlFile | OwnFile
 
 
 def client_files(client: str, installation: Installation) -> list[ClientFile]:
@@ -249,7 +280,15 @@ def _opencode(installation: Installation) -> list[ClientFile]:
     folder = installation.folder("XDG_CONFIG_HOME", ".config") / "opencode"
     command = [installation.program, *installation.server_args]
     server = {"type": "local", "command": command, "enabled": True}
-    return [JsonFile(path=folder / "opencode.json", values={("mcp", SERVER): server})]
+    hook = [installation.program, "hook", "--store", installation.store]
+    plugin = FilePath(__file__).with_name("opencode_plugin.js").read_text(encoding="utf-8")
+    return [
+        JsonFile(path=folder / "opencode.json", values={("mcp", SERVER): server}),
+        OwnFile(
+            path=folder / "plugins" / "ctxmgr.js",
+            text=plugin.replace(_PLUGIN_COMMAND, f"const COMMAND = {json.dumps(hook)}"),
+        ),
+    ]
 
 
 def _cursor(installation: Installation) -> list[ClientFile]:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -457,3 +458,90 @@ def test_doctor_says_whether_events_arrive(hook: Hook, url: str) -> None:
     assert "ctxmgr setup" in before["note"]
     assert after["found"].startswith("last event 20")
     assert after["note"] == "all events are stored"
+
+
+class ClaudeFolder:
+    """The folder of Claude Code, with the transcript of a session."""
+
+    def __init__(self, folder: Path, session: str) -> None:
+        self.projects = folder / "projects"
+        self.transcript = self.projects / "p" / f"{session}.jsonl"
+        self.transcript.parent.mkdir(parents=True)
+
+    def answer(self, message: str, *, tokens: int, stop: str = "end_turn", at: str = "") -> None:
+        counts = {"input_tokens": tokens, "cache_read_input_tokens": 70, "output_tokens": 5}
+        said = {"id": message, "model": "claude-sonnet-4-5", "usage": counts, "stop_reason": stop}
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        row = {"type": "assistant", "timestamp": at or now, "message": said}
+        with self.transcript.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+@pytest.fixture
+def claude(
+    tmp_path_factory: pytest.TempPathFactory, name: str, monkeypatch: pytest.MonkeyPatch
+) -> ClaudeFolder:
+    folder = tmp_path_factory.mktemp("claude")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(folder))
+    return ClaudeFolder(folder, name)
+
+
+def timeline(url: str, name: str) -> list[dict[str, Any]]:
+    done = CliRunner().invoke(COMMANDS, ["timeline", name, "--store", url, "--json"])
+    return list(json.loads(done.stdout)["entries"])
+
+
+def test_a_turn_has_the_usage_of_the_clients_transcript(
+    hook: Hook, url: str, name: str, claude: ClaudeFolder
+) -> None:
+    """Hooks carry no token counts; without these, captured sessions have no costs."""
+    path = str(claude.transcript)
+    claude.answer("m0", tokens=9_000, at="2020-01-01T00:00:00Z")
+    hook("UserPromptSubmit", prompt="Which port?", transcript_path=path)
+    claude.answer("m1", tokens=100, stop="tool_use")
+    claude.answer("m1", tokens=100, stop="tool_use")
+    claude.answer("m2", tokens=20)
+    hook("Stop", last_assistant_message="8080", transcript_path=path)
+    hook("UserPromptSubmit", prompt="And now?", transcript_path=path)
+    claude.answer("m3", tokens=3)
+    hook("Stop", last_assistant_message="9090", transcript_path=path)
+
+    first, second = timeline(url, name)
+
+    assert first["model"] == "claude-sonnet-4-5"
+    assert first["reported"]["input"] == 120
+    assert first["reported"]["cached"] == 140
+    assert first["usd"] == pytest.approx((120 * 3 + 140 * 0.3 + 10 * 15) / 1e6)
+    assert second["reported"]["input"] == 3
+
+
+@pytest.mark.parametrize("trick", ["elsewhere", "other", "link", "folder", "pipe", "parent"])
+def test_only_the_sessions_own_transcript_is_read(
+    hook: Hook, url: str, claude: ClaudeFolder, tmp_path: Path, trick: str
+) -> None:
+    """The path is the client's word, and an agent could make a hook say anything."""
+    hook("UserPromptSubmit", prompt="Which port?")
+    claude.answer("m1", tokens=100)
+    path, real = claude.transcript, tmp_path / claude.transcript.name
+    match trick:
+        case "elsewhere":
+            path = path.rename(real)
+        case "other":
+            path = path.rename(path.with_name("another.jsonl"))
+        case "link":
+            path.rename(real)
+            path.symlink_to(real)
+        case "folder":
+            path.parent.rename(tmp_path / "moved")
+            path.parent.symlink_to(tmp_path / "moved")
+        case "pipe":
+            path.unlink()
+            os.mkfifo(path)
+        case "parent":
+            path = path.parent / ".." / "p" / path.name
+    done = hook("Stop", last_assistant_message="8080", transcript_path=str(path))
+
+    (entry,) = timeline(url, claude.transcript.stem)
+    assert done.exit_code == 0
+    assert entry["answer"] == "8080"
+    assert entry["reported"] is None

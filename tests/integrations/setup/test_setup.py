@@ -23,7 +23,7 @@ FILES = {
     "claude-code": [".claude/settings.json", ".claude.json"],
     "codex": [".codex/hooks.json", ".codex/config.toml"],
     "gemini": [".gemini/settings.json"],
-    "opencode": [".config/opencode/opencode.json"],
+    "opencode": [".config/opencode/opencode.json", ".config/opencode/plugins/ctxmgr.js"],
     "cursor": [".cursor/mcp.json"],
 }
 
