@@ -7,7 +7,8 @@ ended. It is neither secret nor trusted: one that was altered is refused.
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import UnionType
 from typing import Any, Final, TypeVar
@@ -88,6 +89,31 @@ def decode_position(request: list[Any], cursor: str, *types: type | UnionType) -
     if len(position) != len(types) or not all(map(_is_position_value, position, types)):
         raise Incorrect("this cursor was altered; start from the first page")
     return position
+
+
+def page_of(
+    request: list[Any],
+    entries: Sequence[_Item],
+    *,
+    key: Callable[[_Item], tuple[Any, ...]],
+    limit: int,
+    cursor: str | None,
+) -> tuple[Sequence[_Item], str | None]:
+    """Return one page of entries in the order of their unique keys, and the cursor of the next.
+
+    A cursor holds the key of the last entry: what is added or removed between two pages moves
+    nothing else from one page to another.
+    """
+    check_limit(limit)
+    first = 0
+    if cursor is not None:
+        after = decode_cursor(request, cursor)
+        if entries:
+            after = decode_position(request, cursor, *map(type, key(entries[0])))
+        first = bisect_right(entries, tuple(after), key=key)
+    page = entries[first : first + limit]
+    more = first + limit < len(entries)
+    return page, encode_cursor(request, list(key(page[-1]))) if more else None
 
 
 def query_value(query: Query) -> list[Any]:

@@ -24,8 +24,8 @@ from ctxmgr.knowledge.notes.notes_folder import NotesFolder
 
 REVIEW: Final = "knowledge_review"
 """The kind of a stored proposal."""
-PROPOSALS_MAX: Final = 10_000
-"""Proposals that are read to list those that wait."""
+PAGE: Final = 100
+"""Proposals that are read at once."""
 REASON_CHARS_MAX: Final = 400
 
 APPROVED: Final = frozenset({Category.IDENTITY, Category.TOPIC})
@@ -111,16 +111,14 @@ class ReviewQueue:
         return proposal
 
     async def waiting(self) -> list[ReviewProposal]:
-        """Return what waits, oldest first."""
-        found: list[ReviewProposal] = []
-        cursor = None
-        for _ in range(PROPOSALS_MAX // 100):
-            page = await self._store.find(Query(REVIEW), limit=100, cursor=cursor)
-            found += [_read(each) for each in page.versions if each.document["root"] == self._root]
-            cursor = page.cursor
-            if cursor is None:
-                break
-        waiting = [each for each in found if each.state is ReviewState.WAITING]
+        """Return everything that waits, oldest first."""
+        waiting: list[ReviewProposal] = []
+        cursor, more = None, True
+        while more:
+            page = await self._store.find(Query(REVIEW), limit=PAGE, cursor=cursor)
+            own = (_read(each) for each in page.versions if each.document["root"] == self._root)
+            waiting += [each for each in own if each.state is ReviewState.WAITING]
+            cursor, more = page.cursor, page.cursor is not None
         return sorted(waiting, key=lambda each: (each.proposed, each.id))
 
     async def require(self, proposal_id: str) -> ReviewProposal:

@@ -13,6 +13,7 @@ from ctxmgr.core.store.queries import (
     check_query,
     decode_cursor,
     encode_cursor,
+    page_of,
     query_value,
 )
 from ctxmgr.errors import Incorrect
@@ -129,3 +130,32 @@ def test_a_cursor_without_a_position_is_refused() -> None:
 
     with pytest.raises(Incorrect, match="this cursor belongs to another query"):
         decode_cursor(["note"], altered)
+
+
+def test_pages_of_a_list_hold_every_entry_once() -> None:
+    """An entry that appears or goes between two pages moves no other one."""
+    entries = [(place // 2, f"id-{place}") for place in range(7)]
+
+    def page(cursor: str | None) -> tuple[list[tuple[int, str]], str | None]:
+        found, following = page_of(["list"], entries, key=lambda each: each, limit=3, cursor=cursor)
+        return list(found), following
+
+    first, cursor = page(None)
+    entries.insert(0, (-1, "earlier"))
+    entries.remove((1, "id-2"))
+    second, cursor = page(cursor)
+    third, end = page(cursor)
+
+    assert [place for _, place in (*first, *second, *third)] == [f"id-{n}" for n in range(7)]
+    assert end is None
+
+
+@pytest.mark.parametrize("position", [["0", "id"], [0], [0, "id", 1]])
+def test_a_position_that_does_not_fit_is_refused(position: list[Any]) -> None:
+    """A cursor is data of a caller."""
+    cursor = encode_cursor(["list"], position)
+
+    with pytest.raises(Incorrect, match="altered"):
+        page_of(["list"], [(0, "id-0")], key=lambda each: each, limit=3, cursor=cursor)
+    with pytest.raises(Incorrect, match="another query"):
+        page_of(["other"], [], key=tuple, limit=3, cursor=cursor)

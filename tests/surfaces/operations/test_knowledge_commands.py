@@ -158,3 +158,19 @@ def test_without_the_extra_nothing_is_created(monkeypatch: pytest.MonkeyPatch) -
     assert failed.exit_code != 0
     assert "ctxmgr-agent[knowledge]" in failed.output
     assert not Path("notes").exists()
+
+
+def test_notes_are_listed_by_page() -> None:
+    """A folder of any size is listed in parts; what cannot be read is an entry, too."""
+    ctxmgr("init", "notes")
+    people = Path("notes", "knowledge/people")
+    for name in ("a", "c", "d"):
+        (people / f"{name}.md").write_text(f"# {name}\n", encoding="utf-8")
+    (people / "b.md").write_bytes(b"\xff\xfe broken")
+    first = answer("list", "--category", "person", "--limit", "3")
+    rest = answer("list", "--category", "person", "--limit", "3", "--cursor", str(first["cursor"]))
+
+    paths = [each["path"] for page in (first, rest) for each in page["notes"]]  # type: ignore[attr-defined]
+    assert paths == [f"knowledge/people/{name}.md" for name in ("_index", "a", "c", "d")]
+    assert len(first["unreadable"]) == 1  # type: ignore[arg-type]
+    assert (first["total"], rest["cursor"]) == (5, None)

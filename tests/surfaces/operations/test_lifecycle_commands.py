@@ -149,3 +149,27 @@ def test_a_person_decides_about_topics(
     assert (notes / "topics/mail.md").read_text() == "# Mail a\n"
     assert ask("knowledge", "review")["proposals"] == []
     assert "name the proposal" in wrong.output
+
+
+def test_everything_that_waits_is_listed_by_page(
+    ask: Callable[..., Any], notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """002-A35: nothing is left out, however many proposals are read at once."""
+    monkeypatch.setattr("ctxmgr.knowledge.lifecycle.review.PAGE", 2)
+
+    async def propose() -> list[str]:
+        async with await open_store(tmp_path / "a.db") as store:
+            queue = ReviewQueue(store, NotesFolder(Layout(notes, tmp_path / "raw")))
+            made = [
+                await queue.propose("topics/mail.md", f"# {n}\n", origin={}, reason="", at=n)
+                for n in range(5)
+            ]
+            await queue.reject(made[0].id, at=9)
+            return [each.id for each in made[1:]]
+
+    waiting = asyncio.run(propose())
+    first = ask("knowledge", "review", "--limit", "3")
+    second = ask("knowledge", "review", "--limit", "3", "--cursor", first["cursor"])
+
+    assert [each["id"] for each in (*first["proposals"], *second["proposals"])] == waiting
+    assert (first["total"], second["cursor"]) == (4, None)

@@ -205,3 +205,18 @@ def test_a_forgotten_memory_is_purged(ctxmgr: Callable[..., Result]) -> None:
     assert [each["text"] for each in json_of(history)["versions"]] == ["[purged]"] * 2
     assert "xyzzy" not in ctxmgr("memory", "show", added["id"], "--json").stdout
     assert [each["purge"] for each in json_of(ctxmgr("store", "purges", "--json"))] == [1]
+
+
+def test_memories_are_listed_by_page(ctxmgr: Callable[..., Result]) -> None:
+    """A long memory does not become one answer."""
+    for number in range(3):
+        ctxmgr("memory", "add", f"key {number}", "value")
+    first = json_of(ctxmgr("memory", "list", "--limit", "2", "--json"))
+    rest = json_of(ctxmgr("memory", "list", "--limit", "2", "--cursor", first["cursor"], "--json"))
+    other = ctxmgr("memory", "list", "--kind", "note", "--cursor", first["cursor"])
+
+    texts = [each["text"] for each in (*first["memories"], *rest["memories"])]
+    assert texts == [f"key {number}: value" for number in range(3)]
+    assert (first["total"], rest["cursor"]) == (3, None)
+    assert (other.exit_code, "another query" in other.output) == (2, True)
+    assert ctxmgr("memory", "list", "--limit", "1001").exit_code == 2

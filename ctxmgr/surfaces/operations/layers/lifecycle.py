@@ -10,6 +10,7 @@ from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
 from ctxmgr.surfaces.operations.layers.asked_models import AskedModel, ModelOption, costs_of
 from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
+from ctxmgr.surfaces.operations.store import Cursor, Limit
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -124,6 +125,9 @@ class ProposedChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedChanges:
     proposals: tuple[ProposedChange, ...]
+    total: int
+    """Proposals on all pages."""
+    cursor: str | None
 
 
 async def lifecycle_status(app: "App", *, folder: NotesOption = None) -> LifecycleOverview:
@@ -336,6 +340,8 @@ async def knowledge_review(
     *,
     accept: Annotated[bool, Param("Write the proposed text.")] = False,
     reject: Annotated[bool, Param("Keep the note as it is.")] = False,
+    limit: Limit = 100,
+    cursor: Cursor = None,
     folder: NotesOption = None,
 ) -> ProposedChanges:
     """Show changes that wait for you, and decide about one.
@@ -343,20 +349,31 @@ async def knowledge_review(
     They are changes of identity and topics. Agents and extractors cannot change these notes by
     themselves.
     """
+    from ctxmgr.core.store.queries import page_of
+
     if accept and reject:
         raise Incorrect("pass either --accept or --reject")
     if (accept or reject) and proposal is None:
         raise Incorrect("name the proposal to decide about; `ctxmgr knowledge review` lists them")
     review = (await app.lifecycle(folder)).review
     if proposal is None:
-        return ProposedChanges(proposals=tuple(map(_proposed, await review.waiting())))
+        waiting = await review.waiting()
+        page, following = page_of(
+            ["proposals"],
+            waiting,
+            key=lambda each: (each.proposed, each.id),
+            limit=limit,
+            cursor=cursor,
+        )
+        shown = tuple(map(_proposed, page))
+        return ProposedChanges(proposals=shown, total=len(waiting), cursor=following)
     if accept:
         decided = await review.accept(proposal, at=_now())
     elif reject:
         decided = await review.reject(proposal, at=_now())
     else:
         decided = await review.require(proposal)
-    return ProposedChanges(proposals=(_proposed(decided),))
+    return ProposedChanges(proposals=(_proposed(decided),), total=1, cursor=None)
 
 
 def _result(app: "App", step: "LifecycleStep") -> StepResult:

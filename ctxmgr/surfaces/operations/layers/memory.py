@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.encoding import iso
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operations.store import Cursor, Limit
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -45,6 +46,9 @@ class MemoryRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryRows:
     memories: tuple[MemoryRow, ...]
+    total: int
+    """Memories on all pages."""
+    cursor: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,15 +208,26 @@ async def memory_list(
     believed_at: Annotated[
         int | None, Param("What was believed at that time.", instant=True)
     ] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> MemoryRows:
-    """List what is remembered, oldest first."""
+    """List what is remembered, oldest first, by page."""
     from ctxmgr.core.store.contract import AsOf
+    from ctxmgr.core.store.queries import page_of
 
     memory = await app.memory(project)
     at = AsOf(valid_time=as_of, system_time=believed_at)
     found = await memory.memories(as_of=at, forgotten=forgotten)
-    return MemoryRows(memories=tuple(row(each) for each in found if kind in (None, each.kind)))
+    chosen = [each for each in found if kind in (None, each.kind)]
+    page, following = page_of(
+        ["memories", kind, forgotten, as_of, believed_at],
+        chosen,
+        key=lambda each: (each.created_at, each.id),
+        limit=limit,
+        cursor=cursor,
+    )
+    return MemoryRows(memories=tuple(map(row, page)), total=len(chosen), cursor=following)
 
 
 async def memory_show(

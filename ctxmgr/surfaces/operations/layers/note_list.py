@@ -7,6 +7,7 @@ from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.encoding import iso
 from ctxmgr.surfaces.operation import Param
 from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
+from ctxmgr.surfaces.operations.store import Cursor, Limit
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -26,7 +27,10 @@ class NoteListing:
 class NoteListings:
     notes: tuple[NoteListing, ...]
     unreadable: tuple[str, ...]
-    """Files that cannot be read, and why."""
+    """Files that cannot be read, and why; they count as entries of a page."""
+    total: int
+    """Notes and unreadable files on all pages."""
+    cursor: str | None
 
 
 async def knowledge_list(
@@ -34,11 +38,14 @@ async def knowledge_list(
     *,
     category: Annotated[str | None, Param("Only this category, such as journal.")] = None,
     archived: Annotated[bool, Param("Archived notes, too.")] = False,
+    limit: Limit = 100,
+    cursor: Cursor = None,
     folder: NotesOption = None,
 ) -> NoteListings:
-    """List the notes by path; conversations are not notes."""
+    """List the notes by path, by page; conversations are not notes."""
     import asyncio
 
+    from ctxmgr.core.store.queries import page_of
     from ctxmgr.knowledge.notes.layout import Category
 
     if category is not None and category not in set(Category):
@@ -46,6 +53,15 @@ async def knowledge_list(
     notes = (await app.library(folder)).notes
     chosen = () if category is None else (Category(category),)
     scan = await asyncio.to_thread(notes.scan, *chosen, archived=archived)
+    entries = sorted((*scan.notes, *scan.unreadable), key=lambda each: each.path)
+    page, following = page_of(
+        ["notes", category, archived],
+        entries,
+        key=lambda each: (each.path,),
+        limit=limit,
+        cursor=cursor,
+    )
+    shown = {each.path for each in page}
     return NoteListings(
         notes=tuple(
             NoteListing(
@@ -55,6 +71,11 @@ async def knowledge_list(
                 modified=iso(notes.modified(note.path)),
             )
             for note in scan.notes
+            if note.path in shown
         ),
-        unreadable=tuple(f"{each.path}: {each.reason}" for each in scan.unreadable),
+        unreadable=tuple(
+            f"{each.path}: {each.reason}" for each in scan.unreadable if each.path in shown
+        ),
+        total=len(entries),
+        cursor=following,
     )

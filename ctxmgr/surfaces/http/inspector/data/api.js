@@ -1,6 +1,7 @@
 // Requests to the server and its event stream. Keeps the token until the tab is closed.
 
 const TOKEN = "ctxmgr-token";
+const PAGE_MAX = 1_000;
 const RETRY_FIRST_MS = 500;
 const RETRY_MAX_MS = 15_000;
 
@@ -33,6 +34,18 @@ export function adoptToken() {
 /** Request something that only reads. */
 export function get(path, query = {}, { signal } = {}) {
   return request(withQuery(path, query), { signal });
+}
+
+/** Request every page of a list, and return the entries under a name. */
+export async function getAll(path, name, query = {}, options = {}) {
+  const entries = [];
+  let cursor = null;
+  do {
+    const page = await get(path, { ...query, limit: PAGE_MAX, cursor }, options);
+    entries.push(...page[name]);
+    cursor = page.cursor;
+  } while (cursor);
+  return entries;
 }
 
 /** Request a change. */

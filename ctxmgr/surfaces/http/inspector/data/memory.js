@@ -1,7 +1,7 @@
 // Memories of the server's user and project, and words for them.
 
 import { address } from "./address.js";
-import { get } from "./api.js";
+import { getAll } from "./api.js";
 
 export const toMemory = (id) => address("memory", "one", id);
 
@@ -10,7 +10,7 @@ export const instant = (value) => (value === null || typeof value === "number" ?
 
 /** Every memory, forgotten ones included, by id. */
 export async function memoriesById() {
-  const { memories } = await get("/v1/memory/list", { forgotten: true });
+  const memories = await getAll("/v1/memory/list", "memories", { forgotten: true });
   return new Map(memories.map((memory) => [memory.id, memory]));
 }
 

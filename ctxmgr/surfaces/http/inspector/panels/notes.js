@@ -4,7 +4,7 @@
 //   #/knowledge/notes/PATH/VIEW/COMMIT      VIEW is text, history or blame
 
 import { address } from "../data/address.js";
-import { get } from "../data/api.js";
+import { get, getAll } from "../data/api.js";
 import { count, when } from "../data/words.js";
 import { diffView } from "../widgets/diff-view.js";
 import { choice, h, skeleton } from "../widgets/dom.js";
@@ -30,7 +30,7 @@ export class NotesPanel {
   async show([path, view = "text", commit]) {
     Object.assign(this, { path, view });
     if (!this.notes) {
-      this.notes = (await get("/v1/knowledge/list")).notes;
+      this.notes = await getAll("/v1/knowledge/list", "notes");
       this.#list();
     }
     if (path) await this.#open(path, view, commit);

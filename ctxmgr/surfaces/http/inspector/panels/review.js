@@ -15,10 +15,12 @@ export class ReviewPanel {
   }
 
   async show() {
-    const { proposals } = await post(PATH, {});
+    const { proposals, total } = await post(PATH, {});
+    const rest = total - proposals.length;
     this.element.replaceChildren(
-      h("p", { class: "faint", role: "status" }, proposals.length ? `${count(proposals.length, "change")} of identity and topics waiting. Agents and extractors cannot make them by themselves.` : "Nothing waits for you."),
+      h("p", { class: "faint", role: "status" }, total ? `${count(total, "change")} of identity and topics waiting. Agents and extractors cannot make them by themselves.` : "Nothing waits for you."),
       ...proposals.map((proposal) => this.#card(proposal)),
+      ...(rest ? [h("p", { class: "faint" }, `${count(rest, "change")} more: decide about these first, and open this page again.`)] : []),
     );
   }
 
