@@ -170,6 +170,18 @@ class MaskedModel:
         return self.model.stream(request)
 
 
+def cut_at_word(text: str, *, chars_max: int) -> str:
+    """Return the beginning of a text that is masked later, without the word at the cut.
+
+    Half of a secret is not recognised as one. Only ASCII words are dropped: secrets are made of
+    them, and some languages have no spaces.
+    """
+    if len(text) <= chars_max:
+        return text
+    kept = text[:chars_max]
+    return kept if text[chars_max].isspace() else kept.rstrip(_ASCII)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
     """The cost of one call."""
@@ -295,6 +307,7 @@ class ToolDescription(Protocol):
     def schema(self) -> dict[str, Any]: ...
 
 
+_ASCII: Final = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 _OURS: Final = frozenset(count.name for count in fields(Usage))
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 import orjson
 
 from ctxmgr.core.context.tokens import CL100K, named_vocabulary
+from ctxmgr.core.model import cut_at_word
 from ctxmgr.errors import Corrupt, CtxmgrError, Incorrect, Unavailable
 from ctxmgr.search.documents import SearchDocument, SearchResult
 from ctxmgr.search.hybrid import HybridWeights, merge_sides
@@ -262,7 +263,7 @@ class SearchIndex:
         if self._embedder is None:
             return None
         try:
-            rows = self._embedder.embed([_storable(query[:EMBEDDED_CHARS_MAX])]).rows
+            rows = self._embedder.embed([_storable(_embedded(query))]).rows
         except Unavailable as error:
             _log.warning("searched by words alone, since the embedder is unavailable: %s", error)
             return None
@@ -364,14 +365,14 @@ class SearchIndex:
     def _embed_some(self, open_file: _OpenFile, embedder: Embedder) -> bool:
         """Embed some documents outside of a transaction; return whether there were any."""
         with open_file.file.reading() as connection:
-            bindings = (EMBEDDED_CHARS_MAX, EMBEDDED_AT_ONCE)
+            bindings = (EMBEDDED_CHARS_MAX + 1, EMBEDDED_AT_ONCE)
             pending = rows_of(connection, _SQL["not_embedded"], bindings)
             state = _state(connection)
         if not pending:
             return False
         if state.form is not None:
             self._require_own_vectors(state)
-        rows = embedder.embed([text for *_, text in pending]).rows
+        rows = embedder.embed([_embedded(text) for *_, text in pending]).rows
         with open_file.file.writing() as connection:
             if _state(connection).form is None:
                 _create_vectors(connection, embedder, VEC0 if open_file.has_extension else PLAIN)
@@ -491,6 +492,11 @@ def _description(document: SearchDocument) -> tuple[str, int, str, str]:
     content = sha256(_storable(document.text).encode()).hexdigest()
     tags = _storable(orjson.dumps([_storable(tag) for tag in document.tags]).decode())
     return _storable(document.category), document.modified, tags, content
+
+
+def _embedded(text: str) -> str:
+    """Return what is embedded: a provider gets it masked, which half a secret would not be."""
+    return cut_at_word(text, chars_max=EMBEDDED_CHARS_MAX)
 
 
 def _storable(text: str) -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
-from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
 STREAMED: Final = MappingProxyType({"streamed": True})
 """Metadata of a result field that was already printed while the operation ran; JSON has it."""
@@ -113,6 +113,10 @@ class Param:
     """In a JSON body it is a member of an object: the names of the object and the member."""
     here: bool = False
     """On the command line, the folder of notes that the person is in is a default."""
+
+
+Limit = Annotated[int, Param("At most this many.")]
+Cursor = Annotated[str | None, Param("The cursor of the previous page.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from ctxmgr.core.model import (
     TextDelta,
     Usage,
     ask,
+    cut_at_word,
     follow,
 )
 from ctxmgr.errors import AnswerLost
@@ -103,3 +104,18 @@ def test_a_ledger_sums_by_purpose_and_model() -> None:
 
 def _nothing() -> Iterator[Question]:
     yield from ()
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("short", "short"),
+        ("key sk-ant-abcdefgh", "key "),
+        ("keys abcde then", "keys abcde"),
+        ("ABCDEFGHIJKLMNOP", ""),
+        ("\u4f60\u597d" * 8, "\u4f60\u597d" * 5),
+    ],
+)
+def test_a_text_is_not_cut_inside_a_word(text: str, kept: str) -> None:
+    """002-A34: half a secret would not be masked; languages without spaces keep their text."""
+    assert cut_at_word(text, chars_max=10) == kept

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ctxmgr.core.model import Ledger, Model, Question, ask
+from ctxmgr.core.model import Ledger, Model, Question, ask, cut_at_word
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.knowledge.topics.topic import Topic
 from ctxmgr.search.terms import stem, terms, words
@@ -147,9 +147,9 @@ class GatedActivator:
 def gate_question(message: str, topic: Topic) -> str:
     """Return the question about one topic."""
     return _QUESTION.format(
-        message=message[:MESSAGE_CHARS],
+        message=cut_at_word(message, chars_max=MESSAGE_CHARS),
         name=topic.name,
-        description=topic.description[:DESCRIPTION_CHARS],
+        description=cut_at_word(topic.description, chars_max=DESCRIPTION_CHARS),
     )
 
 

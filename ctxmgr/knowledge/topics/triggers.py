@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from ctxmgr.core.model import cut_at_word
 from ctxmgr.core.store.contract import INSTANT_MAX, Instant, Match, Put, Query, Store
 from ctxmgr.core.store.documents import ID, KIND, Document
 from ctxmgr.errors import Conflict, Corrupt, requires_extra
@@ -172,7 +173,8 @@ class TopicFirings:
         now: Instant,
     ) -> list[Firing]:
         """Fire the topics that wait for an event; return what was fired."""
-        data = json.dumps(payload, ensure_ascii=False, default=str)[:PAYLOAD_CHARS_MAX]
+        written = json.dumps(payload, ensure_ascii=False, default=str)
+        data = cut_at_word(written, chars_max=PAYLOAD_CHARS_MAX)
         firings = [
             Firing(topic_name=topic.name, time=now, cause=f"webhook {source} {event}", data=data)
             for topic in topics_for_event(topics, source=source, event=event)[:FIRINGS_MAX]

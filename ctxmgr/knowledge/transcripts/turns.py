@@ -24,7 +24,7 @@ Mask: TypeAlias = Callable[[str], str]
 """Returns a text without its secrets."""
 
 READ_CHARS_MAX: Final = 4_096
-"""Characters of an argument or an output that are read for its summary."""
+"""Characters of an argument or an output, without its secrets, that are read for its summary."""
 
 VALUE_CHARS_MAX: Final = 60
 ARGUMENTS_MAX: Final = 4
@@ -54,8 +54,9 @@ def captured_call(
 ) -> CapturedCall:
     """Return what a transcript says of a tool call."""
     summary = _arguments(args, mask)
-    first = next((line for line in (output or "")[:READ_CHARS_MAX].split("\n") if line.strip()), "")
-    result = f"{status}: {mask(first)}" if first else status
+    shown = mask(output or "")[:READ_CHARS_MAX]
+    first = next((line for line in shown.split("\n") if line.strip()), "")
+    result = f"{status}: {first}" if first else status
     line = ToolLine.of(tool, summary, result)
     change = None
     path = args.get("path") if isinstance(args, Mapping) else None
@@ -115,7 +116,7 @@ def _answer(
 def _arguments(args: object, mask: Mask) -> str:
     """Return the arguments of a call in one line; what is nested is only counted."""
     if not isinstance(args, Mapping):
-        return mask(str(args)[:READ_CHARS_MAX]) if args else ""
+        return mask(str(args))[:READ_CHARS_MAX] if args else ""
     shown = [f"{name!s:.40}={_value(value, mask)}" for name, value in list(args.items())]
     more = f" and {len(shown) - ARGUMENTS_MAX} more" if len(shown) > ARGUMENTS_MAX else ""
     return one_line(", ".join(shown[:ARGUMENTS_MAX]) + more, chars_max=SUMMARY_CHARS_MAX)
@@ -124,7 +125,7 @@ def _arguments(args: object, mask: Mask) -> str:
 def _value(value: object, mask: Mask) -> str:
     match value:
         case str():
-            return one_line(mask(value[:READ_CHARS_MAX]), chars_max=VALUE_CHARS_MAX)
+            return one_line(mask(value)[:READ_CHARS_MAX], chars_max=VALUE_CHARS_MAX)
         case Mapping():
             return f"{{{len(value)} fields}}"
         case list() | tuple():

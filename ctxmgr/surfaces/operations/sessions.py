@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
-from ctxmgr.surfaces.operation import Param
-from ctxmgr.surfaces.operations.store import Cursor, Limit, count_progress
+from ctxmgr.surfaces.operation import Cursor, Limit, Param
+from ctxmgr.surfaces.operations.store import count_progress
 
 if TYPE_CHECKING:
     from ctxmgr.app import App

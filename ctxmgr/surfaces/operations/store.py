@@ -8,7 +8,7 @@ from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.store.contract import PAGE_MAX, AsOf, FieldType, Order, Query
 from ctxmgr.core.store.queries import check_limit
 from ctxmgr.errors import Incorrect, NotFound
-from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operation import Cursor, Limit, Param
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -37,8 +37,6 @@ KnownSequence = Annotated[int | None, Param("As it was known after this transact
 SystemTime = Annotated[
     int | None, Param("As it was known at this time. UTC milliseconds or ISO 8601.", instant=True)
 ]
-Limit = Annotated[int, Param("At most this many.")]
-Cursor = Annotated[str | None, Param("The cursor of the previous page.")]
 
 
 async def status(app: "App") -> "StoreStatus":

@@ -122,11 +122,11 @@ async def test_a_large_payload_is_cut(store: Store) -> None:
     topic = make_topic(triggers=[{"type": "webhook", "source": "ci"}])
 
     (fired,) = await TopicFirings(store).fire_webhook(
-        [topic], source="ci", event="x", payload=["x" * 10_000], now=1
+        [topic], source="ci", event="x", payload=["x"] * 10_000, now=1
     )
 
     assert fired.data is not None
-    assert len(fired.data) == PAYLOAD_CHARS_MAX
+    assert PAYLOAD_CHARS_MAX - len('"x", ') <= len(fired.data) <= PAYLOAD_CHARS_MAX
 
 
 async def test_a_firing_that_another_program_wrote_is_reported(store: Store) -> None:

@@ -23,6 +23,7 @@ from ctxmgr.knowledge.transcripts.capture import ConversationCapture
 from ctxmgr.knowledge.transcripts.listener import TranscriptListener
 from ctxmgr.knowledge.transcripts.open_transcripts import ClosedTranscript, verify_hashes
 from ctxmgr.knowledge.transcripts.transcript import Role, SessionTranscript, parse_transcript
+from ctxmgr.knowledge.transcripts.turns import captured_call
 
 AT = 1_770_820_320_000
 """2026-02-11T14:32:00Z."""
@@ -348,3 +349,17 @@ async def test_a_killed_listener_loses_and_repeats_nothing(tmp_path: Path) -> No
     assert int(ended.stdout) >= 3
     assert read(raw) == read(tmp_path / "whole")
     assert list(verify_hashes(raw)) == []
+
+
+@pytest.mark.parametrize("length", [4_050, 4_090, 4_096])
+def test_no_part_of_a_secret_is_left_where_a_value_is_cut(length: int) -> None:
+    """002-A34: what is shortened before it is masked ends with half a secret."""
+    secret = "sk-ant-api03-" + "Zq7" * 30
+    key = f"-----BEGIN PRIVATE KEY-----\n{'MIIEvQIBADANBgkq' * (length // 16)}\n"
+    value = f"{key}{'A' * 40}\n-----END PRIVATE KEY----- {secret}"
+    args: tuple[object, ...] = ({"command": value}, value)
+    for each in args:
+        call = captured_call("run", each, status="ok", output=value, mask=masked)
+        assert "Zq7" not in str(call)
+        assert "MIIE" not in str(call)
+        assert "AAAA" not in str(call)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
-from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operation import Cursor, Limit, Param
 from ctxmgr.surfaces.operations.layers.asked_models import AskedModel, ModelOption, costs_of
 from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
-from ctxmgr.surfaces.operations.store import Cursor, Limit
 
 if TYPE_CHECKING:
     from ctxmgr.app import App

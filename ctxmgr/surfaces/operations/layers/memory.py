@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.encoding import iso
-from ctxmgr.surfaces.operation import Param
-from ctxmgr.surfaces.operations.store import Cursor, Limit
+from ctxmgr.surfaces.operation import Cursor, Limit, Param
 
 if TYPE_CHECKING:
     from ctxmgr.app import App

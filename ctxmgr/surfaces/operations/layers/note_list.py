@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.encoding import iso
-from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.operation import Cursor, Limit, Param
 from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
-from ctxmgr.surfaces.operations.store import Cursor, Limit
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
