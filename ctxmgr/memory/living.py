@@ -360,11 +360,9 @@ class LivingMemory:
             return {}
         work = WorkSignals(
             file_opened=signals.current_file,
-            branch=signals.branch,
-            errors=signals.recent_errors,
-            related={path: f"{path} is probably next: {why}" for path, why in signals.next_files},
+            related={path: f"probably next, {why}" for path, why in signals.next_files},
         )
-        found = {each.memory.id: each.why for each in self.prediction.for_prompt(work, relevance)}
+        found = self.prediction.for_prompt(work, relevance)
         if signals.branch is not None:
             found |= self.prediction.for_branch(signals.branch)
         return linked_memories(relevance, await self.resident.links()) | found

@@ -4,7 +4,8 @@ No model is called, and nothing is written. Memories are found by their files, w
 that a question does not look at all of them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -13,7 +14,6 @@ from ctxmgr.memory.prediction.context_prediction import (
     BESIDE_MAX,
     MATCH_CUT,
     ContextPrediction,
-    PredictedMemory,
     TierPredictions,
     WorkSignals,
 )
@@ -32,6 +32,18 @@ BRANCH_CUT: Final = 0.5
 BRANCH_MAX: Final = 4
 
 _DECIDED: Final = frozenset({MemoryKind.DECISION, MemoryKind.ADR})
+
+ABOUT_MAX: Final = 50
+"""Memories about one file that are looked at for a prompt."""
+
+ABOUT_FILE: Final = 0.8
+NEXT_FILE: Final = 0.6
+NAMED_BESIDE: Final = 0.6
+"""How likely it helps to know what is about the file at hand, the next one, and another one that
+memories name with it."""
+
+NAMED_MIN: Final = 2
+NAMED_MAX: Final = 5
 
 PROMPT_MAX: Final = 8
 """Memories that a prompt gets because they are predicted."""
@@ -59,24 +71,48 @@ class PredictiveEngine:
         relevance = self._resident.relevance(signals.question())
         return self._tiers(signals, relevance).prediction()
 
-    def for_prompt(
-        self, signals: WorkSignals, relevance: Mapping[str, float]
-    ) -> list[PredictedMemory]:
-        """Return what a prompt should get beyond what matches: likely used, and not many.
+    def for_prompt(self, signals: WorkSignals, relevance: Mapping[str, float]) -> dict[str, str]:
+        """Return what a prompt should get beyond what matches, with reasons, the likeliest first.
 
-        A memory that was shown in vain is offered less and less, so that its lines do not cost
-        more than they are worth.
+        Few memories, found by their files. One that was shown in vain is offered less and less, so
+        that its lines do not cost more than they are worth.
         """
-        tiers = self._tiers(signals, relevance)
+        shortlist, project = self._resident.shortlist, self._resident.project_id
         clear = MATCH_CUT * max(relevance.values(), default=0.0)
-        found = {
-            each.memory.id: each
-            for each in (*tiers.get_critical(), *tiers.get_related())
-            if tiers.expected_use(each) >= MATCH_CUT
-            and (each.memory.id not in relevance or relevance[each.memory.id] < clear)
-        }
-        order = sorted(found.values(), key=lambda each: (-tiers.expected_use(each), each.memory.id))
-        return order[:PROMPT_MAX]
+        found: dict[str, tuple[float, str]] = {}
+        for path, strength, why in self._files_for_prompt(signals):
+            for memory_id in islice(shortlist.about(path), ABOUT_MAX):
+                matches = memory_id in relevance and relevance[memory_id] >= clear
+                if matches or not shortlist.memories[memory_id].holds_in(project):
+                    continue
+                usage = shortlist.usage(memory_id)
+                shown = usage.citation_count + usage.ignore_count
+                expected = strength * (usage.citation_count + 1) / (shown + 1)
+                if expected >= max(MATCH_CUT, found.get(memory_id, (0.0, ""))[0]):
+                    found[memory_id] = expected, why
+        order = sorted(found.items(), key=lambda entry: (-entry[1][0], entry[0]))
+        return {memory_id: why for memory_id, (_, why) in order[:PROMPT_MAX]}
+
+    def _files_for_prompt(self, signals: WorkSignals) -> Iterator[tuple[str, float, str]]:
+        """Yield the files that memories should be about, how likely they help, and why."""
+        opened = signals.file_opened
+        if opened is not None:
+            yield opened, ABOUT_FILE, f"about {opened}"
+            for each in self.related.beside(opened, BESIDE_MAX):
+                yield each.path, each.strength, f"about {each.path}: {each.why}"
+            yield from self._named_beside(opened)
+        for path, why in signals.related.items():
+            yield path, NEXT_FILE, f"about {path}: {why}"
+
+    def _named_beside(self, opened: str) -> Iterator[tuple[str, float, str]]:
+        """Yield the files that several memories name beside one."""
+        shortlist = self._resident.shortlist
+        tags: Counter[str] = Counter()
+        for memory_id in islice(shortlist.about(opened), ABOUT_MAX):
+            tags.update(shortlist.memories[memory_id].tags)
+        often = (each for each in tags.most_common(NAMED_MAX) if each[1] >= NAMED_MIN)
+        for tag, times in often:
+            yield tag, NAMED_BESIDE, f"about {tag}: {times} memories name it beside {opened}"
 
     def for_branch(self, branch: str) -> dict[str, str]:
         """Return the decisions and patterns of a feature, with the reason, by its branch's name."""

@@ -180,12 +180,6 @@ class TierPredictions:
             confidence=self._confidence((*first, *second, *third)),
         )
 
-    def expected_use(self, predicted: PredictedMemory) -> float:
-        """Return how likely a memory is used if it is shown: what was shown in vain counts less."""
-        usage = self._usage(predicted.memory.id)
-        shown = usage.citation_count + usage.ignore_count
-        return predicted.relevance * (usage.citation_count + 1) / (shown + 1)
-
     def _confidence(self, predicted: Sequence[PredictedMemory]) -> float:
         if not predicted:
             return 0.0

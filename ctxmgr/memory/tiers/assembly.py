@@ -11,8 +11,8 @@ Tier 2 takes only what clears a relevance cut, never a fixed number. Episodes ar
 full. What is cold is shown only if it matches.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -77,7 +77,12 @@ class AssembledContext:
     token_count: int
     tiers: tuple[int, ...]
     shown: tuple[ShownItem, ...]
-    omitted: tuple[OmittedItem, ...]
+    left_out: Callable[[], tuple[OmittedItem, ...]] = field(repr=False, compare=False)
+
+    @property
+    def omitted(self) -> tuple[OmittedItem, ...]:
+        """What is not shown, with the reason; this is found out when somebody asks."""
+        return self.left_out()
 
 
 def assemble_context(
@@ -113,18 +118,18 @@ def assemble_context(
         if memory_id in by_id and score >= cut * best > 0
     }
 
-    def rank(memory: Memory) -> float:
+    def order(memory: Memory) -> tuple[float, Instant, str]:
         score = scores.get(memory.id)
         if score is None:
             used = usage.get(memory.id, MemoryUsage(memory_id=memory.id))
             score = usefulness(memory, used, now=now)
-        return score * (1 + matching.get(memory.id, 0.0))
+        return -score * (1 + matching.get(memory.id, 0.0)), memory.created_at, memory.id
 
-    ranked = sorted(memories, key=lambda memory: (-rank(memory), memory.created_at, memory.id))
+    ranked = sorted(memories, key=order)
     builder = ContextBuilder(budget, count=count, activity=signals.activity)
     builder.add_tier1(_disputes([pair for pair in contradictions if _known(pair, by_id)], by_id))
     warm = [memory for memory in ranked if not memory.cold or memory.id in matching]
-    mark = _with_marker if marked else list
+    mark = _with_marker if marked else iter
     builder.add_tier1(mark(_critical(warm, signals, matching, now)))
     builder.add_tier2(mark(_relevant(ranked, matching)))
     builder.add_tier2(_next_files(signals.next_files))
@@ -137,7 +142,7 @@ def assemble_context(
         token_count=builder.token_count,
         tiers=builder.tier_tokens,
         shown=builder.shown,
-        omitted=tuple(builder.omitted),
+        left_out=lambda: builder.omitted,
     )
 
 
@@ -198,11 +203,10 @@ def _compressed(memory: Memory, why: str) -> TierItem:
     return TierItem(id=memory.id, forms=forms, why=why)
 
 
-def _with_marker(items: Iterable[TierItem]) -> list[TierItem]:
-    return [
-        replace(item, forms=tuple(f"{form} [{item.id[:SHORT_ID_CHARS]}]" for form in item.forms))
-        for item in items
-    ]
+def _with_marker(items: Iterable[TierItem]) -> Iterator[TierItem]:
+    for item in items:
+        mark = f" [{item.id[:SHORT_ID_CHARS]}]"
+        yield TierItem(id=item.id, forms=tuple(form + mark for form in item.forms), why=item.why)
 
 
 def _index_item(memory: Memory) -> TierItem:

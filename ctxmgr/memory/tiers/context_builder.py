@@ -1,13 +1,14 @@
 """Fill four tiers with items and render them. Pure.
 
-An item that does not fit is tried at its next shorter level, then left out; it is never cut. What
-was left out is kept with the reason. No tier exceeds its tokens, nor the whole its budget.
+An item that does not fit is tried at its next shorter level, then left out; it is never cut. No
+tier exceeds its tokens, nor the whole its budget. What was left out can be asked for, with the
+reason; the items after which a tier was full are looked at only then.
 
 Every item is one line and is counted once, with its line break: tokens do not span line breaks, so
 that the counts of lines add up to that of the text.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -23,6 +24,9 @@ HEADINGS: Final = (
 
 MISSES_MAX: Final = 20
 """Items in a row that do not fit, after which a tier counts as full."""
+
+_SHOWN_ABOVE: Final = "shown above"
+_TOO_LONG: Final = "does not fit what is left of the tier"
 
 LINE_TOKENS_MIN: Final = 2
 """Tokens of the shortest line, its mark and line break: a tier with fewer left is full."""
@@ -83,16 +87,19 @@ class ContextBuilder:
         self.budget = budget
         self._count = count
         self._tiers = [_Tier(tokens) for tokens in tier_budgets(budget, activity)]
-        self._ids: set[str] = set()
-        self.omitted: list[OmittedItem] = []
+        self._ids: dict[str, int] = {}
+        """Item → the tier that shows it."""
+        self._omitted: list[OmittedItem] = []
+        self._rest: list[tuple[int, Iterator[TierItem]]] = []
+        """Items that were not looked at, since their tier was full."""
 
-    def add_tier1(self, items: Sequence[TierItem]) -> None:
+    def add_tier1(self, items: Iterable[TierItem]) -> None:
         self._add(1, items)
 
-    def add_tier2(self, items: Sequence[TierItem]) -> None:
+    def add_tier2(self, items: Iterable[TierItem]) -> None:
         self._add(2, items)
 
-    def add_tier3(self, items: Sequence[TierItem]) -> None:
+    def add_tier3(self, items: Iterable[TierItem]) -> None:
         self._add(3, items)
 
     def add_tier4(self, items: Iterable[TierItem]) -> None:
@@ -105,6 +112,16 @@ class ContextBuilder:
     def shown(self) -> tuple[ShownItem, ...]:
         """What is shown, in the order of the text."""
         return tuple(item for tier in self._tiers for item in tier.lines)
+
+    @property
+    def omitted(self) -> tuple[OmittedItem, ...]:
+        """What is not shown, with the reason."""
+        for number, items in self._rest:
+            for item in items:
+                above = self._ids.get(item.id, len(HEADINGS) + 1) <= number
+                self._omit(number, item, _SHOWN_ABOVE if above else _TOO_LONG)
+        self._rest.clear()
+        return tuple(self._omitted)
 
     @property
     def tier_tokens(self) -> tuple[int, ...]:
@@ -123,16 +140,19 @@ class ContextBuilder:
             if tier.lines
         )
 
-    def _add(self, number: int, items: Sequence[TierItem]) -> None:
+    def _add(self, number: int, items: Iterable[TierItem]) -> None:
         tier = self._tiers[number - 1]
-        for item in items:
+        waiting = iter(items)
+        while tier.misses < MISSES_MAX and (item := next(waiting, None)) is not None:
             if item.id in self._ids:
-                self._omit(number, item, "shown above")
-            elif tier.misses < MISSES_MAX and self._put(number, tier, item):
+                self._omit(number, item, _SHOWN_ABOVE)
+            elif self._put(number, tier, item):
                 tier.misses = 0
             else:
                 tier.misses += 1
-                self._omit(number, item, "does not fit what is left of the tier")
+                self._omit(number, item, _TOO_LONG)
+        if tier.misses >= MISSES_MAX:
+            self._rest.append((number, waiting))
 
     def _put(self, number: int, tier: _Tier, item: TierItem) -> bool:
         heading = 0 if tier.lines else self._count(f"{HEADINGS[number - 1]}\n") + self._count("\n")
@@ -146,12 +166,12 @@ class ContextBuilder:
                     ShownItem(id=item.id, tier=number, text=text, tokens=tokens, why=item.why)
                 )
                 tier.tokens += heading + tokens
-                self._ids.add(item.id)
+                self._ids[item.id] = number
                 return True
         return False
 
     def _omit(self, number: int, item: TierItem, reason: str) -> None:
-        self.omitted.append(OmittedItem(id=item.id, tier=number, reason=reason, why=item.why))
+        self._omitted.append(OmittedItem(id=item.id, tier=number, reason=reason, why=item.why))
 
 
 def _line(text: str) -> str:
