@@ -27,7 +27,15 @@ HISTORIES = 8
 
 
 class TestXtdbInDocker(ServedStoreContract, SharedStoreContract):
-    """The image keeps what clients store."""
+    """The image keeps what clients store.
+
+    The engine is that of ``TestXtdb``, which shows what depends on sizes alone.
+    """
+
+    test_the_largest_transaction_is_written_whole = None
+    test_five_thousand_objects_are_returned_in_one_batch = None
+    test_every_version_of_a_growing_list_of_maps_is_complete = None
+    test_every_version_of_a_changing_long_list_is_kept = None
 
     @pytest.fixture
     async def store(self, server: Server, namespace: Namespace) -> AsyncIterator[Store]:

@@ -11,8 +11,11 @@ from ctxmgr.stores.sqlite.store import SqliteStore
 from ctxmgr.stores.xtdb.store import XtdbStore
 from tests.components import LONG
 from tests.contracts.random_histories import HISTORY_KINDS, differences
+from tests.xtdb import own_server
 
-HISTORIES: Final = 2_000 if LONG else 40
+xtdb_url = own_server.xtdb_url  # thousands of transactions
+
+HISTORIES: Final = 2_000 if LONG else 25
 
 
 @pytest.fixture

@@ -13,7 +13,10 @@ from tests.contracts.store_contract import (
 )
 from tests.contracts.store_rewrite import RewriteContract
 from tests.contracts.store_two_clients import Reopen
+from tests.xtdb import own_server
 from tests.xtdb.servers import PATIENCE_S
+
+xtdb_url = own_server.xtdb_url  # it writes more than all others together
 
 
 @pytest.mark.xtdb

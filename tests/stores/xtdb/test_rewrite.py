@@ -15,8 +15,11 @@ from ctxmgr.stores.xtdb.commits import Commits
 from ctxmgr.stores.xtdb.rewrite import Rewriter
 from ctxmgr.stores.xtdb.store import XtdbStore
 from tests.contracts.namespace import FUTURE, Namespace, day, put, title_on
+from tests.xtdb import own_server
 
 pytestmark = pytest.mark.xtdb
+
+xtdb_url = own_server.xtdb_url  # a rewrite reads the whole log
 
 
 def words_of(namespace: Namespace) -> list[str]:

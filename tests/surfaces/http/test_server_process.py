@@ -18,7 +18,7 @@ from schemathesis import GenerationMode
 from tests.surfaces.http.servers import CTXMGR, WAIT_SECONDS, Server, serving
 from tests.surfaces.worked_sessions import Worked, json_of, work_three_turns
 
-EXAMPLES = 6
+EXAMPLES = 3
 """Examples for each path and method, of which there are more than thirty."""
 
 

@@ -240,7 +240,8 @@ def test_a_mistyped_name_lists_the_nearest(ctxmgr: Run) -> None:
 def test_a_damaged_file_is_corrupt(ctxmgr: Run, home: Path) -> None:
     """Damage is reported with the remedy and never as an empty store."""
     path = home / "store.db"
-    assert ctxmgr("demo", "--store", f"sqlite:///{path}").exit_code == 0
+    started = ctxmgr("harness", "start", "s1", "--store", f"sqlite:///{path}")
+    assert started.exit_code == 0, started.stderr
     data = bytearray(path.read_bytes())
     data[100:4096] = os.urandom(3996)
     path.write_bytes(data)
