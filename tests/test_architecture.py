@@ -74,7 +74,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "messages": _rooms("core.context core.objects core.store core.model errors"),
     "models": _rooms("core.model core.store errors"),
     "recordings": _rooms(
-        "messages core.client core.history core.model core.objects core.store errors"
+        "messages stores core.client core.history core.model core.objects core.store errors"
     ),
     "audit": _rooms("errors core.objects core.events"),
     # layers to come

@@ -1,8 +1,10 @@
 """Imports recorded sessions from files and folders. Reads files, commits.
 
-    read_file       one file, or one folder that the OpenHands SDK writes for a conversation
-    import_file     imports it, unless it is unchanged since its last import
-    import_folder   imports every recording below a folder; what cannot be imported is listed
+    recordings_below   the recordings of a folder, or of opencode's database
+    read_file          one file, one folder that the OpenHands SDK writes for a conversation, or
+                       one session of opencode's database
+    import_file        imports it, unless it is unchanged since its last import
+    import_folder      imports every recording below a folder; what cannot be imported is listed
 
 A folder is searched without following symbolic links. A file that is damaged, too large or no
 recording does not prevent the others from being imported.
@@ -32,9 +34,10 @@ from ctxmgr.recordings.import_session import (
     import_recording,
 )
 from ctxmgr.recordings.recorder import Recording
+from ctxmgr.stores.opencode_database import read_session, session_ids
 
 FILES_MAX: Final = 100_000
-"""Files of one folder; years of daily work leave some ten thousand."""
+"""Recordings of one folder; years of daily work leave some ten thousand."""
 
 DEPTH_MAX: Final = 16
 """Folders inside of folders; the harnesses use up to six."""
@@ -46,6 +49,9 @@ _DIGEST_BYTES: Final = 32
 _EVENTS: Final = "events"
 _EVENT_FILES: Final = "event-*.json"
 _SUFFIXES: Final = (".jsonl", ".json")
+OPENCODE_DATABASE: Final = "opencode.db"
+"""The name of the file in which opencode keeps its sessions."""
+
 _NO_RECORDINGS: Final = (".meta.json", "history.jsonl", "settings.json", "package.json")
 """How files end that harnesses keep beside recordings."""
 
@@ -78,6 +84,18 @@ class ImportedFolder:
     not_imported: tuple[NotImported, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class RecordingSource:
+    """Where a recording is."""
+
+    path: Path
+    session: str = ""
+    """Which session of a database; empty: the file is one."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.session}" if self.session else str(self.path)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordingFile:
     """The content of a recording."""
@@ -90,7 +108,7 @@ class RecordingFile:
 
 async def import_file(
     client: Client,
-    path: Path,
+    path: Path | RecordingSource,
     *,
     form: str | None = None,
     session_id: str | None = None,
@@ -121,25 +139,25 @@ async def import_folder(
     progress: Progress = lambda _done, _total: None,
 ) -> ImportedFolder:
     """Import every recording below a folder. ``progress`` counts files."""
-    paths = recordings_below(folder)
+    sources = recordings_below(folder)
     counts: Counter[str] = Counter()
     failed: list[NotImported] = []
-    for number, path in enumerate(paths, start=1):
+    for number, source in enumerate(sources, start=1):
         try:
-            result = await import_file(client, path, form=form)
+            result = await import_file(client, source, form=form)
         except Unavailable:
             raise  # the store: the next file would fail as well
         except CtxmgrError as error:
-            reason = str(error).removeprefix(f"{path}: ")
-            failed.append(NotImported(path=str(path.relative_to(folder)), reason=reason))
+            reason = str(error).removeprefix(f"{source}: ")
+            failed.append(NotImported(path=_name_below(folder, source), reason=reason))
         else:
             counts[result.outcome] += 1
             counts["turns"] += result.turns
             counts["tool_calls"] += result.tool_calls
             counts["captured_turns"] += result.captured_turns
-        progress(number, len(paths))
+        progress(number, len(sources))
     return ImportedFolder(
-        files=len(paths),
+        files=len(sources),
         imported=counts[NEW],
         continued=counts[CONTINUED],
         completed=counts[COMPLETED],
@@ -151,32 +169,64 @@ async def import_folder(
     )
 
 
-def recordings_below(folder: Path) -> list[Path]:
-    """Return the files that may be recordings, and the folders of OpenHands, in order."""
-    found: list[Path] = []
+def recordings_below(folder: Path) -> list[RecordingSource]:
+    """Return what may be a recording in a folder, in order; or the sessions of a database."""
+    found: list[RecordingSource] = []
+    if folder.name == OPENCODE_DATABASE and folder.is_file():
+        found += _in_database(folder)
     for directory, folders, files in os.walk(folder, followlinks=False):
         path = Path(directory)
         if _EVENTS in folders and _event_files(path):
-            found.append(path)
+            found.append(RecordingSource(path))
             folders.clear()
             continue
         if len(path.relative_to(folder).parts) >= DEPTH_MAX:
             folders.clear()
         folders.sort()
-        found += (path / name for name in files if _may_be_recording(path / name))
+        found += (RecordingSource(path / name) for name in files if _may_be_recording(path / name))
+        if OPENCODE_DATABASE in files and not (path / OPENCODE_DATABASE).is_symlink():
+            found += _in_database(path / OPENCODE_DATABASE)
         if len(found) > FILES_MAX:
-            raise Incorrect(f"{folder} has more than {FILES_MAX:,} files: import its subfolders")
+            break
+    if len(found) > FILES_MAX:
+        raise Incorrect(f"{folder} has more than {FILES_MAX:,} recordings: import its subfolders")
     return sorted(found)
 
 
-def read_file(path: Path) -> RecordingFile:
+def is_one_recording(path: Path) -> bool:
+    """Whether a path is a single recording, and not a folder or a database of them."""
+    if path.is_dir():
+        return recordings_below(path) == [RecordingSource(path)]
+    return path.name != OPENCODE_DATABASE
+
+
+def read_file(source: Path | RecordingSource) -> RecordingFile:
     """Read a recording; ``Incorrect`` names the file."""
+    at = source if isinstance(source, RecordingSource) else RecordingSource(source)
     try:
-        data = _read_events(path) if path.is_dir() else _read_bytes(path)
+        if at.session:
+            data = read_session(at.path, at.session, bytes_max=RECORDING_BYTES_MAX)
+        else:
+            data = _read_events(at.path) if at.path.is_dir() else _read_bytes(at.path)
     except OSError as error:
-        raise Incorrect(f"{path} cannot be read: {error.strerror}") from error
+        raise Incorrect(f"{at.path} cannot be read: {error.strerror}") from error
     digest = blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
-    return RecordingFile(data, digest, path.name if path.is_dir() else None)
+    return RecordingFile(data, digest, at.path.name if at.path.is_dir() else None)
+
+
+def _in_database(path: Path) -> list[RecordingSource]:
+    """Return the sessions of a database; one that cannot be read is reported when it is."""
+    try:
+        return [RecordingSource(path, id_) for id_ in session_ids(path, limit=FILES_MAX + 1)]
+    except Incorrect:
+        return [RecordingSource(path, "?")]
+
+
+def _name_below(folder: Path, source: RecordingSource) -> str:
+    relative = source.path.relative_to(folder)
+    if not source.session:
+        return str(relative)
+    return source.session if source.path == folder else f"{relative}: {source.session}"
 
 
 def _may_be_recording(path: Path) -> bool:

@@ -28,7 +28,10 @@ RecordingFormat = Annotated[
     | None,
     Param("The format; default: detected from the content."),
 ]
-RecordingFile = Annotated[Path, Param("The recorded session, or a folder of them.", metavar="FILE")]
+RecordingFile = Annotated[
+    Path,
+    Param("The recorded session, a folder of them, or opencode's database.", metavar="FILE"),
+]
 
 
 async def import_recorded(
@@ -47,11 +50,11 @@ async def import_recorded(
     """
     from ctxmgr.app import connect
     from ctxmgr.core.store.batched import in_batches
-    from ctxmgr.recordings.folders import import_file, import_folder, recordings_below
+    from ctxmgr.recordings.folders import import_file, import_folder, is_one_recording
 
-    is_folder = path.is_dir() and recordings_below(path) != [path]
+    is_folder = not is_one_recording(path)
     if is_folder and session is not None:
-        raise Incorrect(f"{path} is a folder: its sessions keep their recorded names")
+        raise Incorrect(f"{path} has several sessions: they keep their recorded names")
     async with (
         in_batches(await app.store()) as store,
         connect(store=store, tracking=False) as client,
