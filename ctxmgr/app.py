@@ -793,6 +793,14 @@ async def _audited(
     from ctxmgr.core.events.origins import StoreEvents
 
     log = await closing.enter_async_context(await AuditLog.open(root, be_id=AGENT))
-    scores = None if lenses is None else lambda text: lenses.read_text(text).all
+    scores = None if lenses is None else _all_scores(lenses)
     listener = AuditListener(log.writer, StoreEvents(store), scores=scores)
     return await attach_listener(store, closing, listener)
+
+
+def _all_scores(lenses: "Lenses") -> "Callable[[str], Mapping[str, float]]":
+    """Return what all lenses say about a text, without those that fail, which is logged."""
+    from ctxmgr.experience.lenses.failures import LensFailures
+
+    failures = LensFailures()
+    return lambda text: failures.note(lenses.read_text(text)).all

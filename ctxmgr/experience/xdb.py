@@ -29,6 +29,7 @@ from ctxmgr.experience.concepts.graph import ConceptGraph
 from ctxmgr.experience.context_window import ContextWindowManager
 from ctxmgr.experience.documents.document import Document, DocumentType
 from ctxmgr.experience.documents.repository import DocumentRepository, FolderSync
+from ctxmgr.experience.lenses.failures import LensFailures
 from ctxmgr.experience.lenses.lens import Lens, Lenses, LensPolicy, highest
 from ctxmgr.experience.lenses.load import load_lenses
 from ctxmgr.experience.lenses.stream import LensStream
@@ -99,6 +100,7 @@ class XDB:
         self._lens_policy = lens_policy
         self._auto_tags = auto_tags
         self._lenses: Lenses | None = None
+        self._lens_failures = LensFailures()
         self._token_lenses: LensStream | None = None
         self._token_event: str | None = None
         self._loaded = False
@@ -191,7 +193,9 @@ class XDB:
 
     def activations(self, text: str) -> Mapping[str, float]:
         """Return what the lenses say about a text, as far as the agent may see it."""
-        return {} if self._lenses is None else self._lenses.read_text(text).visible
+        if self._lenses is None:
+            return {}
+        return self._lens_failures.note(self._lenses.read_text(text)).visible
 
     def token_activations(self, token: str, *, event_id: str | None) -> Mapping[str, float]:
         """Return what the lenses say after a token of a stream; an event is a stream of its own."""
@@ -200,7 +204,12 @@ class XDB:
         if self._token_lenses is None or event_id != self._token_event:
             self._token_lenses = LensStream(self._lenses)
             self._token_event = event_id
-        return self._token_lenses.read(token).visible
+        return self._lens_failures.note(self._token_lenses.read(token)).visible
+
+    @property
+    def failing_lenses(self) -> Mapping[str, str]:
+        """The lenses whose last scores are missing, and what was wrong; they are asked again."""
+        return self._lens_failures.failing
 
     async def use_documents(self, store: Store) -> FolderSync | None:
         """Keep reference documents in a store, and read those of the folder ``documents``."""

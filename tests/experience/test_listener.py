@@ -1,6 +1,7 @@
 """What happens in a store becomes experience, once."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ctxmgr.core.events.origins import StoreEvents
 from ctxmgr.core.model import TextDelta
 from ctxmgr.errors import Denied, Unavailable
 from ctxmgr.experience.hooks import WorkspaceHooks
+from ctxmgr.experience.lenses.lens import Moment
 from ctxmgr.experience.records.timestep import TimestepRecord
 from ctxmgr.experience.xdb import XDB
 from ctxmgr.harness.loop_events import AnswerRestarted, TurnStarted
@@ -197,3 +199,42 @@ async def test_an_agent_cannot_read_its_own_experience_folder(tmp_path: Path) ->
             await live.read("xdb/experience/log.sqlite")
 
         assert seen is not None
+
+
+class _FailingLens:
+    name = "failing"
+
+    def __init__(self) -> None:
+        self.works = False
+
+    def score(self, moment: Moment) -> Mapping[str, float]:
+        if not self.works:
+            raise RuntimeError("no weights")
+        return {"c": 0.5}
+
+
+async def test_a_lens_that_fails_does_not_stop_the_log(root: Path, tmp_path: Path) -> None:
+    """000-R002, 000-R029: what happened is recorded without its scores, and what follows too."""
+    lens = _FailingLens()
+    async with (
+        XDB(root, "be-1", lenses=[lens]) as xdb,
+        connect(tmp_path / "agent.db", experience=xdb, tracking=False) as client,
+    ):
+        live = await client.start("s1", system_prompt="Be brief.")
+        await xdb.start_session("s1")
+        WorkspaceHooks(xdb).on_input("What is here?", turn=1)
+        WorkspaceHooks(xdb).on_output_token("One file.", turn=1)
+        await live.end_turn("One file.", user="What is here?")
+        await client.heard()
+        assert xdb.failing_lenses == {"failing": "RuntimeError: no weights"}
+        lens.works = True
+        await live.end_turn("Two files.", user="And now?")
+        await client.heard()
+        assert xdb.failing_lenses == {}
+
+    records = await recalled(root)
+    said = [each for each in records if each.role in {"user", "assistant"}]
+    assert [(each.content, dict(each.concept_activations)) for each in said] == [
+        *(("What is here?", {}), ("One file.", {})),
+        *(("And now?", {"c": 0.5}), ("Two files.", {"c": 0.5})),
+    ]

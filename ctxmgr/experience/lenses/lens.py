@@ -3,21 +3,26 @@
 moment ─► lenses ─► LensReading.all       every score: for the audit log
                    └───► LensReading.visible   the k highest that the policy shows: for
                                                the experience log, which the agent reads
+
+A lens may be anybody's code. If it fails, its scores are missing from this reading, and
+``LensReading.failed`` says why; it is asked again at the next moment.
 """
 
 import heapq
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from ctxmgr.errors import Incorrect
+from ctxmgr.experience.concepts.concept import CONCEPT_ID_CHARS_MAX
 
 PART_CHARS: Final = 300
 """A part of a long text: as many words as a lens looks at."""
 
 PARTS_MAX: Final = 8
+
+FAILURE_CHARS_MAX: Final = 500
 
 TOP_K: Final = 10
 """Activations per timestep that the experience log keeps."""
@@ -61,6 +66,8 @@ class LensReading:
 
     all: Mapping[str, float]
     visible: Mapping[str, float]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """The names of lenses whose scores are missing, and what was wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +79,7 @@ class Lenses:
     top_k: int = TOP_K
 
     def read(self, moment: Moment) -> LensReading:
-        """Ask every lens; a concept that several score has its highest score.
-
-        ``Incorrect`` if a lens returns something that is not a score.
-        """
+        """Ask every lens; a concept that several score has its highest score."""
         return self._reading([moment])
 
     def read_text(self, text: str) -> LensReading:
@@ -87,13 +91,28 @@ class Lenses:
 
     def _reading(self, moments: Sequence[Moment]) -> LensReading:
         scores: dict[str, float] = {}
-        for moment, lens in product(moments, self.lenses):
-            for concept_id, score in lens.score(moment).items():
-                if not 0 <= score <= 1:
-                    raise Incorrect(f"the lens {lens.name} scores {concept_id} {score}, not 0 to 1")
+        failed: dict[str, str] = {}
+        for lens in self.lenses:
+            try:
+                readings = [_checked(lens.score(moment)) for moment in moments]
+            except Exception as error:  # noqa: BLE001 (whatever a lens does wrong)
+                failed[lens.name] = f"{type(error).__name__}: {error}"[:FAILURE_CHARS_MAX]
+                continue
+            for concept_id, score in (item for each in readings for item in each.items()):
                 scores[concept_id] = max(score, scores.get(concept_id, 0.0))
         shown = {each: score for each, score in scores.items() if self.policy.visible(each)}
-        return LensReading(all=scores, visible=highest(shown, self.top_k))
+        return LensReading(all=scores, visible=highest(shown, self.top_k), failed=failed)
+
+
+def _checked(scores: Mapping[str, float]) -> Mapping[str, float]:
+    """Return what a lens returned; ``Incorrect`` if the log could not store it."""
+    for concept_id, score in scores.items():
+        if not (isinstance(concept_id, str) and 0 < len(concept_id) <= CONCEPT_ID_CHARS_MAX):
+            raise Incorrect(f"{concept_id!r:.80} is not a concept id")
+        if not 0 <= score <= 1:
+            raise Incorrect(f"it scores {concept_id!r:.80} {score}, not 0 to 1")
+        concept_id.encode()
+    return scores
 
 
 def highest(scores: Mapping[str, float], k: int) -> dict[str, float]:

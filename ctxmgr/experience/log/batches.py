@@ -60,7 +60,8 @@ SCORE_DECIMALS: Final = 4
 CONTENT_CHARS_MAX: Final = 10_000_000
 """Characters of one step's content, far more than a model reads at once."""
 
-CONCEPT_CHARS_MAX: Final = 500
+CONCEPT_CHARS_MAX: Final = 512
+"""Characters of a concept's id, as many as a concept pack may have."""
 
 BODY_BYTES_MAX: Final = 512 * 1024 * 1024
 """Bytes of a decompressed body: a damaged row must not take all memory. None larger is written."""

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
-from ctxmgr.errors import Incorrect
+from ctxmgr.core.events.event_type import EventType
+from ctxmgr.experience.concepts.concept import CONCEPT_ID_CHARS_MAX
+from ctxmgr.experience.lenses.failures import LensFailures
 from ctxmgr.experience.lenses.lens import Lenses, LensPolicy, Moment
 from ctxmgr.experience.lenses.stream import LensStream
+from ctxmgr.experience.log.batches import check_storable
+from ctxmgr.experience.records.timestep import NewTimestep
 
 
 @dataclass
@@ -78,11 +83,66 @@ def test_a_long_text_is_read_in_parts() -> None:
     assert lenses.read_text("").visible == {}
 
 
-@pytest.mark.parametrize("value", [1.5, -0.1, float("nan")])
-def test_a_lens_that_returns_no_score_is_reported(value: float) -> None:
-    """A lens may be anybody's code; its name is in the message."""
-    with pytest.raises(Incorrect, match="the lens words scores dog"):
-        Lenses(lenses=(WordLens(value=value),)).read(Moment(text="dog"))
+@dataclass
+class BrokenLens:
+    """Does something wrong, until it is repaired."""
+
+    wrong: Any
+    name: str = "broken"
+
+    def score(self, observation: Moment) -> Mapping[str, float]:
+        if isinstance(self.wrong, Exception):
+            raise self.wrong
+        scores: Mapping[str, float] = self.wrong
+        return scores
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(RuntimeError("no weights"), {"dog": 1.5}, {"dog": -0.1}, {"dog": float("nan")}),
+        *({"dog": "high"}, {"": 0.5}, {"x" * 513: 0.5}, {7: 0.5}, {"\ud800": 0.5}, None, 3),
+    ],
+    ids=repr,
+)
+def test_a_lens_that_fails_is_reported_and_left_out(wrong: Any) -> None:
+    """A lens may be anybody's code; the other lenses say what they say."""
+    reading = Lenses(lenses=(BrokenLens(wrong), WordLens())).read(Moment(text="dog"))
+
+    assert reading.all == reading.visible == {"dog": 0.5}
+    assert list(reading.failed) == ["broken"]
+    assert reading.failed["broken"]
+
+
+def test_whatever_a_lens_may_return_can_be_stored() -> None:
+    """000-R029: one long concept id must not stop the log."""
+    longest = "x" * CONCEPT_ID_CHARS_MAX
+    reading = Lenses(lenses=(BrokenLens({longest: 1.0}),)).read(Moment(text="dog"))
+
+    check_storable(
+        NewTimestep(timestamp=0, event_type=EventType.OUTPUT, concept_activations=reading.visible)
+    )
+    assert reading.visible == {longest: 1.0}
+
+
+def test_a_failure_is_logged_when_it_begins_and_when_it_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A stream asks several times a second."""
+    failures, lens = LensFailures(), BrokenLens(RuntimeError("no weights"))
+    lenses = Lenses(lenses=(lens,))
+
+    for _ in range(3):
+        failures.note(lenses.read(Moment(text="dog")))
+    assert failures.failing == {"broken": "RuntimeError: no weights"}
+    lens.wrong = {"dog": 1.0}
+    assert failures.note(lenses.read(Moment(text="dog"))).visible == {"dog": 1.0}
+
+    assert failures.failing == {}
+    assert [record.message for record in caplog.records] == [
+        "the lens broken fails, and its scores are missing: RuntimeError: no weights",
+        "the lens broken works again",
+    ]
 
 
 def test_a_stream_asks_when_a_word_ends() -> None:
