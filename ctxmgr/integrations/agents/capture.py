@@ -107,8 +107,11 @@ class SessionCapture:
                 await self._record(event, ToolOutput(text=text, failed=True))
             case "PreCompact":
                 self.turn = replace(self.turn, instructions=_compaction(event))
-            case "PostCompact" | "PreCompress":
+            case "PostCompact":
                 await self._compacted(event)
+            case "PreCompress":  # Gemini CLI sends it before every call, with the trigger auto
+                if event.fields.get("trigger") == "manual":
+                    await self._compacted(event)
             case "Stop" | "SubagentStop":
                 await self._end(event, answer=event.answer)
             case "SessionEnd":

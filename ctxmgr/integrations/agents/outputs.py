@@ -23,6 +23,12 @@ _EXIT_CODE = re.compile(
 _EXIT_CODE_CHARACTERS: Final = 400
 """Codex writes the exit code in the first lines of an output."""
 
+_GEMINI_EXIT_CODE = re.compile(
+    r"^Exit Code: -?[1-9]\d*(?:\nProcess Group PGID: \d+)?(?:\n</untrusted_context>)?\s*\Z",
+    re.MULTILINE,
+)
+"""Gemini CLI writes it in the last lines, and only if it is not 0."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutput:
@@ -40,7 +46,9 @@ def read_output(response: object, *, persisted: Callable[[str], str | None]) -> 
     if not isinstance(response, Mapping):
         return ToolOutput(text=_text(response))
     if "llmContent" in response:  # Gemini CLI
-        return ToolOutput(text=_text(response["llmContent"]), failed=bool(response.get("error")))
+        text = _text(response["llmContent"])
+        failed = bool(response.get("error")) or _GEMINI_EXIT_CODE.search(text) is not None
+        return ToolOutput(text=text, failed=failed)
     if "stdout" in response:
         return _command_output(response, persisted)
     return ToolOutput(text=_object_text(response), failed=response.get("isError") is True)

@@ -6,9 +6,11 @@ only if it lies where that client keeps the transcripts of this session:
     Claude Code   FOLDER/projects/PROJECT/SESSION.jsonl
                   FOLDER/projects/PROJECT/SESSION/subagents/agent-AGENT.jsonl
     Codex         FOLDER/sessions/YEAR/MONTH/DAY/rollout-TIME-SESSION.jsonl
+    Gemini CLI    ~/.gemini/tmp/PROJECT/chats/session-TIME-SESSION.jsonl
 
-FOLDER comes from the environment of the hook. No link below it is followed, a bounded part of the
-file is read, and nothing is taken from it but counts, times and the name of the model.
+FOLDER comes from the environment of the hook; Gemini CLI shortens SESSION. No link below it is
+followed, a bounded part of the file is read, and nothing is taken from it but counts, times and the
+name of the model.
 """
 
 import asyncio
@@ -38,9 +40,15 @@ WAITS: Final = 10
 WAIT_SECONDS: Final = 0.1
 """How often, and for how long, the last answer is waited for: clients write it after the hook."""
 
+_WORDS: Final = (b'"usage"', b'"tokens"', b'"turn_context"')
+"""One of them is in every line that says what a call cost, or which model is used."""
+
 _CLAUDE_PARTS: Final = 2
 _SUBAGENT_PARTS: Final = 4
 _CODEX_PARTS: Final = 4
+_GEMINI_PARTS: Final = 3
+_GEMINI_NAMED: Final = 8
+"""Characters of a session's id in the name of a file of Gemini CLI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +81,10 @@ class _Calls:
                 payload.get("response_id"), openai_usage(_mapping(payload.get("usage"))), None
             )
             self.is_complete = True
+        elif row.get("type") == "gemini":
+            tokens = _mapping(row.get("tokens"))
+            self._keep(row.get("id"), tokens and _gemini_usage(tokens), row.get("model"))
+            self.is_complete = bool(row.get("content"))
         elif row.get("type") == "turn_context" and isinstance(payload, Mapping):
             self._keep(None, None, payload.get("model"))
 
@@ -110,7 +122,12 @@ def _place(event: AgentEvent) -> tuple[Path, PurePosixPath] | None:
     if not isinstance(named, str) or "\0" in named or ".." in PurePosixPath(named).parts:
         return None
     session = event.client_session
-    for folder, kind in ((event.client_folder, "projects"), (event.codex_folder, "sessions")):
+    folders = {
+        "projects": event.client_folder,
+        "sessions": event.codex_folder,
+        "tmp": str(Path.home() / ".gemini"),
+    }
+    for kind, folder in folders.items():
         if not folder:
             continue
         for root in (Path(folder), Path(folder).resolve()):
@@ -126,6 +143,9 @@ def _place(event: AgentEvent) -> tuple[Path, PurePosixPath] | None:
 def _is_of_session(kind: str, parts: tuple[str, ...], session: str, agent: object) -> bool:
     if kind == "sessions":
         return len(parts) == _CODEX_PARTS and parts[-1].endswith(f"-{session}.jsonl")
+    if kind == "tmp":
+        ending = f"-{session[:_GEMINI_NAMED]}.jsonl"
+        return len(parts) == _GEMINI_PARTS and parts[1] == "chats" and parts[2].endswith(ending)
     if agent:
         own = (session, "subagents", f"agent-{agent}.jsonl")
         return len(parts) == _SUBAGENT_PARTS and parts[1:] == own
@@ -178,7 +198,7 @@ def _open(root: Path, path: PurePosixPath) -> int:
 
 def _rows(data: bytes) -> Iterator[Mapping[str, Any]]:
     for line in data.splitlines():
-        if b'"usage"' not in line and b'"turn_context"' not in line:
+        if not any(word in line for word in _WORDS):
             continue
         try:
             row = json.loads(line)
@@ -186,6 +206,23 @@ def _rows(data: bytes) -> Iterator[Mapping[str, Any]]:
             continue
         if isinstance(row, dict):
             yield row
+
+
+def _gemini_usage(tokens: Mapping[str, Any]) -> Usage:
+    return (
+        openai_usage(
+            {
+                "input_tokens": tokens.get("input"),
+                "cached_input_tokens": tokens.get("cached"),
+                "output_tokens": sum(
+                    count
+                    for count in (tokens.get("output"), tokens.get("thoughts"))
+                    if isinstance(count, int)
+                ),
+            }
+        )
+        or Usage()
+    )
 
 
 def _time(value: object) -> int | None:

@@ -128,6 +128,28 @@ def test_gemini_and_codex_send_the_same_under_other_names(hook: Hook, url: str, 
     assert stored(url, f"{name}-7")["status"] == "fail"
 
 
+def test_gemini_reports_failed_commands_and_no_compaction(hook: Hook, url: str, name: str) -> None:
+    """It names the exit code in the output, and sends PreCompress before every model call."""
+    output = "Output: cat: no such file\nExit Code: 1\nProcess Group PGID: 7\n</untrusted_context>"
+    call = {"tool_name": "run_shell_command", "tool_input": {"command": "cat missing"}}
+    hook("BeforeAgent", prompt="List it")
+    hook("PreCompress", trigger="auto")
+    hook("AfterTool", tool_response={"llmContent": output}, tool_use_id=f"{name}-1", **call)
+    said = {"llmContent": "Exit Code: 1\nis what it said"}
+    hook("AfterTool", tool_response=said, tool_use_id=f"{name}-2", **call)
+    hook("PreCompress", trigger="manual")
+    hook("AfterAgent", prompt="List it", prompt_response="None.")
+
+    (turn,) = turns(url, name)
+    calls = [stored(url, call_id) for call_id in turn["toolcall_ids"]]
+    shown = [(call["tool"], call["status"]) for call in calls]
+    assert shown == [
+        ("run_shell_command", "fail"),
+        ("run_shell_command", "ok"),
+        ("compact", "ok"),
+    ]
+
+
 def test_an_interrupted_turn_ends_with_the_next_prompt(hook: Hook, url: str, name: str) -> None:
     """Claude Code sends no Stop if the user interrupts it, and none when it ends."""
     hook("UserPromptSubmit", prompt="Wait")
