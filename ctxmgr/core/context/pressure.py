@@ -67,9 +67,8 @@ def oldest_half(sizes: Sequence[int], *, tokens: int) -> int:
     """
     half = (tokens + 1) // 2
     spans = max(0, len(sizes) - 1)
-    return next(
-        (n for n, held in enumerate(accumulate(sizes[:spans]), start=1) if held >= half), spans
-    )
+    held_by = accumulate(sizes[:spans], initial=0)
+    return next((n for n, held in enumerate(held_by) if held >= half), spans)
 
 
 def tokens_after(tokens: int, *, removed: int, summary: int) -> int:

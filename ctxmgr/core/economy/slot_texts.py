@@ -177,7 +177,7 @@ class SlotTexts:
         """Label → the lines of that text that others show by reference."""
         self._referring: defaultdict[str, set[str]] = defaultdict(set)
         """Label → the keys of the texts that refer to that text."""
-        self._resting: list[_RestedText] = []
+        self._resting: dict[str, _RestedText] = {}
         self._settled_before: frozenset[str] = frozenset()
         self._uncounted: list[_RestedText] = []
         """Texts that were restored, and whose names are not counted yet."""
@@ -191,12 +191,15 @@ class SlotTexts:
     def digest(self, turn: HeldTurn, *, start: int, policy: Economy) -> None:
         """Show the calls of a turn by digests, and no longer their arguments and outputs."""
         old = {slot.key for slot in turn.slots() if slot.message}
-        gone = [text for text in self.all() if text.slot.key in old]
-        for slot_text in gone:
+        if self._resting:
+            self._visible.complete()
+            # Only the texts of this turn wake; they are settled, and are not shown again.
+            for key in old & self._resting.keys():
+                self._hide(self._woken(self._resting.pop(key)))
+        for slot_text in (text for text in self.awake if text.slot.key in old):
             self._hide(slot_text)
             self.settle(slot_text)
-        keys = {id(text) for text in gone}
-        self.awake = [text for text in self.awake if id(text) not in keys]
+        self.awake = [text for text in self.awake if text.slot.key not in old]
         for slot in turn.digest_slots():
             text = self.analysed(slot)
             limits = policy.digest(tokens=text.tokens)
@@ -225,8 +228,8 @@ class SlotTexts:
         """Wake all texts, and return them in the order of the stream."""
         if self._resting:
             self._visible.complete()
-            woken = [self._woken(rested) for rested in self._resting]
-            self._resting = []
+            woken = [self._woken(rested) for rested in self._resting.values()]
+            self._resting = {}
             texts = (*woken, *self.awake)
             self.awake = sorted(texts, key=_in_stream)
         return self.awake
@@ -339,7 +342,7 @@ class SlotTexts:
             rested = _RestedText(key, content, view, turn, start)
             self._uncounted.append(rested)
             if key in self._settled_before:
-                self._resting.append(rested)
+                self._resting[key] = rested
             else:
                 awake.append(key)
             if view is None or view.spans:
