@@ -179,8 +179,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "proxy.server": _rooms("proxy core.economy core.history core.model core.store errors"),
     "proxy.recording": _rooms(
-        "proxy proxy.server messages core.client core.model core.objects core.sessions core.store"
-        " errors"
+        "proxy proxy.server proxy.wire messages core.client core.model core.objects core.sessions"
+        " core.store errors"
     ),
     "bench": _rooms(""),
     "bench.stores": _rooms(

@@ -95,8 +95,8 @@ class Engine(Protocol):
     async def stored(self, conversation: str) -> bool:
         """Wait until what was sent of a conversation is stored; return whether it is.
 
-        The caller passes no answer on before, so that nothing that a client has received depends
-        on a request that a crash could forget. Waits for a bounded time, and never raises.
+        The caller passes no whole answer on before, so that nothing that a client has received
+        depends on a request that a crash could forget. Waits for a bounded time, and never raises.
         """
         ...
 

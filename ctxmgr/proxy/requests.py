@@ -5,8 +5,7 @@ request of the same client, and reads only what differs.
 """
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final
@@ -18,7 +17,14 @@ from ctxmgr.core.objects.hashes import sha256
 from ctxmgr.proxy.engine import Api, Incoming
 from ctxmgr.proxy.sized_cache import SizedCache
 from ctxmgr.proxy.wire.anthropic import AnthropicMessages
-from ctxmgr.proxy.wire.json_spans import ByteSpan, elements, fields
+from ctxmgr.proxy.wire.json_spans import (
+    ByteSpan,
+    elements,
+    fields,
+    first_element,
+    moved,
+    shared_elements,
+)
 from ctxmgr.proxy.wire.message import (
     SessionNames,
     Side,
@@ -54,13 +60,8 @@ HEADS_MAX: Final = 256
 
 HEADS_BYTES_MAX: Final = 32 * 1024 * 1024
 
-NEWEST_TRIED: Final = 3
-"""Messages at the end of a request that are likely to differ in the next one: a mark moves."""
-
 CHARS_PER_TOKEN: Final = 4
 """For what is counted roughly: definitions of tools and instructions."""
-
-_SPACE: Final = re.compile(rb"[ \t\r\n]*")
 
 
 @dataclass(slots=True)
@@ -199,11 +200,11 @@ class RequestReader:
         def skip(name: str, at: int) -> int | None:
             nonlocal last, same
             if name == wire.listed and body[at : at + 1] == b"[":
-                first = _SPACE.match(body, at + 1).end()  # type: ignore[union-attr]
+                first = first_element(body, at)
                 counts = [_shared(one, body, first) for one in recent]
                 if same := max(counts, default=0):
                     last = recent[counts.index(same)]
-                    spans.extend(_moved(last.spans[:same], first))
+                    spans.extend(moved(last.spans[:same], first))
                 found, end = elements(body, at, known=spans)
                 spans[:] = found
                 return end
@@ -279,29 +280,8 @@ def _client(request: Incoming) -> tuple[str, ...]:
 
 
 def _shared(last: ReadRequest, body: bytes, at: int) -> int:
-    """Return how many messages of a request another one has from a position on, byte for byte.
-
-    A message is an object, which ends where it is complete, whatever follows it.
-    """
-    start, spans, known = last.spans[0].start, last.spans, last.body
-    low, high = 0, len(spans)
-    step = 1
-    while low < high:
-        # Usually all but the last few are the same; if not, the middle divides the rest.
-        middle = max(low + 1, high - step + 1) if step <= NEWEST_TRIED else (low + high + 1) // 2
-        first = spans[low].start
-        if body.startswith(known[first : spans[middle - 1].end], at + first - start):
-            low = middle
-        else:
-            high = middle - 1
-        step += 1
-    return low
-
-
-def _moved(spans: Sequence[ByteSpan], at: int) -> Sequence[ByteSpan]:
-    """Return spans of which the first starts at a position."""
-    by = at - spans[0].start
-    return [ByteSpan(start + by, end + by) for start, end in spans] if by else spans
+    """Return how many messages of a request another one has from a position on."""
+    return shared_elements(last.body, last.spans, body, at)
 
 
 def _chain(entries: tuple[Entry, ...], last: ReadRequest | None, *, same: int) -> tuple[str, ...]:

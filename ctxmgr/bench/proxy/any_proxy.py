@@ -30,14 +30,15 @@ _MESSAGE: Final[dict[str, Any]] = {
     "stop_reason": None,
     "usage": _USAGE,
 }
-_ANSWER: Final = "".join(
-    f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+ANSWER_EVENTS: Final = tuple(
+    f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
     for event in (
         {"type": "message_start", "message": _MESSAGE},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
         {"type": "message_stop"},
     )
-).encode()
+)
+_ANSWER: Final = b"".join(ANSWER_EVENTS)
 
 
 class RecordingUpstream:
@@ -72,8 +73,8 @@ class RecordingUpstream:
 
     async def _answer(self, reader: StreamReader, writer: StreamWriter) -> None:
         try:
-            line, headers = await _head(reader)
-            body = await _body(reader, headers)
+            line, headers = await read_head(reader)
+            body = await read_body(reader, headers)
             if line.startswith("POST") and "/count_tokens" not in line:
                 self.bodies.put_nowait(body)
             writer.write(
@@ -138,14 +139,14 @@ class AnyProxy:
         writer.close()
 
 
-async def _head(reader: StreamReader) -> tuple[str, dict[str, str]]:
+async def read_head(reader: StreamReader) -> tuple[str, dict[str, str]]:
     text = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     line, *rest = text.strip().split("\r\n")
     pairs = (one.partition(":") for one in rest)
     return line, {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-async def _body(reader: StreamReader, headers: dict[str, str]) -> bytes:
+async def read_body(reader: StreamReader, headers: dict[str, str]) -> bytes:
     if headers.get("transfer-encoding", "").lower() != "chunked":
         length = int(headers.get("content-length", "0"))
         if length > BODY_BYTES_MAX:

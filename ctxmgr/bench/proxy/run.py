@@ -2,7 +2,8 @@
 
 With ``--url`` they go through a proxy that is running, whoever wrote it. Costs are compared with
 those of the same requests without a proxy, in the same run, with a cache that holds only marked
-prefixes. The replay is open: nobody asks a text back.
+prefixes. The replay is open: nobody asks a text back. Without ``--url``, the time that the proxy
+adds to the first byte of an answer is measured as well.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from ctxmgr.bench.economy.needs import needs
 from ctxmgr.bench.economy.sessions import RecordedSession, read_folder
 from ctxmgr.bench.proxy.any_proxy import AnyProxy, RecordingUpstream
 from ctxmgr.bench.proxy.client import requests
+from ctxmgr.bench.proxy.latency import latency_figures
 from ctxmgr.bench.proxy.scoring import ProxyScore, SessionScorer
 from ctxmgr.bench.report import Figure, Report, Say
 from ctxmgr.core.context.tokens import TokenCounter
@@ -113,6 +115,9 @@ async def run(
             await engine.close()
             await store.close()
     figures = [figure for row in rows for figure in _figures(row, promised=not quick)]
+    if url is None:
+        everything = [session for sessions in by_name.values() for session in sessions]
+        figures += await latency_figures(everything, quick=quick, say=say)
     return ProxyReport(figures=tuple(figures), proxies=tuple(rows))
 
 

@@ -16,6 +16,7 @@ from ctxmgr.core.model import to_value
 from ctxmgr.core.objects.envelope import EXCHANGE, exchange_id
 from ctxmgr.core.store.documents import ID, KIND, Document, storable
 from ctxmgr.errors import Corrupt
+from ctxmgr.proxy.engine import ShapedText
 from ctxmgr.proxy.recording.request_parts import RequestParts
 from ctxmgr.proxy.server.accounting import RequestAccount
 from ctxmgr.proxy.server.exchange import ProxiedExchange
@@ -34,8 +35,8 @@ class RequestText:
     messages: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, parts: RequestParts) -> "RequestText":
-        return cls(parts.frame, parts.messages)
+    def of(cls, parts: RequestParts | None) -> "RequestText":
+        return cls() if parts is None else cls(parts.frame, parts.messages)
 
     def since(self, before: "RequestText") -> Document:
         """Return what a record stores of this request after another one."""
@@ -70,8 +71,9 @@ def exchange_document(
     sent: Document | None,
     answer: str,
     account: RequestAccount | None,
+    before: Iterable[ShapedText] = (),
 ) -> Document:
-    """Return the record of an exchange."""
+    """Return the record of an exchange; ``before`` is what the one before showed in part."""
     outgoing = exchange.outgoing
     document: Document = {
         ID: exchange_id(session_id, number=number),
@@ -95,7 +97,8 @@ def exchange_document(
         "shaped": outgoing.shaped,
         "reason": outgoing.reason,
         "refused": exchange.refused,
-        "folds": [asdict(fold) for fold in outgoing.folds],
+        "folds": [asdict(fold) for fold in _new_folds(outgoing.folds, before)],
+        "folds_total": len(outgoing.folds),
         "usage": None if exchange.usage is None else to_value(exchange.usage),
         "baseline_tokens": outgoing.baseline_tokens,
         "sent_tokens": outgoing.sent_tokens,
@@ -109,6 +112,12 @@ def exchange_document(
     }
     stored: Document = storable(document)
     return stored
+
+
+def _new_folds(folds: Iterable[ShapedText], before: Iterable[ShapedText]) -> list[ShapedText]:
+    """Return what is shown in part for the first time, or shorter than before."""
+    known = {(fold.handle, fold.message, fold.sent_tokens) for fold in before}
+    return [fold for fold in folds if (fold.handle, fold.message, fold.sent_tokens) not in known]
 
 
 def rebuilt(

@@ -36,6 +36,7 @@ class ExchangeRow:
     reason: str | None
     """Why it went out as the client sent it."""
     folds: int
+    """Texts of which only a part was sent."""
     prompt_tokens: int | None
     cached_tokens: int | None
     output_tokens: int | None
@@ -87,6 +88,7 @@ class ExchangeDetail:
     session: str
     row: ExchangeRow
     folds: tuple[Mapping[str, Any], ...]
+    """Texts that this request was the first to shorten, or shortened further."""
     refused: str | None
     """What the provider said to the shaped request, if it refused it."""
     messages: tuple[MessagePair, ...] = field(repr=False)
@@ -165,7 +167,7 @@ def _row(document: Document, mask: Mask) -> ExchangeRow:
         status=document.get("status"),
         shaped=bool(document.get("shaped")),
         reason=_masked(document.get("reason"), mask),
-        folds=len(document.get("folds") or ()),
+        folds=int(document.get("folds_total", len(document.get("folds") or ()))),
         prompt_tokens=sum(int(usage.get(name, 0)) for name in known) if usage else None,
         cached_tokens=usage.get("cache_read_tokens"),
         output_tokens=usage.get("output_tokens"),

@@ -11,7 +11,7 @@ conversation, such as the generation of a title, is counted and not stored.
 import asyncio
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from ctxmgr.core.client.client import Client
@@ -24,6 +24,7 @@ from ctxmgr.core.store.contract import Put, Store
 from ctxmgr.core.store.documents import Document, storable
 from ctxmgr.errors import NotFound
 from ctxmgr.messages.answers import ToolCallIds, read_call
+from ctxmgr.proxy.engine import ShapedText
 from ctxmgr.proxy.recording.answer_parts import AnswerParts, CalledTool, read_answer_parts
 from ctxmgr.proxy.recording.exchange_records import RequestText, exchange_document
 from ctxmgr.proxy.recording.request_parts import CallOutput, RequestParts, read_request
@@ -32,6 +33,9 @@ from ctxmgr.proxy.server.exchange import ProxiedExchange
 
 OPEN_SESSIONS_MAX: Final = 100
 """Sessions that are kept open; the least recently used are paused, and resumed when needed."""
+
+OPEN_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Of the requests of all sessions that are kept open."""
 
 ANSWER_LENGTH_MAX: Final = 1024 * 1024
 """Characters of an answer in a record; the turn has all of it."""
@@ -59,9 +63,16 @@ class _OpenConversation:
     """Of the last exchange."""
     keys: tuple[bytes, ...] = ()
     """Of the messages of the last request."""
-    received: RequestText = field(default_factory=RequestText)
-    sent: RequestText = field(default_factory=RequestText)
+    received: RequestParts | None = None
+    sent: RequestParts | None = None
+    """None: as it was received."""
+    folds: tuple[ShapedText, ...] = ()
     pending: _PendingTurn | None = None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes in memory."""
+        return sum(parts.size for parts in (self.received, self.sent) if parts is not None)
 
 
 class ExchangeRecorder:
@@ -74,7 +85,9 @@ class ExchangeRecorder:
 
     async def record(self, exchange: ProxiedExchange, account: RequestAccount | None) -> None:
         """Store one exchange."""
-        read = await asyncio.to_thread(_read, exchange)
+        known = self._open.get(_named_session(exchange) or "")
+        before = (None, None) if known is None else (known.received, known.sent)
+        read = await asyncio.to_thread(_read, exchange, *before)
         if read is None:
             return
         session_id, parts, sent, answer = read
@@ -82,29 +95,47 @@ class ExchangeRecorder:
         common = parts.common(conversation.keys)
         await self._end_pending(conversation, parts.outputs(common))
         number = conversation.number + 1
-        received = RequestText.of(parts)
-        went_out = received if sent is None else sent
+        received = RequestText.of(conversation.received)
         document = exchange_document(
             exchange,
             session_id=session_id,
             number=number,
             turn=conversation.session.turn,
-            received=received.since(conversation.received),
-            sent=None if sent is None else sent.since(conversation.sent),
+            received=RequestText.of(parts).since(received),
+            sent=(
+                None
+                if sent is None
+                else RequestText.of(sent).since(
+                    RequestText.of(conversation.sent or conversation.received)
+                )
+            ),
             answer=_answer_text(answer),
             account=account,
+            before=conversation.folds,
         )
         await self._store.commit([Put(document)])
         # Numbers have no gaps, and each record is read with the one before: only what is stored
         # counts.
         conversation.number, conversation.keys = number, parts.keys
-        conversation.received, conversation.sent = received, went_out
+        conversation.received, conversation.sent = parts, sent
+        conversation.folds = exchange.outgoing.folds
         if answer.parts:
             conversation.pending = _pending(
                 exchange, answer, user=parts.user_text(common), session=conversation.session
             )
             if not answer.calls:
                 await self._end_pending(conversation, {})
+        await self._bound()
+
+    async def _bound(self) -> None:
+        """Pause sessions until the rest takes little memory; the newest one stays."""
+        total = sum(conversation.size for conversation in self._open.values())
+        while len(self._open) > 1 and (
+            len(self._open) > OPEN_SESSIONS_MAX or total > OPEN_BYTES_MAX
+        ):
+            session_id, oldest = self._open.popitem(last=False)
+            total -= oldest.size
+            await self._pause(session_id, oldest)
 
     async def close(self) -> None:
         """End the turns that are still open, and pause the sessions."""
@@ -116,8 +147,6 @@ class ExchangeRecorder:
         if known is None:
             known = await self._opened(session_id, parts)
             self._open[session_id] = known
-            if len(self._open) > OPEN_SESSIONS_MAX:
-                await self._pause(*self._open.popitem(last=False))
         self._open.move_to_end(session_id)
         return known
 
@@ -172,19 +201,18 @@ async def _store_turn(
 
 
 def _read(
-    exchange: ProxiedExchange,
-) -> tuple[str, RequestParts, RequestText | None, AnswerParts] | None:
+    exchange: ProxiedExchange, before: RequestParts | None, sent_before: RequestParts | None
+) -> tuple[str, RequestParts, RequestParts | None, AnswerParts] | None:
     """Return what is stored of an exchange; None if it belongs to no conversation."""
-    parts = read_request(exchange.api, exchange.received)
+    parts = read_request(exchange.api, exchange.received, before=before)
     if parts is None or not exchange.path.endswith(("/messages", "/completions", "/responses")):
         return None
     session_id = _session_id(exchange, parts)
     if session_id is None:
         return None
-    sent: RequestText | None = None
+    sent: RequestParts | None = None
     if exchange.outgoing.shaped:
-        outgoing = read_request(exchange.api, exchange.outgoing.body)
-        sent = None if outgoing is None else RequestText.of(outgoing)
+        sent = read_request(exchange.api, exchange.outgoing.body, before=sent_before or before)
     succeeded = exchange.status is not None and exchange.status < 300  # noqa: PLR2004
     answer = (
         read_answer_parts(exchange.api, exchange.answer, streamed=exchange.streamed)
@@ -196,18 +224,24 @@ def _read(
 
 def _session_id(exchange: ProxiedExchange, parts: RequestParts) -> str | None:
     """Return the session of an exchange: the engine's conversation, or what the client names."""
+    if exchange.outgoing.conversation is None and (not parts.has_tools or not parts.keys):
+        return None
+    named = _named_session(exchange)
+    if named is not None:
+        return named
+    first = hashlib.sha256(parts.system.encode() + parts.keys[0]).hexdigest()[:24]
+    return PROXY_SESSION + first
+
+
+def _named_session(exchange: ProxiedExchange) -> str | None:
+    """Return the session that the engine or the client names."""
     if exchange.outgoing.conversation is not None:
         return PROXY_SESSION + _short(exchange.outgoing.conversation)
-    if not parts.has_tools or not parts.keys:
-        return None
     names = [
         next((exchange.headers[name] for name in group if exchange.headers.get(name)), "")
         for group in (_SESSION_HEADERS, _AGENT_HEADERS)
     ]
-    if names[0]:
-        return PROXY_SESSION + _short("-".join(filter(None, names)))
-    first = hashlib.sha256(parts.system.encode() + parts.keys[0]).hexdigest()[:24]
-    return PROXY_SESSION + first
+    return PROXY_SESSION + _short("-".join(filter(None, names))) if names[0] else None
 
 
 def _short(name: str) -> str:

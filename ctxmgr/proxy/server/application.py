@@ -318,25 +318,35 @@ class ProxyApplication:
     ) -> None:
         """Pass an answer on, piece by piece, and read its usage.
 
-        Nothing is passed on before what was sent is stored: after a crash the client asks again.
+        No answer is passed on whole before what was sent is stored: after a crash the client asks
+        again. The first piece of a stream need not wait.
         """
         passing.status = answer.status
-        conversation = passing.outgoing.conversation
-        if conversation is not None and not await self._engine.stored(conversation):
-            self._traffic.unstored += 1
         reader = UsageReader(streamed=answer.content_type == _STREAM)
         passing.reader = reader
         decoder: ContentDecoder | None = None
         if answer.coding in {"", "identity", *readable_codings()}:
             decoder = ContentDecoder(answer.coding, bytes_max=DECODED_BYTES_MAX)
         await responder.start(answer, note=_note(passing.outgoing))
+        awaited = False
         async for chunk in answer.chunks():
+            if not awaited and (passing.first_byte is not None or not reader.streamed):
+                awaited = await self._stored(passing)
             if passing.first_byte is None:
                 passing.first_byte = time.perf_counter()
             await responder.chunk(chunk)
             decoder = _feed(reader, decoder, chunk)
         passing.ended = True
+        if not awaited:
+            await self._stored(passing)
         await responder.end()
+
+    async def _stored(self, passing: _Passing) -> bool:
+        """Wait until what was sent is stored, or for as long as the engine does; return True."""
+        conversation = passing.outgoing.conversation
+        if conversation is not None and not await self._engine.stored(conversation):
+            self._traffic.unstored += 1
+        return True
 
     async def _finish(self, passing: _Passing) -> None:
         """Report an exchange that ended, in whatever way."""

@@ -1,9 +1,10 @@
 """Find values in JSON text by their bytes, and replace some without writing the rest again. Pure.
 
-    fields      the top-level values of an object, each as a span of bytes
-    elements    the values of an array, after those whose spans are already known
-    located     one value and everything in it, with the span of each
-    edited      the text with other values at some paths
+    fields            the top-level values of an object, each as a span of bytes
+    elements          the values of an array, after those whose spans are already known
+    shared_elements   how many values of an array were in an earlier text
+    located           one value and everything in it, with the span of each
+    edited            the text with other values at some paths
 
 Everything outside the replaced spans stays as it is, byte for byte: order of keys, white space,
 escapes, numbers, and fields that nobody here knows. The text is expected to be valid; where it
@@ -18,6 +19,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 DEPTH_MAX: Final = 128
 """Nesting that is followed: no API nests deeper, and every level is a call."""
+
+NEWEST_TRIED: Final = 3
+"""Objects at the end of a list that are likely to differ in the next one: a cache mark moves."""
 
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -117,6 +121,35 @@ def elements(
         at = follows.end()
         end = _skip(text, at)
         found.append(ByteSpan(at, end))
+
+
+def shared_elements(known: bytes, spans: Sequence[ByteSpan], text: bytes, at: int) -> int:
+    """Return how many objects of an array another text has from a position on, byte for byte.
+
+    An object ends where it is complete, whatever follows it, so equal bytes are equal objects.
+    """
+    low, high, step = 0, len(spans), 1
+    while low < high:
+        # Usually all but the last few are the same; if not, the middle divides the rest.
+        middle = max(low + 1, high - step + 1) if step <= NEWEST_TRIED else (low + high + 1) // 2
+        first = spans[low].start
+        if text.startswith(known[first : spans[middle - 1].end], at + first - spans[0].start):
+            low = middle
+        else:
+            high = middle - 1
+        step += 1
+    return low
+
+
+def moved(spans: Sequence[ByteSpan], at: int) -> Sequence[ByteSpan]:
+    """Return spans of which the first starts at a position."""
+    by = at - spans[0].start if spans else 0
+    return [ByteSpan(start + by, end + by) for start, end in spans] if by else spans
+
+
+def first_element(text: bytes, start: int) -> int:
+    """Return where the first value of an array would be."""
+    return _expect(text, start, b"[")
 
 
 def located(text: bytes, start: int = 0, depth: int = 0) -> Located:

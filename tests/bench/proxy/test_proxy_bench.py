@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctxmgr.bench.economy.sessions import read_folder
+from ctxmgr.bench.proxy import latency
 from ctxmgr.bench.proxy.any_proxy import AnyProxy, RecordingUpstream
 from ctxmgr.bench.proxy.client import requests
 from ctxmgr.bench.proxy.run import run
@@ -30,13 +31,26 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_every_mode_is_compared_with_no_proxy(folder: Path) -> None:
-    """Rule 40: cost, names kept, and requests that an API would refuse."""
+async def test_every_mode_is_compared_with_no_proxy(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules 35, 40: cost, names kept, requests that an API would refuse, and the added time."""
+    monkeypatch.setattr(latency, "STREAMS", 8)
+    monkeypatch.setattr(latency, "PIECE_SECONDS", 0.01)
+    monkeypatch.setattr(latency, "PAUSE_SECONDS", 0.0)
+    monkeypatch.chdir(folder)
+
     report = await run(quick=True, say=silent, folder=folder)
 
     assert [row.proxy for row in report.proxies] == ["results", "arguments", "folds"]
     assert all(row.cost < 1 and row.illegal == 0 for row in report.proxies)
     assert all(figure.meets is not False for figure in report.figures)
+    assert [figure.what for figure in report.figures[-3:]] == [
+        "added time to first byte, p50 (ms)",
+        "added time to first byte, p99 (ms)",
+        "8 streams at once: lost or incomplete",
+    ]
+    assert "20 shaped" in report.figures[-3].note
 
 
 async def test_any_proxy_can_be_measured_by_its_url(folder: Path) -> None:

@@ -534,7 +534,8 @@ async def test_the_status_shows_reasons_and_times(proxy: Proxy) -> None:
     assert status["prepare_ms"]["p50"] >= 0
 
 
-async def test_nothing_is_passed_on_before_what_was_sent_is_stored() -> None:
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_no_answer_is_whole_before_what_was_sent_is_stored(*, streamed: bool) -> None:
     """Proxy rules 9 and 34: a crash forgets nothing that a client has received an answer to."""
     stored = asyncio.Event()
 
@@ -545,6 +546,8 @@ async def test_nothing_is_passed_on_before_what_was_sent_is_stored() -> None:
             return self.is_stored
 
     async with proxying(Storing(is_stored=False)) as proxy:
+        if streamed:
+            proxy.upstream.replies = [stream(b"data: 1\n\n", b"data: 2\n\n")]
         pending = asyncio.create_task(proxy.post())
         async with asyncio.timeout(WAIT):
             while not proxy.upstream.requests:  # noqa: ASYNC110 (a list has no event)
