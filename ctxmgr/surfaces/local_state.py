@@ -6,11 +6,12 @@ says of a session's mounts is not used to read files: others may have written it
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ctxmgr.core.files.mount_settings import MountSetting
-from ctxmgr.core.store.urls import redact_url
+from ctxmgr.core.store.urls import redact_url, store_url
 from ctxmgr.errors import Incorrect
 from ctxmgr.settings import cache_dir, state_dir
 from ctxmgr.stores.sqlite.connection import parse_url
@@ -48,6 +49,15 @@ def hide_store(text: str, url: str) -> str:
 def store_key(url: str) -> str:
     """Return what identifies a store on this machine; a relative path is made absolute."""
     return str(index_file(url).absolute())
+
+
+def make_store_absolute(app: "App") -> None:
+    """Name the store by an absolute path, before the process goes to another folder."""
+    settings = app.loaded.settings
+    path = parse_url(settings.store).path if settings.store.startswith("sqlite:") else None
+    if path is not None:
+        settings = settings.model_copy(update={"store": store_url(str(path.absolute()))})
+        app.loaded = replace(app.loaded, settings=settings)
 
 
 def declared_mounts(app: "App", session: str, given: Sequence[str] = ()) -> list[MountSetting]:

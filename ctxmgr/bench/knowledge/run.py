@@ -1,6 +1,7 @@
 """`ctxmgr bench knowledge [DIR]`: what search and topics find, and their speed."""
 
 from asyncio import to_thread
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,8 +10,8 @@ from ctxmgr.bench.knowledge.note_crashes import ROUNDS, crash_figures
 from ctxmgr.bench.knowledge.questions import read_locomo, read_longmemeval, read_sessions
 from ctxmgr.bench.knowledge.recall_figures import locomo_figures, longmemeval_figures
 from ctxmgr.bench.knowledge.speed import FULL, QUICK, speed_figures
-from ctxmgr.bench.knowledge.watchers import watcher_figures
-from ctxmgr.bench.report import Report, Say, reported
+from ctxmgr.bench.knowledge.watchers import ordinary_figures, watcher_figures
+from ctxmgr.bench.report import Figure, Report, Say, reported
 from ctxmgr.errors import Incorrect
 from ctxmgr.search.static_vectors import StaticEmbedder
 
@@ -35,22 +36,32 @@ async def run(
     sets = None if folder is None else await to_thread(read_locomo, folder)
     embedder = StaticEmbedder.load()
     sizes = QUICK if quick else FULL
-    watchers = await watcher_figures(quick=quick, say=say)
+    figures: list[Figure] = []
+
+    def measured(found: Iterable[Figure]) -> None:
+        """Keep figures, and show them at once: a full run takes long."""
+        for figure in found:
+            figures.append(figure)
+            value = "not measured" if figure.value is None else f"{figure.value:.4g}"
+            say(f"knowledge: {figure.what}: {value}")
+
     if folder is None or sets is None:
-        speed = await speed_figures(sizes, embedder, say=say)
-        compiling = await to_thread(compile_speed, embedder, quick=quick, say=say)
-        crashes = [] if quick else await crash_figures(ROUNDS, say=say)
-        more = (*watchers, *crashes, reported(**_NEEDS_FOLDER))
-        return Report(figures=(*speed, compiling, *more))
+        measured(await speed_figures(sizes, embedder, say=say))
+        measured([await to_thread(compile_speed, embedder, quick=quick, say=say)])
+        measured(await watcher_figures(quick=quick, say=say))
+        measured([] if quick else await crash_figures(ROUNDS, say=say))
+        return Report(figures=(*figures, reported(**_NEEDS_FOLDER)))
     asked = sets[:1] if quick else sets
-    figures = await to_thread(locomo_figures, asked, embedder, say=say)
-    figures += await to_thread(evidence_figures, asked, embedder, say=say)
+    measured(await to_thread(locomo_figures, asked, embedder, say=say))
+    measured(await to_thread(evidence_figures, asked, embedder, say=say))
     if not quick:
-        figures.append(await to_thread(compile_speed, embedder, quick=quick, say=say))
+        measured([await to_thread(compile_speed, embedder, quick=quick, say=say)])
         pool = await to_thread(read_longmemeval, folder)
-        figures += await to_thread(longmemeval_figures, pool, embedder, say=say)
-        figures += await speed_figures(
-            sizes, embedder, say=say, sessions=await to_thread(read_sessions, folder)
-        )
-        figures += await crash_figures(ROUNDS, say=say)
-    return Report(figures=(*figures, *watchers))
+        measured(await to_thread(longmemeval_figures, pool, embedder, say=say))
+        spoken = [text for source in pool.sources for text in source.piece_texts()]
+        measured(await ordinary_figures(spoken, say=say))
+        sessions = await to_thread(read_sessions, folder)
+        measured(await speed_figures(sizes, embedder, say=say, sessions=sessions))
+        measured(await crash_figures(ROUNDS, say=say))
+    measured(await watcher_figures(quick=quick, say=say))
+    return Report(figures=tuple(figures))

@@ -5,10 +5,15 @@ developers and people in offices write, what agents answer, and messages that on
 topic. Half of the messages (``tune``) served to choose the weights of Tier 2 and the gate's rule;
 the figures are those of the other half (``test``).
 
+How many messages each tier filters depends on what people write. The labelled messages were
+written to be about topics, or to look like it, so with a folder the tiers also get what users of
+LongMemEval wrote to their assistants: those are ordinary messages.
+
 The gate is its rule: there is no model here.
 """
 
 import json
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +41,10 @@ WATCHED: Final = Path(__file__).parent / "watched"
 TOPICS: Final = 200
 TIER1_MS_MAX: Final = 1.0
 TIER2_MS_MAX: Final = 10.0
+TIER1_SHARE_MIN: Final = 0.8
+TIER2_SHARE_MIN: Final = 0.9
+ORDINARY_MAX: Final = 2_000
+SEED: Final = 88
 ROUNDS: Final = 7
 QUICK_ROUNDS: Final = 2
 PARTS: Final = (
@@ -92,6 +101,8 @@ class FilterShares:
     silent_messages: float
     """The share of messages that match no trigger."""
     after_tier1: int
+    matched: int
+    """Those of them that a trigger matched; the others opted in to similarity alone."""
     after_tier2: int
     asked: int
     """Pairs that the gate is asked about."""
@@ -112,19 +123,21 @@ async def filter_shares(
 ) -> FilterShares:
     """Count what each tier passes on."""
     pipeline = WatcherPipeline(topics)
-    after_tier1 = after_tier2 = asked = silent = 0
+    after_tier1 = after_tier2 = asked = silent = matched = 0
     for message in messages:
         verdicts = await pipeline.verdicts(
             message.text, message.direction, tool_paths=message.paths
         )
         silent += not any(each.triggers for each in verdicts)
         after_tier1 += len(verdicts)
+        matched += sum(bool(each.triggers) for each in verdicts)
         after_tier2 += sum(each.result is not GateResult.DROPPED for each in verdicts)
         asked += sum(each.result in {GateResult.YES, GateResult.NO} for each in verdicts)
     return FilterShares(
         pairs=len(topics) * len(messages),
         silent_messages=silent / max(1, len(messages)),
         after_tier1=after_tier1,
+        matched=matched,
         after_tier2=after_tier2,
         asked=asked,
     )
@@ -174,6 +187,43 @@ def algorithm_costs(
             )
         )
     return figures
+
+
+async def ordinary_figures(texts: Sequence[str], *, say: Say) -> list[Figure]:
+    """Measure what the tiers filter of messages that were not written for any topic."""
+    topics, _ = read_watched()
+    chosen = random.Random(SEED).sample(texts, min(ORDINARY_MAX, len(texts)))  # noqa: S311
+    say(f"knowledge: {len(chosen):,} ordinary messages, {len(topics)} topics")
+    shares = await filter_shares(topics, [ordinary_message(text) for text in chosen])
+    note = (
+        f"{len(chosen):,} messages; {shares.after_tier1:,} pairs of message and topic reach Tier 2"
+        f", {shares.matched} of them by a trigger; {shares.after_tier2} pass it"
+    )
+    return [
+        Figure(
+            what="ordinary messages that match no trigger, share",
+            value=shares.silent_messages,
+            bound=f"at least {TIER1_SHARE_MIN:g}",
+            meets=shares.silent_messages >= TIER1_SHARE_MIN,
+            against="002-R088",
+            note=note,
+        ),
+        Figure(
+            what="Tier 2 filters of the rest of ordinary messages, share",
+            value=shares.tier2,
+            bound=f"at least {TIER2_SHARE_MIN:g}",
+            meets=shares.tier2 >= TIER2_SHARE_MIN,
+            against="002-R089",
+            note=note,
+        ),
+    ]
+
+
+def ordinary_message(text: str) -> LabelledMessage:
+    """Return a message that no topic is expected for."""
+    return LabelledMessage(
+        half="test", direction=Direction.INPUT, text=text, topics=frozenset(), paths=()
+    )
 
 
 async def watcher_figures(*, quick: bool, say: Say) -> list[Figure]:

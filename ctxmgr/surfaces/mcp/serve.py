@@ -38,12 +38,13 @@ async def serve_mcp(
         from ctxmgr.surfaces.mcp.server import build_server
         from ctxmgr.surfaces.mcp.tools import McpScope, choose_tools
         from ctxmgr.surfaces.mcp.transports import serve_http, serve_stdio
-    from ctxmgr.surfaces.local_state import project_sessions
+    from ctxmgr.surfaces.local_state import make_store_absolute, project_sessions
     from ctxmgr.surfaces.scopes import parse_session_id
 
     if session is not None and everything:
         raise Incorrect("--session and --all exclude each other: leave one out")
     notes = _notes(app, knowledge)
+    make_store_absolute(app)
     folder = _enter_project(os.environ)
     if session is not None:
         session_id = parse_session_id(session)

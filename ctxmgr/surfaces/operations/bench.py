@@ -1,5 +1,6 @@
 """``ctxmgr bench``: run one of the benchmarks. Imports it when it runs."""
 
+import logging
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +12,8 @@ from ctxmgr.surfaces.operation import Param
 if TYPE_CHECKING:
     from ctxmgr.app import App
     from ctxmgr.bench.report import Report
+
+_log = logging.getLogger(__name__)
 
 
 async def bench(
@@ -57,7 +60,8 @@ async def bench(
 ) -> "Report":
     """Measure ctxmgr against the simplest alternative.
 
-    Both run in turns in one process, and targets are ratios of the two.
+    Both run in turns in one process, and targets are ratios of the two. With -v, progress is also
+    printed where there is no terminal.
     """
     module = import_module(f"ctxmgr.bench.{name}.run")
     given = {
@@ -76,5 +80,10 @@ async def bench(
         raise Incorrect("--steps sizes a log; use it with `ctxmgr bench experience`")
     if (url is not None or upstream_port is not None) and name != "proxy":
         raise Incorrect("--url names a proxy; use it with `ctxmgr bench proxy`")
-    report: Report = await module.run(quick=quick, histories=histories, say=app.say, **options)
+
+    def say(text: str) -> None:
+        app.say(text)
+        _log.info("%s", text)
+
+    report: Report = await module.run(quick=quick, histories=histories, say=say, **options)
     return replace(report, report_only=report_only)

@@ -9,6 +9,7 @@ from ctxmgr.bench.knowledge.watchers import (
     algorithm_costs,
     evaluate,
     filter_shares,
+    ordinary_figures,
     read_watched,
     with_clones,
 )
@@ -78,3 +79,21 @@ def test_every_algorithm_of_tier_2_is_measured_alone() -> None:
 
     assert [figure.what.split()[2] for figure in figures] == list(ALGORITHM_MS)
     assert all(figure.value > 0 for figure in figures)
+
+
+async def test_ordinary_messages_are_filtered_before_anything_is_scored() -> None:
+    """Rows: 002-R088, 002-R089. Chatter reaches no tier; a message about a topic reaches all."""
+    chatter = [
+        f"What shall I cook on day {number}, and is it going to rain?" for number in range(9)
+    ]
+    said: list[str] = []
+
+    quiet = await ordinary_figures(chatter, say=said.append)
+    busy = await ordinary_figures(
+        ["Deploy the service to staging, then roll back the release in production."],
+        say=said.append,
+    )
+
+    assert [figure.meets for figure in quiet] == [True, True]
+    assert (busy[0].value, busy[0].meets) == (0, False)
+    assert said

@@ -10,6 +10,7 @@ from mcp import Client
 from ctxmgr.app import App
 from ctxmgr.settings import load_settings
 from ctxmgr.surfaces.catalogue.operations import OPERATIONS
+from ctxmgr.surfaces.local_state import make_store_absolute
 from ctxmgr.surfaces.mcp import serve
 from ctxmgr.surfaces.mcp.resources import Resources
 from ctxmgr.surfaces.mcp.server import build_server
@@ -86,6 +87,26 @@ def test_notes_are_those_of_the_folder_where_the_server_was_started(
     folder = serve._enter_project({"CLAUDE_PROJECT_DIR": str(other)})
 
     assert (named, folder) == ([notes, notes], other)
+
+
+async def test_the_store_is_that_of_the_folder_where_the_server_was_started(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path of a store is not one of the client's project."""
+    other = home / "clone"
+    other.mkdir()
+    monkeypatch.chdir(home)
+    app = App(load_settings(store="my agent.db"))
+
+    make_store_absolute(app)
+    serve._enter_project({"CLAUDE_PROJECT_DIR": str(other)})
+    try:
+        await (await app.store()).status()
+    finally:
+        await app.close()
+
+    assert (home / "my agent.db").is_file()
+    assert list(other.iterdir()) == []
 
 
 async def test_an_agent_remembers_for_its_project_and_person(
