@@ -20,6 +20,7 @@ SUBAGENT = "claude-code-2.1.326-subagent.jsonl"
 CODEX = "codex-0.169.0.jsonl"
 GEMINI = "gemini-0.61.0.jsonl"
 OPENCODE = "opencode-1.18.33.json"
+PI = "pi-0.74.2.jsonl"
 
 
 def recording(name: str) -> Recording:
@@ -276,11 +277,33 @@ def test_a_branch_with_a_missing_entry_loses_nothing() -> None:
     assert flow(read)[:5] == flow(recording(CLAUDE))[:5]
 
 
+def test_pi_is_read_as_it_is_written_today() -> None:
+    """`pi -p`, then `pi -p --continue`: a read, a command that failed, and two answers."""
+    read = recording(PI)
+
+    assert flow(read) == [
+        "user Which port?",
+        "I look.",
+        "read ok",
+        "bash fail",
+        "It is 8080.",
+        "user And the host?",
+        "On localhost.",
+    ]
+    assert {turn.model for turn in read.turns} == {"scripted-1"}
+    assert [turn.usage and turn.usage.output_tokens for turn in read.turns] == [9, 9, 9, 9]
+    assert_like_the_file(read, RECORDED / PI)
+
+
 def test_every_text_of_a_long_session_appears_once_and_in_order() -> None:
     """453 model calls of pi, compared with the raw file."""
     need("shared-data")
     path = SHARED / "data" / "sessions" / "pi-large-session.raw.jsonl"
-    read = read_recording(path.read_bytes())
+    assert_like_the_file(read_recording(path.read_bytes()), path)
+
+
+def assert_like_the_file(read: Recording, path: Path) -> None:
+    """Compare a recording with the raw lines of pi."""
     expected: list[str] = []
     outputs: dict[str, str] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
