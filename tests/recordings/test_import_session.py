@@ -258,11 +258,11 @@ async def test_a_folder_is_imported_and_what_cannot_be_is_listed(tmp_path: Path)
         )
         openhands = await client.resume("c0ffee")
 
-    assert (first.files, first.imported, first.continued, first.unchanged) == (7, 6, 0, 0)
+    assert (first.files, first.imported, first.continued, first.unchanged) == (8, 7, 0, 0)
     assert [failed.path for failed in first.not_imported] == ["broken.jsonl"]
     assert first.not_imported[0].reason.startswith("line 48: invalid JSON")
-    assert progress[-1] == (7, 7)
-    assert (second.imported, second.continued, second.unchanged, second.turns) == (0, 1, 5, 1)
+    assert progress[-1] == (8, 8)
+    assert (second.imported, second.continued, second.unchanged, second.turns) == (0, 1, 6, 1)
     assert len(subagents.versions) == 1
     assert openhands.chat.turn_count == 2
 
