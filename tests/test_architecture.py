@@ -211,7 +211,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "bench.memory": _rooms(
         "bench bench.knowledge app memory memory.consolidation memory.contradictions"
         " memory.extraction memory.learning memory.prediction memory.records memory.tiers search"
-        " recordings core.context core.store errors"
+        " recordings core.client core.context core.objects core.store errors"
     ),
     "bench.experience": _rooms("bench experience.log experience.records core.events stores errors"),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),

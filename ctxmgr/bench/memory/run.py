@@ -7,6 +7,7 @@ from typing import Any, Final
 from ctxmgr.bench.knowledge.questions import read_locomo
 from ctxmgr.bench.memory.contradiction_set import PAIRS, contradiction_figures
 from ctxmgr.bench.memory.conversations import conversation_figures
+from ctxmgr.bench.memory.ingest import QUICK_TURNS, TURNS, ingest_figures
 from ctxmgr.bench.memory.prefetch import prefetch_figures
 from ctxmgr.bench.memory.speed import QUESTIONS, speed_figures
 from ctxmgr.bench.memory.year import year_figures
@@ -36,6 +37,7 @@ async def run(
     sizes = QUICK_SIZES if quick else SIZES
     questions = QUESTIONS // 10 if quick else QUESTIONS
     figures += await speed_figures(sizes, questions=questions, say=say)
+    figures += await ingest_figures(turns=QUICK_TURNS if quick else TURNS, say=say)
     if folder is None:
         figures.append(reported(**_NEEDS_FOLDER))
     else:
