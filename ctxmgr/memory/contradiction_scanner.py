@@ -1,7 +1,8 @@
 """Finds what a new memory contradicts: candidates by search, judged by rules, then by a model.
 
     candidates   facts with words of the same key, and the NEAREST memories by words and vectors
-    rules        two values for one slot (``contradictions.slots``); no model is needed
+    rules        two values for one slot (``contradictions.slots``), or for one thing that two
+                 sentences are about (``contradictions.restated_values``); no model is needed
     model        optional: asked about the other candidates, by their short texts, behind the turns
 
 A model's verdict is stored under the two memories and what they say: no pair is judged twice, and
@@ -10,12 +11,14 @@ an edited memory is judged again. Asks the model, and commits verdicts.
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ctxmgr.core.model import Ledger, Model, Question, ask
 from ctxmgr.core.store.contract import Instant, Put, Store
 from ctxmgr.errors import CtxmgrError
+from ctxmgr.memory.contradictions.restated_values import restated_value
+from ctxmgr.memory.contradictions.slots import differ_in_qualifier
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.contradiction import Contradiction, contradiction_id
 from ctxmgr.memory.records.learning_kinds import VERDICT
@@ -75,9 +78,13 @@ class ContradictionScanner:
         by_rule = {
             other.id: (other, reason) for other, reason in self._resident.slots.disagreeing(memory)
         }
+        nearest: list[Memory] = []
+        if self._resident.is_indexed or (self._model is not None and not by_rule_alone):
+            nearest = [other for other in self._nearest(memory) if other.id not in by_rule]
+            by_rule |= self._restated(memory, nearest)
         found = list(by_rule.values())
         if self._model is not None and not by_rule_alone:
-            asked = [other for other in self._nearest(memory) if other.id not in by_rule]
+            asked = [other for other in nearest if other.id not in by_rule]
             for other in asked[:ASKED_MAX]:
                 reason = await self.is_contradictory(other, memory)
                 if reason is not None:
@@ -130,6 +137,22 @@ class ContradictionScanner:
         }
         await self._store.commit([Put(verdict)])
         return reason
+
+    def _restated(self, memory: Memory, nearest: Iterable[Memory]) -> dict[str, tuple[Memory, str]]:
+        """Return which of the nearest facts a new one gives another value for."""
+        found = {}
+        for other in nearest:
+            assert isinstance(other.body, Fact)
+            assert isinstance(memory.body, Fact)
+            same = other.body.scope == memory.body.scope
+            if not same or differ_in_qualifier(other.body, memory.body):
+                continue
+            values = restated_value(
+                other.levels.full, memory.levels.full, idf=self._resident.pool().rarity
+            )
+            if values is not None:
+                found[other.id] = other, f"{other.body.key}: {values[0]!r} or {values[1]!r}"
+        return found
 
     def _nearest(self, memory: Memory) -> list[Memory]:
         """Return the facts of the same project that are most like one."""

@@ -64,6 +64,11 @@ class ResidentMemories:
         """The project of the principal."""
         return self._repository.principal.project_id
 
+    @property
+    def is_indexed(self) -> bool:
+        """Whether memories can be searched without making an index first."""
+        return self._pool is not None
+
     async def refresh(self) -> None:
         """Take in what was stored since the last call."""
         async with self._lock:

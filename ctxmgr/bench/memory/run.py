@@ -8,6 +8,7 @@ from ctxmgr.bench.knowledge.questions import read_locomo
 from ctxmgr.bench.memory.contradiction_set import PAIRS, contradiction_figures
 from ctxmgr.bench.memory.conversations import conversation_figures
 from ctxmgr.bench.memory.ingest import QUICK_TURNS, TURNS, ingest_figures
+from ctxmgr.bench.memory.knowledge_updates import knowledge_update_figures
 from ctxmgr.bench.memory.prefetch import prefetch_figures
 from ctxmgr.bench.memory.speed import QUESTIONS, speed_figures
 from ctxmgr.bench.memory.year import year_figures
@@ -43,6 +44,8 @@ async def run(
     else:
         sets = await to_thread(read_locomo, _inside(folder, "retrieval"))
         figures += await conversation_figures(sets[:1] if quick else sets, say=say)
+        retrieval = _inside(folder, "retrieval")
+        figures += await to_thread(knowledge_update_figures, retrieval, quick=quick, say=say)
         sessions = _inside(folder, "sessions")
         figures += await to_thread(prefetch_figures, sessions, quick=quick, say=say)
     say("memory: generated contradictions")

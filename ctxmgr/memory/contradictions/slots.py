@@ -187,11 +187,16 @@ def same_slot(one: Fact, other: Fact) -> bool:
     """Whether two facts are about the same thing."""
     if _words(one.scope or "") != _words(other.scope or ""):
         return False
+    if differ_in_qualifier(one, other):
+        return False
     first, second = slot_words(one.key), slot_words(other.key)
     shared = len(first & second)
-    if (first ^ second) & _QUALIFIER_STEMS:
-        return False
     return bool(shared) and shared / len(first | second) >= KEY_SHARE
+
+
+def differ_in_qualifier(one: Fact, other: Fact) -> bool:
+    """Whether a word such as ``staging`` in one key makes it another thing."""
+    return bool((slot_words(one.key) ^ slot_words(other.key)) & _QUALIFIER_STEMS)
 
 
 def says_nothing_new(new: Fact, known: Fact) -> bool:

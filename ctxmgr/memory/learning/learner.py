@@ -208,8 +208,8 @@ class Learner:
         return None
 
     async def _compare(self, memory_ids: Sequence[str]) -> None:
-        """Let the model judge new facts; rules have judged them when they were stored."""
-        if not self._scanner.asks_model:
+        """Compare new facts with the nearest ones; slots were compared when they were stored."""
+        if not memory_ids or not (self._scanner.asks_model or self._resident.is_indexed):
             return
         await self._resident.refresh()
         for memory_id in memory_ids:
