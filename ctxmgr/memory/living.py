@@ -391,8 +391,16 @@ class LivingMemory:
         return await self._consolidated(engine) if await engine.is_due(now=self._now()) else None
 
     async def expand(self, memory_id: str) -> Memory:
-        """Return a memory to be shown in full, and count that."""
-        memory = await self.repository.get(await self.repository.find_id(memory_id))
+        """Return a memory to be shown in full, and count that.
+
+        Only what prompts of this project may show: agents call this, and a beginning of four
+        characters can be guessed.
+        """
+        now, project = self._now(), self.principal.project_id
+        found = await self.repository.find_id(
+            memory_id, among=lambda each: each.holds_in(project) and each.is_valid_at(now)
+        )
+        memory = await self.repository.get(found)
         await self.on_memory_retrieved(memory.id)
         return memory
 

@@ -119,11 +119,11 @@ class MemoryRepository:
         """Return a memory, forgotten ones included; ``NotFound`` if there is none to see."""
         return read_memory((await self._version(memory_id, as_of=as_of)).document)
 
-    async def find_id(self, start: str) -> str:
+    async def find_id(self, start: str, *, among: Callable[[Memory], bool] = lambda _: True) -> str:
         """Return the id that begins so; ``Incorrect`` if several do."""
         if len(start) < PREFIX_CHARS_MIN:
             raise Incorrect(f"{start!r:.80}: give at least {PREFIX_CHARS_MIN} characters of an id")
-        found = [memory.id async for memory in self.all() if memory.id.startswith(start)]
+        found = [each.id async for each in self.all() if each.id.startswith(start) and among(each)]
         if not found:
             raise NotFound(f"there is no memory {start!r:.80}")
         if len(found) > 1:

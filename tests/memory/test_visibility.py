@@ -2,10 +2,11 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctxmgr import KINDS, open_store
+from ctxmgr import KINDS, NotFound, Store, open_store
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.memory import Visibility
@@ -44,3 +45,22 @@ def test_a_principal_reads_exactly_what_it_may(
         or (visibility is Visibility.PROJECT_SHARED and writer.project_id == reader.project_id)
     }
     assert asyncio.run(read()) == allowed
+
+
+async def test_an_agent_expands_only_what_prompts_of_its_project_may_show(store: Store) -> None:
+    """001-R102: four characters of an id can be guessed, and other projects stay private.
+
+    What a person made the agents forget is not shown to them, either.
+    """
+    here, elsewhere = (
+        LivingMemory(store, Principal(user_id="ada", project_id=project)) for project in "xy"
+    )
+    private = (await elsewhere.add(Fact(key="bank account", value="12345"))).memory
+    forgotten = (await here.add(Fact(key="password rule", value="a name"))).memory
+    await here.forget(forgotten.id, because="wrong")
+
+    for memory_id in (private.id, private.id[:4], forgotten.id):
+        with pytest.raises(NotFound):
+            await here.expand(memory_id)
+
+    assert await elsewhere.expand(private.id[:4]) == private
