@@ -104,7 +104,7 @@ def completion(
     captured = {
         str(number): exchanges[at].added()
         for number, at in found.items()
-        if turns[number - 1].assistant_meta.api == HOOK
+        if _lacks_something(turns[number - 1])
     }
     missed = last + 1 - len(set(found.values()))
     return CapturedCompletion(
@@ -112,6 +112,12 @@ def completion(
         new=(*rest, *(turn for exchange in after for turn in exchange.turns)),
         left_out=missed + (last + 1 + len(after) < len(exchanges)),
     )
+
+
+def _lacks_something(turn: Turn) -> bool:
+    """Whether hooks have captured a turn without its tokens or its model."""
+    meta = turn.assistant_meta
+    return meta.api == HOOK and not (meta.usage and meta.model)
 
 
 def _appended(turns: Sequence[Turn]) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ctxmgr import Client, Incorrect, connect
+from ctxmgr import AssistantMeta, Client, Incorrect, connect
 from ctxmgr.core.prices import PriceList
 from ctxmgr.integrations.agents.capture import OpenTurn, capture_events
 from ctxmgr.integrations.agents.events import AgentEvent
@@ -147,6 +147,21 @@ async def test_turns_after_the_capture_are_added(tmp_path: Path) -> None:
         same = await import_file(client, tmp_path / "r.jsonl")
         assert same.outcome == "unchanged"
         assert len(await _users(client)) == 5
+
+
+async def test_a_turn_that_has_its_tokens_is_left_alone(tmp_path: Path) -> None:
+    """Hooks that read them from the transcript have nothing to gain."""
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        session = await client.start("s1", system_prompt="Be careful.")
+        meta = AssistantMeta(api="hook", model=MODEL, usage={"input_tokens": 7})
+        await session.end_turn("It is 8080.", user="Which port?", meta=meta)
+        await client.pause("s1")
+
+        result = await import_file(client, _recorded(tmp_path / "r.jsonl", WORK[:1]))
+
+        assert _added(result) == ("unchanged", 0, 0, 0, 0)
+        usage = await session_usage(client.store, "s1", prices=PRICES)
+        assert usage.prompt_tokens == 7
 
 
 async def test_hooks_go_on_after_an_import(tmp_path: Path) -> None:
