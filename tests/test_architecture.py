@@ -217,7 +217,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
     "integrations.langgraph": _rooms("integrations __init__ core.collector core.store errors"),
     "integrations.setup": _rooms("errors"),
-    "integrations.agents": _rooms("__init__ core.model core.store errors"),
+    "integrations.agents": _rooms("__init__ core.discovery core.model core.store errors"),
     # surfaces
     "surfaces.operation": _rooms("errors"),
     "surfaces.arguments": _rooms("surfaces.operation errors"),

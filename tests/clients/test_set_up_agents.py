@@ -70,14 +70,14 @@ enabled = false
 
 
 def test_codex(desk: Desk, programs: Path) -> None:
-    """The same JSON in hooks; Codex does not tell them whether a command failed."""
+    """The same JSON in hooks; whether a command failed is known from its output alone."""
     codex = [str(programs / "codex"), "exec", "--skip-git-repo-check"]
     codex += ["--dangerously-bypass-hook-trust"]
     config = desk.home / ".codex" / "config.toml"
     config.parent.mkdir()
     cat = ("exec_command", {"cmd": "cat port.txt"})
-    patch = ("exec_command", {"cmd": "echo 9090 > port.txt"})
-    with scripted_model(Step(calls=[cat]), Step(calls=[patch]), Step(text="It is 8080.")) as model:
+    fail = ("exec_command", {"cmd": "cat missing.txt"})
+    with scripted_model(Step(calls=[cat]), Step(calls=[fail]), Step(text="It is 8080.")) as model:
         config.write_text(CODEX.format(url=model.url), encoding="utf-8")
         desk.run(str(CTXMGR), "setup", "codex", "--store", desk.store)
         desk.run(*codex, "Which port?", SCRIPTED_KEY="x")
@@ -85,7 +85,7 @@ def test_codex(desk: Desk, programs: Path) -> None:
     (listed,) = desk.ctxmgr("sessions")["sessions"]
     assert listed["turns"] == 1
     calls = desk.ctxmgr("calls", listed["session_id"])["calls"]
-    assert len(calls) == 2
+    assert [call["status"] for call in calls] == ["ok", "fail"]
     (entry,) = desk.ctxmgr("timeline", listed["session_id"])["entries"]
     assert (entry["reported"]["cached"], entry["reported"]["output"]) == (300, 27)
     assert entry["model"] == "gpt-5-codex"

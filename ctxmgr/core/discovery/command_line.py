@@ -93,6 +93,25 @@ def producing_command(command: str | Sequence[str], *, directory: str) -> Comman
         return None
 
 
+def simple_commands(command: str | Sequence[str], *, directory: str) -> list[Command]:
+    """Return the commands whose output is printed, except what only filters other output.
+
+    Empty if the line cannot be read, or changes to a directory that is not written out.
+    """
+    found: list[Command] = []
+    try:
+        line = tokens(command) if isinstance(command, str) else [Word(text) for text in command]
+        for pipeline in _pipelines(line):
+            first = _simple(pipeline[0], directory)
+            if first is not None and first.program == "cd":
+                directory = _changed(first)
+            elif first is not None:
+                found.append(first)
+    except UnreadableError:
+        return []
+    return found
+
+
 def options(
     args: Sequence[Word], *, valued: str = "", long_valued: AbstractSet[str] = frozenset()
 ) -> Options:
@@ -141,9 +160,7 @@ def _find_producer(line: Sequence[Token], directory: str) -> Command | None:
         if first is None or (first.program in SILENT and first.program != "cd"):
             continue
         if first.program == "cd":
-            if len(first.args) != 1 or not first.args[0].literal or first.args[0].text[:1] == "-":
-                raise UnreadableError("the target of cd depends on the shell's state")
-            directory = join_path(first.directory, first.args[0].text)
+            directory = _changed(first)
         elif first.program == "echo" and len(pipeline) == 1:
             words = [word.text for word in first.args if word.text not in {"-n", "-e"}]
             noise.add(" ".join(words))
@@ -154,6 +171,13 @@ def _find_producer(line: Sequence[Token], directory: str) -> Command | None:
             if producer is None:
                 return None
     return producer and replace(producer, noise=frozenset(noise))
+
+
+def _changed(command: Command) -> str:
+    """Return the directory that ``cd`` changes to."""
+    if len(command.args) != 1 or not command.args[0].literal or command.args[0].text[:1] == "-":
+        raise UnreadableError("the target of cd depends on the shell's state")
+    return join_path(command.directory, command.args[0].text)
 
 
 def _pipelines(line: Sequence[Token]) -> list[list[list[Token]]]:

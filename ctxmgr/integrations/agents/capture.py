@@ -35,12 +35,14 @@ from ctxmgr import (
     text_part,
     toolcall_part,
 )
+from ctxmgr.core.discovery.known_tools import command_text, trace_of
+from ctxmgr.core.discovery.read_files import read_files
 from ctxmgr.core.model import to_value
 from ctxmgr.core.store.documents import storable
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.integrations.agents.events import AgentEvent
 from ctxmgr.integrations.agents.outputs import ToolOutput, read_output
-from ctxmgr.integrations.agents.transcript_usage import turn_usage
+from ctxmgr.integrations.agents.transcript_usage import exit_code, turn_usage
 
 PERSISTED_BYTES_MAX: Final = 16 * 1024 * 1024
 """Read of an output that the client moved to a file: the limit of one document."""
@@ -100,6 +102,9 @@ class SessionCapture:
                     event.fields.get("tool_response"),
                     persisted=lambda path: _read_persisted(event, path),
                 )
+                if not output.failed and isinstance(event.fields.get("tool_response"), str):
+                    code = await exit_code(event, event.call_id)  # only Codex answers with text
+                    output = replace(output, failed=code not in {None, 0})
                 await self._record(event, output)
             case "PostToolUseFailure":
                 error = event.fields.get("error")
@@ -161,6 +166,11 @@ class SessionCapture:
         """
         session_id = self.session.session_id
         own, unique = f"{session_id}:{call_id}", f"{session_id}:{event.key}"
+        trace = trace_of(tool, args, directory=directory)
+        reads = None
+        if trace.command is not None and trace.directory is not None and not output.failed:
+            # Agents read with cat and sed as often as with a tool for it.
+            reads = read_files(command_text(args) or "", directory=trace.directory)
         for chosen in (call_id, own, unique):
             try:
                 await self.session.record(
@@ -170,6 +180,7 @@ class SessionCapture:
                     output=storable(output.text),
                     status="fail" if output.failed else "ok",
                     directory=directory,
+                    reads=reads,
                 )
             except Incorrect:
                 if chosen == unique:

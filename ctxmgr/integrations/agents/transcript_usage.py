@@ -1,7 +1,8 @@
-"""What a turn cost, from the client's own transcript. Reads that file.
+"""What a turn cost and whether a call failed, from the client's own transcript. Reads that file.
 
-Hooks carry no token counts, but name the transcript. The path is the client's word, so it counts
-only if it lies where that client keeps the transcripts of this session:
+Hooks carry no token counts, and those of Codex no exit codes, but they name the transcript. The
+path is the client's word, so it counts only if it lies where that client keeps the transcripts of
+this session:
 
     Claude Code   FOLDER/projects/PROJECT/SESSION.jsonl
                   FOLDER/projects/PROJECT/SESSION/subagents/agent-AGENT.jsonl
@@ -9,8 +10,8 @@ only if it lies where that client keeps the transcripts of this session:
     Gemini CLI    ~/.gemini/tmp/PROJECT/chats/session-TIME-SESSION.jsonl
 
 FOLDER comes from the environment of the hook; Gemini CLI shortens SESSION. No link below it is
-followed, a bounded part of the file is read, and nothing is taken from it but counts, times and the
-name of the model.
+followed, a bounded part of the file is read, and nothing is taken from it but counts, times, exit
+codes and the name of the model.
 """
 
 import asyncio
@@ -30,6 +31,9 @@ from ctxmgr.integrations.agents.events import AgentEvent
 
 TURN_BYTES_MAX: Final = 64 * 1024 * 1024
 """Read of a transcript for one turn; a turn that wrote more has no known cost."""
+
+CALL_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Read from the end of a transcript to find how one call has ended."""
 
 MODEL_LENGTH_MAX: Final = 200
 
@@ -115,6 +119,19 @@ async def turn_usage(event: AgentEvent, *, since: int, read_to: int) -> TurnUsag
     return TurnUsage(usage=total, model=calls.model, read_to=end)
 
 
+async def exit_code(event: AgentEvent, call_id: str) -> int | None:
+    """Return how a command of Codex ended; None if its transcript does not say."""
+    place = _place(event)
+    if place is None or place[0].name != "sessions":
+        return None
+    for attempt in range(WAITS + 1):
+        code = await asyncio.to_thread(_read_exit_code, *place, call_id)
+        if code is not None or attempt == WAITS:
+            return code
+        await asyncio.sleep(WAIT_SECONDS)
+    return None
+
+
 def _place(event: AgentEvent) -> tuple[Path, PurePosixPath] | None:
     """Return the client's folder, and the transcript's path in it; None if it is elsewhere."""
     agent = event.fields.get("agent_id")
@@ -176,6 +193,25 @@ def _read(
     return calls, start + end
 
 
+def _read_exit_code(root: Path, path: PurePosixPath, call_id: str) -> int | None:
+    try:
+        handle = _open(root, path)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        file.seek(max(0, os.fstat(handle).st_size - CALL_BYTES_MAX))
+        data = file.read(CALL_BYTES_MAX)
+    name = json.dumps(call_id).encode()
+    for line in data.splitlines():
+        if name not in line or b'"exit_code"' not in line:
+            continue
+        item = _mapping((_mapping(_parsed(line).get("payload")) or {}).get("item")) or {}
+        code = item.get("exit_code")
+        if item.get("id") == call_id and isinstance(code, int):
+            return code
+    return None
+
+
 def _open(root: Path, path: PurePosixPath) -> int:
     """Open a regular file; ``OSError`` if a part of the path is a link, or it is something else."""
     flags = os.O_RDONLY | os.O_CLOEXEC
@@ -200,12 +236,16 @@ def _rows(data: bytes) -> Iterator[Mapping[str, Any]]:
     for line in data.splitlines():
         if not any(word in line for word in _WORDS):
             continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict):
-            yield row
+        yield _parsed(line)
+
+
+def _parsed(line: bytes) -> Mapping[str, Any]:
+    """Return a line of a transcript; empty if it is damaged."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}
 
 
 def _gemini_usage(tokens: Mapping[str, Any]) -> Usage:

@@ -150,6 +150,21 @@ def test_gemini_reports_failed_commands_and_no_compaction(hook: Hook, url: str, 
     ]
 
 
+def test_files_that_a_command_prints_are_stored(
+    hook: Hook, url: str, name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """D10: Claude Code reads with `cat`; what lies outside the project is not read."""
+    other = tmp_path_factory.mktemp("other") / "secret.txt"
+    other.write_text("mine alone", encoding="utf-8")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("x = 1\n", encoding="utf-8")
+    command = f"ls && cat src/a.py {other} ../gone.txt"
+    hook("PostToolUse", **ran(command, "src\nx = 1\nmine alone"), tool_use_id=name)
+
+    refs = stored(url, name)["file_refs"]
+    assert [stored(url, file_id).get("content") for file_id in refs] == ["x = 1\n"]
+
+
 def test_an_interrupted_turn_ends_with_the_next_prompt(hook: Hook, url: str, name: str) -> None:
     """Claude Code sends no Stop if the user interrupts it, and none when it ends."""
     hook("UserPromptSubmit", prompt="Wait")
@@ -567,3 +582,24 @@ def test_only_the_sessions_own_transcript_is_read(
     assert done.exit_code == 0
     assert entry["answer"] == "8080"
     assert entry["reported"] is None
+
+
+def test_exit_codes_of_codex_are_read_from_its_transcript(
+    hook: Hook, url: str, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """D5: its hooks pass the output of a command, and not how it ended."""
+    folder = tmp_path_factory.mktemp("codex")
+    path = folder / "sessions" / "2026" / "11" / "18" / f"rollout-x-{name}.jsonl"
+    path.parent.mkdir(parents=True)
+    ended = {f"{name}-1": 1, f"{name}-2": 0}
+    items = [{"type": "CommandExecution", "id": key, "exit_code": n} for key, n in ended.items()]
+    rows = [{"type": "event_msg", "payload": {"type": "item_completed", "item": i}} for i in items]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    call = {"tool_name": "Bash", "tool_input": {"command": "make"}, "tool_response": "done"}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CODEX_HOME", str(folder))
+        for call_id in ended:
+            hook("PostToolUse", transcript_path=str(path), tool_use_id=call_id, **call)
+
+    assert [stored(url, call_id)["status"] for call_id in ended] == ["fail", "ok"]
