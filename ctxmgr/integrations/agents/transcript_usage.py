@@ -87,7 +87,9 @@ class _Calls:
             self.is_complete = True
         elif row.get("type") == "gemini":
             tokens = _mapping(row.get("tokens"))
-            self._keep(row.get("id"), tokens and _gemini_usage(tokens), row.get("model"))
+            self._keep(
+                row.get("id"), None if tokens is None else _gemini_usage(tokens), row.get("model")
+            )
             self.is_complete = bool(row.get("content"))
         elif row.get("type") == "turn_context" and isinstance(payload, Mapping):
             self._keep(None, None, payload.get("model"))
