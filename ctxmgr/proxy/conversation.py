@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from ctxmgr.core.discovery.known_tools import OutputKind
-from ctxmgr.core.economy.folding import Count, FoldLimits, TextView, shown
+from ctxmgr.core.economy.folding import SAVING_MIN, Count, FoldLimits, TextView, shown
 from ctxmgr.core.economy.planner import FoldPlan, FoldPlanner
-from ctxmgr.core.economy.policy import Economy
+from ctxmgr.core.economy.policy import ASKED_BACK_MAX, UNTOUCHED, Economy
 from ctxmgr.core.economy.slot_texts import Signatures
 from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_state import StreamState
@@ -37,6 +37,14 @@ from ctxmgr.proxy.wire.show_tool import SHOW_TOOL
 
 SMALL_TOKENS: Final = 300
 """A shorter result is sent whole: little is saved, and models distrust what looks cut."""
+
+READ_TOKENS: Final = 5_000
+"""A longer file is shortened to its most useful lines before it is first sent, if that is the only
+time: every later call pays for all of it. What is left out costs one more call, if it is needed."""
+
+READ_NAMES_TOKENS: Final = 150
+"""For hidden names in such a file. All else that half of it allows is for lines: an edit needs
+those."""
 
 LONG_CHARS: Final = 60
 """A shorter argument is never shortened."""
@@ -68,10 +76,25 @@ class WireStream(Stream):
         if slot.kind is OutputKind.ARGUMENT:
             # The assistant wrote it and has seen what came of it: it is as good as idle.
             tokens = self.count(slot.content)
-            return self.shaping.aged(slot.kind, tokens=tokens) if self.arguments else None
-        if slot.object_id in self.whole or self.count(slot.content) < SMALL_TOKENS:
-            return None
+            return self.aged(slot.kind, tokens=tokens) if self.arguments else None
+        tokens = self.count(slot.content)
+        if slot.object_id in self.whole or tokens < SMALL_TOKENS:
+            return UNTOUCHED
+        if slot.kind is OutputKind.READ and not self.shaping.folds_sent:
+            return self._read_on_arrival(tokens)
         return super().arriving(slot)
+
+    def _read_on_arrival(self, tokens: int) -> FoldLimits:
+        """Return the limits for a file that cannot be folded later."""
+        asked_back = min(self.asked_back[OutputKind.READ], ASKED_BACK_MAX)
+        lines_tokens = int((1 - SAVING_MIN) * tokens) - READ_NAMES_TOKENS
+        over = READ_TOKENS * 2**asked_back
+        return FoldLimits(tokens=lines_tokens, names_tokens=READ_NAMES_TOKENS, over=over)
+
+    def aged(self, kind: OutputKind, *, tokens: int) -> FoldLimits:
+        """Return the limits for an idle text: there are no digests, so it gets theirs at once."""
+        limits = super().aged(kind, tokens=tokens)
+        return replace(limits, tokens=min(limits.tokens, self.shaping.digest(tokens=tokens).tokens))
 
     def digestible(
         self, *, pinned: Collection[str], held: Callable[[str], bool]

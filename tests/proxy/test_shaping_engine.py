@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -119,6 +120,50 @@ async def test_failures_and_excluded_tools_stay_whole(store: Store) -> None:
 
     assert output_of(outgoing, "c1") == long_text("failure")
     assert output_of(outgoing, "c2") == long_text("exact")
+
+
+async def test_a_small_result_that_comes_again_stays_as_it_was_sent(store: Store) -> None:
+    """Rules 1, 23: a reference one request later would break the prefix at every call."""
+    engine = new_engine(store, Shaping.FOLDS)
+    client = ClaudeClient()
+    client.say("Build it.")
+    small = long_text("usage", 12)
+    before: list[Any] = []
+    for n in range(8):
+        client.run(f"c{n}", small)
+        outgoing = await sent(engine, client)
+        assert sent_messages(outgoing)[: len(before)] == before
+        before = sent_messages(outgoing)
+
+    assert output_of(outgoing, "c7") == small
+
+
+async def test_only_a_very_long_file_is_shortened_where_nothing_is_folded_later(
+    store: Store,
+) -> None:
+    """Rules 22, 24: exact lines, their numbers, and a way to the rest; a part is read whole."""
+    engine = new_engine(store, Shaping.RESULTS)
+    client = ClaudeClient()
+    client.say("Read them.")
+    long, short = long_text("long", 600), long_text("short", 300)
+    client.run("c1", long, tool="Read", file_path="/long.py")
+    client.run("c2", short, tool="Read", file_path="/short.py")
+
+    outgoing = await sent(engine, client)
+
+    shaped = output_of(outgoing, "c1")
+    hole = re.search(r"^⋯ lines (\d+)–(\d+)$", shaped, re.MULTILINE)
+    assert hole is not None
+    assert len(shaped) < len(long) / 1.9
+    lines = [line for line in shaped.split("\n") if line.startswith("long line")]
+    assert len(lines) > 200
+    assert set(lines) <= set(long.split("\n"))
+    assert output_of(outgoing, "c2") == short
+    hidden = "\n".join(long.split("\n")[int(hole[1]) - 1 : int(hole[2])])
+    client.run("c3", hidden, tool="Read", file_path="/long.py", offset=int(hole[1]))
+    again = await sent(engine, client)
+    assert output_of(again, "c3") == hidden
+    assert output_of(again, "c1") == shaped
 
 
 async def test_reminders_at_the_end_of_a_result_stay(engine: ShapingEngine) -> None:

@@ -162,6 +162,8 @@ class FoldLimits:
     """Whether changed lines of a diff and the last lines of a failed command stay."""
     only_repeats: bool = False
     """Whether only lines are hidden that are visible elsewhere."""
+    refers: bool = True
+    """Whether lines that are visible elsewhere may be shown by reference."""
     over: int | None = None
     """Only longer texts are folded; None: those that are longer than ``tokens``."""
     worth_min: float = 0.0

@@ -706,7 +706,7 @@ class FoldPlanner:
         key = slot_text.slot.kind, slot_text.whole_tokens
         limits = self._aged_limits.get(key)
         if limits is None:
-            limits = self._aged_limits[key] = shaping.aged(key[0], tokens=key[1])
+            limits = self._aged_limits[key] = self._stream.aged(key[0], tokens=key[1])
         return limits
 
 

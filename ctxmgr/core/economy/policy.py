@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
+from sys import maxsize
 from typing import Any, ClassVar, Final, Self
 
 from ctxmgr.core.discovery.known_tools import OutputKind
@@ -247,6 +248,9 @@ STUB: Final = FoldLimits(tokens=0, names_tokens=NAMES_TOKENS, protects=False)
 
 REPEATS: Final = FoldLimits(tokens=0, only_repeats=True)
 """For a text whose lines are visible elsewhere: they become references, all others stay."""
+
+UNTOUCHED: Final = FoldLimits(tokens=0, over=maxsize, refers=False)
+"""For a text that arrives whole and is not shown by reference later either."""
 
 
 def _names_tokens(kind: OutputKind, tokens: int) -> int:

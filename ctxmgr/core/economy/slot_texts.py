@@ -41,8 +41,9 @@ NAMES_USED_MIN: Final = 2
 NAMES_PER_USE: Final = 20
 """One more for this many: of a long text, a few names are in every action."""
 
-REPEAT_TOKENS_MIN: Final = 60
-"""A shorter run of lines is repeated, not replaced by a reference."""
+REPEAT_TOKENS_MIN: Final = 30
+"""A shorter run of lines is repeated: a reference with its handle takes up to 15 tokens, and would
+save less than half."""
 
 TEXTS_MAX: Final = 256
 """Texts whose analysis is cached: the same text often comes twice in a row."""
@@ -257,7 +258,7 @@ class SlotTexts:
         slot_text = self._new(slot, message=message, call=call)
         text, view = slot_text.text, None
         repeats: Sequence[TextSpan] = ()
-        if slot.kind is not OutputKind.ARGUMENT:
+        if slot.kind is not OutputKind.ARGUMENT and (limits is None or limits.refers):
             repeats = self._lines.repeats(text, tokens_min=REPEAT_TOKENS_MIN)
         if limits is not None:
             view = fold(

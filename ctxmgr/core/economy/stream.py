@@ -478,7 +478,7 @@ class Stream:
             slot_text = self.slots.restore(
                 slot, message=message, call=call, view=views.get(slot.key)
             )
-            aged = self.shaping.aged(slot.kind, tokens=slot_text.whole_tokens)
+            aged = self.aged(slot.kind, tokens=slot_text.whole_tokens)
             if slot_text.view is not None and slot_text.kept_tokens() <= aged.tokens:
                 self.slots.settle(slot_text)
             self._supersede(slot_text)
@@ -496,6 +496,10 @@ class Stream:
             return None
         asked_back = self.asked_back[slot.kind]
         return self.shaping.arriving(slot.kind, tokens=tokens, asked_back=asked_back)
+
+    def aged(self, kind: OutputKind, *, tokens: int) -> FoldLimits:
+        """Return the limits for a text that has been idle."""
+        return self.shaping.aged(kind, tokens=tokens)
 
     def _supersede(self, slot_text: SlotText) -> None:
         """Make an older text of the same file idle, unless this one refers to its lines."""
