@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
-from sys import maxsize
 from typing import Any, ClassVar, Final, Self
 
 from ctxmgr.core.discovery.known_tools import OutputKind
@@ -54,6 +53,9 @@ def binds_thinking(model: str | None) -> bool:
 
 WINDOW_TOKENS: Final = 200_000
 """The context window of current models."""
+
+WINDOW_TOKENS_MAX: Final = 10**9
+"""Longer than any text that fits a window."""
 
 ASKED_BACK_MAX: Final = 4
 """How often the limit of a kind of output is doubled because its texts were asked back."""
@@ -249,7 +251,7 @@ STUB: Final = FoldLimits(tokens=0, names_tokens=NAMES_TOKENS, protects=False)
 REPEATS: Final = FoldLimits(tokens=0, only_repeats=True)
 """For a text whose lines are visible elsewhere: they become references, all others stay."""
 
-UNTOUCHED: Final = FoldLimits(tokens=0, over=maxsize, refers=False)
+UNTOUCHED: Final = FoldLimits(tokens=0, over=WINDOW_TOKENS_MAX, refers=False)
 """For a text that arrives whole and is not shown by reference later either."""
 
 
