@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from ctxmgr.core.client.reconcile import Reconciliation
     from ctxmgr.core.client.runtime import FileAccess
     from ctxmgr.core.client.tool_calls import FileOutcome, FileResult, IndexedToolCall
-    from ctxmgr.core.client.tools import DEFINITIONS, Definition, ToolResult, Tools
+    from ctxmgr.core.client.tool_definitions import DEFINITIONS, Definition
+    from ctxmgr.core.client.tools import ToolResult, Tools
     from ctxmgr.core.context.assembly import Block, Context, Contribution, Section
     from ctxmgr.core.context.contributors import Contributor
     from ctxmgr.core.context.flushes import Flusher, FlushRequest
@@ -314,8 +315,8 @@ _HOME: Final = {
     "FileOutcome": "ctxmgr.core.client.tool_calls",
     "FileResult": "ctxmgr.core.client.tool_calls",
     "IndexedToolCall": "ctxmgr.core.client.tool_calls",
-    "DEFINITIONS": "ctxmgr.core.client.tools",
-    "Definition": "ctxmgr.core.client.tools",
+    "DEFINITIONS": "ctxmgr.core.client.tool_definitions",
+    "Definition": "ctxmgr.core.client.tool_definitions",
     "ToolResult": "ctxmgr.core.client.tools",
     "Tools": "ctxmgr.core.client.tools",
     "Block": "ctxmgr.core.context.assembly",

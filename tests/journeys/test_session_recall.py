@@ -10,7 +10,8 @@ import ctxmgr
 from ctxmgr.core.client.client import Client
 from ctxmgr.core.client.live_session import LiveSession
 from ctxmgr.core.client.recall import MARK, update_index
-from ctxmgr.core.client.tools import DEFINITIONS, Tools
+from ctxmgr.core.client.tool_definitions import DEFINITIONS
+from ctxmgr.core.client.tools import Tools
 from ctxmgr.harness.loop import work
 from ctxmgr.stores.fts5 import Fts5Index
 from tests.models.model_server import ModelServer, says

@@ -8,7 +8,8 @@ import pytest
 
 import ctxmgr
 from ctxmgr.core.client.live_session import LiveSession
-from ctxmgr.core.client.tools import DEFINITIONS, Tools
+from ctxmgr.core.client.tool_definitions import DEFINITIONS
+from ctxmgr.core.client.tools import Tools
 from ctxmgr.core.objects.answers import toolcall_part
 from ctxmgr.messages import anthropic, openai
 from ctxmgr.sandboxes.host import Host

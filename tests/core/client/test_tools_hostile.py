@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import ctxmgr
 from ctxmgr.core.client.live_session import LiveSession
-from ctxmgr.core.client.tools import ARGUMENT_CHARS_MAX, DEFINITIONS, WORD_BYTES_MAX, Tools
+from ctxmgr.core.client.tool_definitions import DEFINITIONS
+from ctxmgr.core.client.tools import ARGUMENT_CHARS_MAX, WORD_BYTES_MAX, Tools
 from ctxmgr.core.discovery.known_tools import SHELLS, OutputKind, output_kind
 from ctxmgr.sandboxes.host import Host
 
