@@ -123,6 +123,8 @@ class Terms:
     """Tools whose results are never shortened."""
     first_handle: int = 1
     """Earlier conversations of the same session have used the numbers before."""
+    opening: str = ""
+    """Text that is added where it begins; empty: none."""
 
 
 @dataclass(slots=True, kw_only=True)

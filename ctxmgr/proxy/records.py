@@ -23,6 +23,9 @@ from ctxmgr.proxy.retrieval import WholeText
 
 FORMAT: Final = 1
 
+OPENING_FORMAT: Final = 2
+"""Of a conversation with an opening, which earlier versions would leave out."""
+
 CONVERSATIONS_KEPT: Final = 32
 """Conversations that the document of a session lists; older ones stay stored."""
 
@@ -48,7 +51,7 @@ def terms_document(conversation: str, terms: Terms, *, group: str, parent: str |
     return {
         "xt/id": conversation_id(conversation),
         "type": "proxy_conversation",
-        "format": FORMAT,
+        "format": OPENING_FORMAT if terms.opening else FORMAT,
         "group": group,
         "parent": parent,
         "shaping": str(terms.shaping),
@@ -56,12 +59,14 @@ def terms_document(conversation: str, terms: Terms, *, group: str, parent: str |
         "tool": terms.tool.decode(),
         "excluded": sorted(terms.excluded),
         "first_handle": terms.first_handle,
+        **({"opening": terms.opening} if terms.opening else {}),
     }
 
 
 def read_terms(document: Document) -> tuple[Terms, str | None]:
     """Return the terms of a conversation and the conversation before it."""
-    _check_format(document)
+    if document.get("format") != OPENING_FORMAT:
+        _check_format(document)
     try:
         terms = Terms(
             shaping=Shaping(document["shaping"]),
@@ -69,6 +74,7 @@ def read_terms(document: Document) -> tuple[Terms, str | None]:
             tool=str(document["tool"]).encode(),
             excluded=frozenset(document["excluded"]),
             first_handle=int(document["first_handle"]),
+            opening=str(document.get("opening", "")),
         )
         parent = document["parent"]
     except (KeyError, TypeError, ValueError, Incorrect) as error:

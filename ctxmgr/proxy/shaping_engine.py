@@ -39,6 +39,15 @@ from ctxmgr.proxy.modes import (
     prices_for,
     shaping_for,
 )
+from ctxmgr.proxy.opening import (
+    OPENING_SECONDS_MAX,
+    Opening,
+    begins,
+    first_words,
+    opening_edit,
+    opening_message,
+    without_known_lines,
+)
 from ctxmgr.proxy.records import (
     conversation_id,
     joined,
@@ -125,6 +134,8 @@ class Group:
     listed: list[str] = field(default_factory=list)
     unsaved: list[Document] = field(default_factory=list, repr=False)
     """What was sent and is not stored yet, in order."""
+    opening: str = ""
+    """What a conversation of the session begins with."""
     saving: asyncio.Task[None] | None = None
     failure: Exception | None = None
     """Why the store did not take the last of it."""
@@ -162,6 +173,7 @@ class ShapingEngine:
         fidelity: float = 0.5,
         shaping: Shaping | None = None,
         excluded: Collection[str] = (),
+        opening: Opening | None = None,
         deadline_s: float = DEADLINE_S,
         store_s: float = STORE_SECONDS_MAX,
         clock: Callable[[], float] = time.perf_counter,
@@ -171,6 +183,7 @@ class ShapingEngine:
         self._fidelity = fidelity
         self._shaping = shaping
         self._excluded = frozenset(name.lower() for name in excluded)
+        self._opening = opening
         self._deadline_s = deadline_s
         self._store_s = store_s
         self._clock = clock
@@ -269,6 +282,8 @@ class ShapingEngine:
             return await asyncio.to_thread(self._as_known, read, best, common)
         if len(group.unsaved) > UNSAVED_MAX:
             raise Unavailable(f"the store took nothing of the last {len(group.unsaved)} changes")
+        if best is None:
+            group.opening = await self._opening_for(read, group)
         shaped = await asyncio.to_thread(self._shape, read, best, group, common, started)
         conversation = shaped.conversation
         name = conversation.conversation_id
@@ -404,7 +419,8 @@ class ShapingEngine:
             baseline_tokens=baseline,
             sent_tokens=baseline
             - conversation.saved_tokens()
-            + self._shaper.count(conversation.terms.tool.decode()),
+            + self._shaper.count(conversation.terms.tool.decode())
+            + self._shaper.count(conversation.terms.opening),
             retrieved_tokens=conversation.retrieved_tokens,
             break_cause=cause,
         )
@@ -479,6 +495,24 @@ class ShapingEngine:
         late = conversation.extend(messages, chain=read.chain, tokens=tokens, expired=expired)
         return conversation, True, late
 
+    async def _opening_for(self, read: ReadRequest, group: Group) -> str:
+        """Return the text that a new conversation begins with.
+
+        After a compaction it is the one that its session began with.
+        """
+        newest = _newest(group)
+        if newest is not None:
+            return newest.terms.opening
+        if self._opening is None or not begins(read):
+            return ""
+        try:
+            async with asyncio.timeout(OPENING_SECONDS_MAX):
+                text = await self._opening(first_words(read))
+        except Exception:
+            LOG.exception("a conversation begins without memory and knowledge")
+            return ""
+        return without_known_lines(text, read.body)
+
     def _begun(self, name: str, read: ReadRequest, group: Group) -> WireConversation:
         """Return a conversation that continues none."""
         newest = _newest(group)
@@ -490,6 +524,7 @@ class ShapingEngine:
             policy=policy,
             tool=b"" if has_own else WIRES[read.api].show_tool,
             excluded=self._excluded,
+            opening=group.opening,
         )
         texts: dict[str, WholeText] = {}
         if newest is not None:
@@ -545,10 +580,19 @@ class ShapingEngine:
     ) -> tuple[bytes, dict[str, str]]:
         """Return the client's bytes with all replacements, and headers to add."""
         marked = _marked(read, conversation) if known == len(read.entries) else ()
-        marks = {index: partial(_with_mark, read, index) for index in marked}
+        marks: dict[int, Callable[[bytes], bytes]] = {
+            index: partial(_with_mark, read, index) for index in marked
+        }
+        opening = conversation.terms.opening
+        added = opening_message(read, opening) if opening else None
+        if added is not None and added[0] < known:
+            index, message = added
+            marks[index] = partial(_after, message + b",", marks.get(index))
         messages = conversation.sent_messages(read, known, changes=marks)
         span = ByteSpan(read.spans[0].start, read.spans[known - 1].end)
         edits = [Edit(span, messages)] if known else []
+        if opening and (edit := opening_edit(read, opening)) is not None:
+            edits.append(edit)
         tools = read.fields.get("tools")
         if conversation.terms.tool and tools is not None and read.tools.names:
             at = ByteSpan(tools.end - 1, tools.end - 1)
@@ -715,6 +759,11 @@ def _with_mark(read: ReadRequest, index: int, raw: bytes) -> bytes:
     marked = edited(raw, [appended(located(raw).at(path), written)])
     check_message(raw, marked, places=())
     return marked
+
+
+def _after(added: bytes, change: Callable[[bytes], bytes] | None, raw: bytes) -> bytes:
+    """Return a message after an added one."""
+    return added + (raw if change is None else change(raw))
 
 
 def _signatures(content: str, path: str) -> frozenset[int]:

@@ -175,12 +175,16 @@ async def _proxy() -> Finding:
     status = None if running is None else await ask_status(running)
     if running is None or status is None:
         return Finding(what=what, found=None, note="not running; `ctxmgr proxy` starts it")
-    requests, records = status["requests"], status["records"]
-    reasons = (f"{reason}: {count}" for reason, count in requests["unshaped"].items())
-    notes = [f"shaped {requests['shaped']}", *reasons]
-    if records["dropped"] or records["failed"]:
-        notes.append(f"not recorded: {records['dropped'] + records['failed']}")
-    return Finding(what=what, found=urlsplit(running.url).netloc, note="; ".join(notes))
+    found = urlsplit(running.url).netloc
+    try:
+        requests, records = status["requests"], status["records"]
+        reasons = (f"{reason}: {count}" for reason, count in requests["unshaped"].items())
+        notes = [f"shaped {requests['shaped']}", *reasons]
+        if records["dropped"] or records["failed"]:
+            notes.append(f"not recorded: {records['dropped'] + records['failed']}")
+    except (KeyError, TypeError, AttributeError) as error:
+        notes = [f"of another version, and reports no {error}: restart it"]
+    return Finding(what=what, found=found, note="; ".join(notes))
 
 
 def _folders() -> list[Finding]:

@@ -19,6 +19,7 @@ from ctxmgr.proxy.server import running
 from ctxmgr.proxy.server.running import RunningProxy
 from ctxmgr.proxy.server.traffic import Traffic
 from ctxmgr.settings import load_settings
+from ctxmgr.surfaces.operations import doctor_checks
 from ctxmgr.surfaces.operations.agents.proxy import proxy_status
 from ctxmgr.surfaces.terminal.tables import render
 from tests.proxy.recording.exchanges import exchange
@@ -74,6 +75,19 @@ async def test_a_proxy_of_another_version_is_named(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(NotFound, match="another version"):
         await proxy_status(App(load_settings()))
+
+
+async def test_doctor_names_a_proxy_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its other checks must not fail because of it."""
+
+    async def older(_: RunningProxy) -> dict[str, Any]:
+        return {"requests": {}}
+
+    monkeypatch.setattr(doctor_checks, "ask_status", older)
+
+    finding = await doctor_checks._proxy()
+
+    assert "another version" in finding.note
 
 
 async def test_a_file_whose_process_has_ended_counts_as_none() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from ctxmgr.errors import NotFound
@@ -85,6 +86,14 @@ async def proxy(
         float, Param("From 0, cheapest, to 1, closest to what the client sent.", metavar="NUMBER")
     ] = 0.5,
     token: Annotated[bool, Param("Require a random token, which the URL then contains.")] = False,
+    memory: Annotated[
+        Path | None,
+        Param("A project: conversations begin with what its sessions have learnt.", "DIR"),
+    ] = None,
+    knowledge: Annotated[
+        Path | None,
+        Param("A folder of notes: conversations begin with those that fit their question.", "DIR"),
+    ] = None,
 ) -> None:
     """Forward an agent's model requests, shortened and recorded.
 
@@ -103,6 +112,8 @@ async def proxy(
         record_only=record_only,
         fidelity=fidelity,
         token=token,
+        memory=memory,
+        knowledge=knowledge,
     ) as running:
         app.write(
             f"ctxmgr proxy listens at {running.url}, and records in {running.store}\n"

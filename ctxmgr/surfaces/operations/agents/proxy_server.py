@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
@@ -25,6 +26,7 @@ from ctxmgr.proxy.shaping_engine import ShapingEngine
 from ctxmgr.settings import state_dir
 from ctxmgr.surfaces.http.connections import DeadlineProtocol
 from ctxmgr.surfaces.http.server import ListenAddress, listening
+from ctxmgr.surfaces.operations.agents.proxy_opening import opening_of
 from ctxmgr.surfaces.uvicorn_server import serve_application
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ async def open_proxy(
     token: bool,
     fidelity: float,
     announced: bool = True,
+    memory: Path | None = None,
+    knowledge: Path | None = None,
 ) -> AsyncIterator[RunningProxy]:
     """Serve a proxy until the block ends; others find it if it is ``announced``."""
     # Their messages contain URLs, and those of some providers contain the key.
@@ -80,7 +84,8 @@ async def open_proxy(
         settings = {"record_only": record_only, "fidelity": fidelity}
         engine: Engine = PassThrough()
         if not record_only:
-            shaping = ShapingEngine(store, fidelity=fidelity)
+            opening = await opening_of(app, memory=memory, knowledge=knowledge)
+            shaping = ShapingEngine(store, fidelity=fidelity, opening=opening)
             closing.push_async_callback(shaping.close)
             engine = shaping
         application = ProxyApplication(
