@@ -46,6 +46,14 @@ def masked(result: Any, masker: Masker) -> Any:
     return _masked(plain(result), masker)
 
 
+def without_hashes(value: Any) -> Any:
+    """Return an object without the hashes of its version, which say nothing to a model."""
+    if not isinstance(value, dict) or not isinstance(value.get("fields"), dict):
+        return value
+    fields = {name: item for name, item in value["fields"].items() if not name.endswith("_hash")}
+    return {**value, "fields": fields}
+
+
 async def as_agent_sees(store: Store, value: Any, session_id: str | None) -> Any:
     """Replace paths of the host in a result by those that the session's agent uses.
 

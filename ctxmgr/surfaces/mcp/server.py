@@ -35,7 +35,14 @@ from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound
 from ctxmgr.surfaces.arguments import from_json
 from ctxmgr.surfaces.local_state import hide_store
 from ctxmgr.surfaces.mcp.resources import PAGE_SIZE, TEMPLATES, Resources
-from ctxmgr.surfaces.mcp.results import as_agent_sees, error_body, json_line, masked, result_texts
+from ctxmgr.surfaces.mcp.results import (
+    as_agent_sees,
+    error_body,
+    json_line,
+    masked,
+    result_texts,
+    without_hashes,
+)
 from ctxmgr.surfaces.mcp.tools import OF_PROJECT, SESSIONS, Tool
 from ctxmgr.surfaces.operation import Operation
 from ctxmgr.surfaces.scopes import confine
@@ -62,6 +69,7 @@ NOTING_INSTRUCTIONS: Final = " search finds notes that are kept beyond sessions,
 
 NO_SESSIONS: Final = "this project has no sessions yet\n"
 EMPTY_SESSION: Final = "session {} has nothing yet\n"
+SHOW: Final = "show"
 SHOW_HINT: Final = "show prints what has an id in full.\n"
 
 NOTES_FOLDER: Final = "the folder of notes"
@@ -175,6 +183,8 @@ class _Handlers:
             if scope.session_id is None or await has_session(store, scope.session_id):
                 raise
             return EMPTY_SESSION.format(scope.session_id)
+        if name == SHOW:
+            result = without_hashes(result)
         return await as_agent_sees(store, result, session_id)
 
     async def _across(self, operation: Operation, given: dict[str, Any]) -> Any:

@@ -32,6 +32,7 @@ async def test_an_agent_shows_and_reactivates_a_folded_output(worked: Worked) ->
 
     assert (folded["level"], back["level"], back["changed"]) == ("metadata", "active", True)
     assert text.endswith("content:\nport = 9090\n")
+    assert "_hash" not in text  # D17: they stood before the content, 600 characters of them
 
 
 @on_sqlite  # elsewhere, all that other tests have stored would be indexed first
