@@ -57,6 +57,8 @@ _LAST: Final = _APPEND
 """Its time is that of the last event."""
 _LOCK_POLL_SECONDS: Final = 0.005
 _MAGIC: Final = b"ctxmgr-event 1 "
+_DIGITS_MAX: Final = 19
+"""Of a number in a record; Python refuses to read one of thousands of digits."""
 _EVENTS: Final = "events"
 _BATCH: Final = "batch-"
 _REFUSED: Final = "refused"
@@ -255,7 +257,8 @@ def _parse(data: bytes, position: int) -> tuple[SpooledEvent | None, int]:
     after = position + len(_MAGIC)
     line_end = data.find(b"\n", after)
     fields = data[after:line_end].split() if line_end > 0 else []
-    if len(fields) != 4 or not all(field.isdigit() for field in fields):  # noqa: PLR2004
+    are_numbers = all(field.isdigit() and len(field) <= _DIGITS_MAX for field in fields)
+    if len(fields) != 4 or not are_numbers:  # noqa: PLR2004
         return None, after
     at, context_size, event_size, crc = map(int, fields)
     context_end = line_end + 1 + context_size

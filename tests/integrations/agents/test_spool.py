@@ -208,6 +208,16 @@ def test_a_record_that_was_cut_off_hides_no_other(tmp_path: Path) -> None:
     assert [one.at for one in read_batch(batch)] == [1, 2]
 
 
+def test_a_number_of_thousands_of_digits_hides_no_record(tmp_path: Path) -> None:
+    """A damaged file must not keep all later events from being stored."""
+    append(str(tmp_path), event("Stop"), url=URL, base="/")
+    (batch,) = take_batches(str(tmp_path))
+    whole = Path(batch).read_bytes()
+    Path(batch).write_bytes(b"ctxmgr-event 1 " + b"9" * 5_000 + b" 1 1 1\nx\n" + whole)
+
+    assert [read.data for read in read_batch(batch)] == [event("Stop").data]
+
+
 def test_a_spool_is_private_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Events contain what the agent read, and a store may be away for weeks."""
     folder = tmp_path / "spool" / "x"
