@@ -6,7 +6,7 @@ request of the same client, and reads only what differs.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final
 
@@ -60,6 +60,9 @@ HEADS_MAX: Final = 256
 
 HEADS_BYTES_MAX: Final = 32 * 1024 * 1024
 
+TOOL_ITEMS_AMONG: Final = 4
+"""Items at the beginning of an input that may define tools, as newer models of Codex have them."""
+
 CHARS_PER_TOKEN: Final = 4
 """For what is counted roughly: definitions of tools and instructions."""
 
@@ -110,6 +113,8 @@ class ReadRequest:
     """The messages that have cache marks."""
     names: SessionNames
     tools: RequestHead
+    tool_item: int | None = None
+    """The message that defines the tools, as in requests of newer models of Codex."""
     system: RequestHead
     model: str
 
@@ -233,6 +238,8 @@ class RequestReader:
             system=self._head(wire, _raw(body, found.get("system")), named=False),
             model=str(value("model") or ""),
         )
+        if not read.tools.names:
+            read = _with_tool_item(wire, read)
         others = tuple(one for one in recent if one is not last)[: RECENT_MAX - 1]
         size = READ_SIZE * (len(body) + sum(len(one.body) for one in others))
         self._recent.keep(_client(request), (read, *others), size=size)
@@ -272,6 +279,19 @@ class RequestReader:
             head = RequestHead(names=tuple(names), marks=len(marks), ttl=ttl)
             self._heads.keep(raw, head, size=len(raw))
         return head
+
+
+def _with_tool_item(wire: Wire, read: ReadRequest) -> ReadRequest:
+    """Return a request with the tools that one of its first messages defines."""
+    for index, entry in enumerate(read.entries[:TOOL_ITEMS_AMONG]):
+        if b'"additional_tools"' not in entry.raw:
+            continue
+        value = json.loads(entry.raw)
+        tools = value.get("tools") if value.get("type") == "additional_tools" else None
+        names = wire.tool_names(tools) if isinstance(tools, list) else []
+        if names:
+            return replace(read, tools=RequestHead(names=tuple(names)), tool_item=index)
+    return read
 
 
 def _client(request: Incoming) -> tuple[str, ...]:

@@ -108,10 +108,10 @@ ANCESTORS_MAX: Final = 8
 SIGNATURE_CHARS_MAX: Final = 40_000
 """In longer files no signatures are looked for, which would take most of the deadline."""
 
-TOOL_ITEMS_AMONG: Final = 4
-"""Items at the beginning of an input that may define tools, as newer models of Codex have them."""
-
 BAD_REQUEST: Final = 400
+
+NO_TOOLS: Final = "it belongs to no known conversation and has no tools"
+"""Why a request passes that does not begin a conversation."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -266,7 +266,7 @@ class ShapingEngine:
         if best is None or not common:
             best = None
             if counting or not read.tools.names:
-                return Outgoing(body=request.body, reason=_no_tools(read))
+                return Outgoing(body=request.body, reason=NO_TOOLS)
             if isinstance(newest := _newest(group), StoredConversation):
                 newest.inherited |= await self._own_texts(newest)
         if isinstance(best, StoredConversation) and best.kept.unshaped:
@@ -588,15 +588,18 @@ class ShapingEngine:
         if added is not None and added[0] < known:
             index, message = added
             marks[index] = partial(_after, message + b",", marks.get(index))
+        tool, item = conversation.terms.tool, read.tool_item
+        if tool and item is not None and item < known:
+            marks[item] = partial(_with_tool, tool, marks.get(item))
         messages = conversation.sent_messages(read, known, changes=marks)
         span = ByteSpan(read.spans[0].start, read.spans[known - 1].end)
         edits = [Edit(span, messages)] if known else []
         if opening and (edit := opening_edit(read, opening)) is not None:
             edits.append(edit)
         tools = read.fields.get("tools")
-        if conversation.terms.tool and tools is not None and read.tools.names:
+        if tool and tools is not None and read.tools.names and item is None:
             at = ByteSpan(tools.end - 1, tools.end - 1)
-            edits.append(Edit(at, b"," + conversation.terms.tool))
+            edits.append(Edit(at, b"," + tool))
         headers: dict[str, str] = {}
         if conversation.kept.drops_thinking and (thinking := read.fields.get("thinking")):
             if b'"block_binding"' not in read.raw("thinking"):
@@ -687,14 +690,6 @@ def _passes(request: Incoming, read: ReadRequest) -> str | None:
     return None
 
 
-def _no_tools(read: ReadRequest) -> str:
-    """Return why a request without ``tools`` that begins a conversation passes."""
-    first = (json.loads(entry.raw) for entry in read.entries[:TOOL_ITEMS_AMONG])
-    if any(item.get("type") == "additional_tools" for item in first):
-        return "its tools are in the input (additional_tools), where ctxmgr_show is not added"
-    return "it belongs to no known conversation and has no tools"
-
-
 def _common(member: WireConversation | StoredConversation, chain: Sequence[str]) -> int:
     """Return how many messages are the same: each hash is one of all messages up to its own."""
     own = member.kept.chain
@@ -764,6 +759,14 @@ def _with_mark(read: ReadRequest, index: int, raw: bytes) -> bytes:
 def _after(added: bytes, change: Callable[[bytes], bytes] | None, raw: bytes) -> bytes:
     """Return a message after an added one."""
     return added + (raw if change is None else change(raw))
+
+
+def _with_tool(tool: bytes, change: Callable[[bytes], bytes] | None, raw: bytes) -> bytes:
+    """Return a message that defines tools with one more."""
+    text = raw if change is None else change(raw)
+    at = text.rindex(raw)  # a change of such a message only puts another one before it
+    edit = appended(located(raw).at(("tools",)), tool)
+    return text[:at] + edited(raw, [edit])
 
 
 def _signatures(content: str, path: str) -> frozenset[int]:

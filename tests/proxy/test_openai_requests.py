@@ -161,15 +161,22 @@ async def test_a_compaction_without_tools_sees_what_was_sent(engine: ShapingEngi
     assert sent["tools"] == []
 
 
-async def test_tools_in_the_input_are_the_reason_that_is_given(engine: ShapingEngine) -> None:
-    """Rule 34: newer models of Codex have no ``tools``, which is not the same as none."""
+async def test_tools_in_the_input_get_the_show_tool(engine: ShapingEngine) -> None:
+    """Rules 18, 19: newer models of Codex have no ``tools``, but an item that defines them."""
     tools = {"type": "additional_tools", "role": "developer", "tools": [{"name": "shell"}]}
-    items = [tools, {"role": "user", "content": "Build it."}]
+    items: list[Any] = [tools, {"role": "user", "content": "Build it."}]
+    first = await responses(engine, items, tools=[])
+    call = {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": long_text("alpha")}
 
-    outgoing = await responses(engine, items, tools=[])
+    second = await responses(engine, [*items, call, output], tools=[])
 
-    assert not outgoing.shaped
-    assert "additional_tools" in str(outgoing.reason)
+    sent, later = json.loads(first.body)["input"], json.loads(second.body)["input"]
+    assert [tool["name"] for tool in sent[0]["tools"]] == ["shell", SHOW_TOOL]
+    assert sent[0] | {"tools": sent[0]["tools"][:1]} == tools
+    assert later[:2] == sent
+    assert json.loads(second.body)["tools"] == []
+    assert "[#1 +" in later[3]["output"]
 
 
 async def test_prewarming_and_kept_histories_pass(engine: ShapingEngine) -> None:
