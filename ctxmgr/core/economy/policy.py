@@ -54,7 +54,7 @@ def binds_thinking(model: str | None) -> bool:
 WINDOW_TOKENS: Final = 200_000
 """The context window of current models."""
 
-WINDOW_TOKENS_MAX: Final = 10**9
+TEXT_TOKENS_MAX: Final = 10**9
 """Longer than any text that fits a window."""
 
 ASKED_BACK_MAX: Final = 4
@@ -251,7 +251,7 @@ STUB: Final = FoldLimits(tokens=0, names_tokens=NAMES_TOKENS, protects=False)
 REPEATS: Final = FoldLimits(tokens=0, only_repeats=True)
 """For a text whose lines are visible elsewhere: they become references, all others stay."""
 
-UNTOUCHED: Final = FoldLimits(tokens=0, over=WINDOW_TOKENS_MAX, refers=False)
+UNTOUCHED: Final = FoldLimits(tokens=0, over=TEXT_TOKENS_MAX, refers=False)
 """For a text that arrives whole and is not shown by reference later either."""
 
 
