@@ -1,6 +1,8 @@
 """Library: a folder of notes behind ``connect(url, knowledge=DIR)``."""
 
+import asyncio
 import os
+import threading
 from collections.abc import AsyncGenerator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -349,6 +351,30 @@ class TestFlush:
         assert text.count("We decided to deploy to Oslo. (session s, turns 1 to 4)") == 1
         assert "We must call Ann. (session s, turns 5 to 9)" in text
         assert "noise" not in text
+
+    async def test_a_note_that_is_locked_does_not_stop_the_loop(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """002-R150: other sessions of the process go on while a writer waits for another one."""
+        notes = Library.open(root).notes
+        request = FlushRequest(session_id="s", first=1, last=4, text=self.TEXT)
+        loop, reached = asyncio.get_running_loop(), asyncio.Event()
+        released = threading.Event()
+        write_note = notes.write
+
+        def waits(*arguments: Any, **options: Any) -> Any:
+            loop.call_soon_threadsafe(reached.set)
+            assert released.wait(60)
+            return write_note(*arguments, **options)
+
+        monkeypatch.setattr(notes, "write", waits)
+        flushing = asyncio.create_task(
+            pre_compaction_flush(request, notes=notes, model=None, now=NOW)
+        )
+        await asyncio.wait_for(reached.wait(), 60)
+        released.set()
+
+        assert await flushing == ["knowledge/journal/2026-11-18.md"]
 
     @pytest.mark.parametrize(
         ("answer", "changed"),

@@ -10,6 +10,7 @@ every turn.
 
 import logging
 import re
+from asyncio import to_thread
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -89,7 +90,7 @@ async def pre_compaction_flush(
     moment = datetime.fromtimestamp(now / 1000, UTC)
     place = f"session {request.session_id}, turns {request.first} to {request.last}"
     journal = journal_path(moment.date())
-    if place in _text(notes, journal):
+    if place in await to_thread(_text, notes, journal):
         return []
     entries = None if model is None else await _asked(model, request)
     if entries is None:
@@ -97,9 +98,9 @@ async def pre_compaction_flush(
         entries = [("event", None, " / ".join(lines))] if lines else []
     changed = []
     for kind, project, text in entries:
-        path, section = _place(notes, kind, project, journal)
+        path, section = await to_thread(_place, notes, kind, project, journal)
         bullet = dated(moment.date(), f"{one_line(text)} ({place})")
-        _add(notes, path, section, bullet, moment)
+        await to_thread(_add, notes, path, section, bullet, moment)  # may wait for other writers
         changed.append(path)
     return changed
 
