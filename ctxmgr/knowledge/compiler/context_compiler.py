@@ -405,7 +405,8 @@ class _Plan:
 
     def candidates(self) -> list[KnowledgeFile]:
         """Return the notes that may be shown by their score, and are not shown yet."""
-        return [file for file in self.scorable() if file.path not in self.shown]
+        scorable = self.scorable()
+        return [file for file in scorable if file.path not in self.shown and file.text.strip()]
 
     def scorable(self) -> list[KnowledgeFile]:
         hidden = {Category.IDENTITY, Category.TOPIC, Category.CONVERSATION}

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from ctxmgr.knowledge.compiler.compiled import KnowledgeFile
+from ctxmgr.knowledge.compiler.context_compiler import ContextCompiler
 from ctxmgr.knowledge.compiler.note_pool import PARTS_MAX, NotePool
 from ctxmgr.knowledge.compiler.scoring import NoteRelevance
+from ctxmgr.knowledge.config import KnowledgeConfig
 from ctxmgr.search.static_vectors import StaticEmbedder
 
 
@@ -117,3 +119,14 @@ def test_a_note_that_stands_alone_is_not_less_similar(embedder: StaticEmbedder) 
     fit = NotePool(embedder)("Ann adopted a dog.", [alone])[alone.path]
 
     assert fit.vector == pytest.approx(1.0, abs=0.02)
+
+
+def test_an_empty_note_is_not_shown_for_its_folder(embedder: StaticEmbedder) -> None:
+    """002-R148: what is beside a note does not make an empty one worth a place."""
+    notes = [*NOTES, note("knowledge/reference/empty.md", " \n")]
+    compiler = ContextCompiler(KnowledgeConfig(), relevance=NotePool(embedder))
+
+    compiled = compiler.plan("which port is the gateway on", [], [], notes, now=0)
+
+    assert "knowledge/reference/ports.md" in {section.path for section in compiled.included}
+    assert "knowledge/reference/empty.md" not in {section.path for section in compiled.included}
