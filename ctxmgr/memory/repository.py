@@ -306,8 +306,16 @@ class MemoryRepository:
         )
 
     async def contradiction(self, contradiction_id: str) -> Contradiction:
-        """Return a contradiction; ``NotFound`` if one of its memories cannot be seen."""
+        """Return a contradiction by its id or the start of it.
+
+        ``NotFound`` if one of its memories cannot be seen.
+        """
         stored = await self._store.get(f"{CONTRADICTION}:{contradiction_id}")
+        if stored is None and len(contradiction_id) >= PREFIX_CHARS_MIN:
+            pairs = await self.contradictions(only_open=False)
+            begun = [pair for pair in pairs if pair.id.startswith(contradiction_id)]
+            if len(begun) == 1:
+                return begun[0]
         if stored is not None:
             pair = read_contradiction(stored.document)
             if len(await self.seen({pair.memory_a, pair.memory_b})) == len(

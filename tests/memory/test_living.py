@@ -395,3 +395,15 @@ async def test_a_search_finds_what_holds_in_this_project(
 
     assert found == {own.id, taste.id}
     assert {each.memory.id for each in predicted} == {own.id, taste.id}
+
+
+async def test_the_start_of_an_id_is_enough_to_resolve(memory: LivingMemory) -> None:
+    """001-R112: a person types a few characters, as for memories."""
+    await memory.add(TABS)
+    (pair,) = (await memory.add(SPACES)).contradictions
+
+    resolved = await memory.resolve(pair.id[:8], Resolution.BOTH_VALID)
+
+    assert (resolved.id, resolved.is_open) == (pair.id, False)
+    with pytest.raises(NotFound, match="no contradiction"):
+        await memory.resolve("zzzz", Resolution.BOTH_VALID)

@@ -198,7 +198,8 @@ class TierPredictions:
         for memory in self._memories.values():
             if opened is not None and opened in memory.tags:
                 for tag in memory.tags:
-                    beside.setdefault(tag, f"named beside {opened}")
+                    why = "the opened file" if tag == opened else f"named beside {opened}"
+                    beside.setdefault(tag, why)
         return dict(list(beside.items())[:BESIDE_MAX])
 
     def _beside_tag(self, memory: Memory) -> str | None:
