@@ -59,12 +59,14 @@ def _questions(
     def session() -> str:
         return f"session-{chance.randrange(max(1, steps // SESSION_STEPS)):05}"
 
+    def anywhere() -> str:
+        return f"ts-{session()}-{chance.randint(1, min(steps, SESSION_STEPS))}"
+
     async def by_id() -> None:
-        assert await log.get_timestep(f"ts-{session()}-{chance.randint(1, 1_000)}") is not None
+        assert await log.get_timestep(anywhere()) is not None
 
     async def their_by_id() -> None:
-        place = f"ts-{session()}-{chance.randint(1, 1_000)}"
-        assert schema.rows("SELECT * FROM timesteps WHERE id = ?", [place])
+        assert schema.rows("SELECT * FROM timesteps WHERE id = ?", [anywhere()])
 
     async def top() -> None:
         await log.top_by_concept(chance.choice(names), limit=20)

@@ -11,7 +11,7 @@ async def run(*, quick: bool, histories: int | None, say: Say, steps: int | None
         raise Incorrect("--histories compares the stores; use it with `ctxmgr bench stores`")
     if steps is not None and steps < recall.QUICK_STEPS:
         raise Incorrect(f"--steps must be at least {recall.QUICK_STEPS}, not {steps}")
-    figures = ingest.ingest_figures(ingest.QUICK if quick else ingest.FULL, say=say)
+    figures = ingest.ingest_figures(ingest.QUICK_STEPS if quick else ingest.FULL_STEPS, say=say)
     figures += ingest.acknowledgement_figures(say=say)
     size = steps or (recall.QUICK_STEPS if quick else recall.FULL_STEPS)
     figures += await recall.recall_figures(size, say=say)

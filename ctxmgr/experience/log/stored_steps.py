@@ -24,7 +24,7 @@ from ctxmgr.experience.log.batches import shown_score
 from ctxmgr.experience.log.folder import LogFolder
 from ctxmgr.experience.log.segments import STORED_AS_DICTIONARIES, SegmentPart
 from ctxmgr.experience.records.timestep import TimestepRecord
-from ctxmgr.stores.layer_file import SqlConnection
+from ctxmgr.stores.layer_file import SqlConnection, rows_of
 
 FILES_MAX: Final = 64
 """Files that are kept open: with merged segments, some fifty million steps."""
@@ -89,13 +89,14 @@ class StoredSteps:
         """Return which parts of segments hold these ticks of sessions."""
         held = []
         for session, ticks in wanted.items():
-            rows = connection.execute(
+            rows = rows_of(
+                connection,
                 "SELECT s.id, s.name, p.session, p.tick0, p.tick1, p.ts0, p.ts1, p.n"
                 " FROM part AS p JOIN segment AS s ON s.id = p.segment"
                 " WHERE p.session = ? AND p.tick0 <= ? AND p.tick1 >= ?",
                 (session, max(ticks), min(ticks)),
             )
-            for number, name, *values in rows.fetchall():
+            for number, name, *values in rows:
                 part = SegmentPart(*values)
                 inside = tuple(tick for tick in ticks if part.tick0 <= tick <= part.tick1)
                 if inside:
@@ -117,9 +118,11 @@ class StoredSteps:
     def _start(self, connection: SqlConnection, number: int, name: str, session: str) -> int:
         with self._lock:
             if name not in self._starts:
-                rows = connection.execute(
-                    "SELECT session, n FROM part WHERE segment = ? ORDER BY session", (number,)
-                ).fetchall()
+                rows = rows_of(
+                    connection,
+                    "SELECT session, n FROM part WHERE segment = ? ORDER BY session",
+                    (number,),
+                )
                 firsts = accumulate((n for _, n in rows), initial=0)
                 self._starts[name] = dict(zip((each for each, _ in rows), firsts, strict=False))
                 self._kept_starts += len(rows)
