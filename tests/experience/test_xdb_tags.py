@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,21 @@ async def test_a_tag_has_exactly_one_target(xdb: XDB) -> None:
         await xdb.tag("odd")
     with pytest.raises(ValueError, match="exactly one"):
         await xdb.tag("odd", timestep_id="ts-s-1", tick_range=(1, 2))
+
+
+async def test_what_was_not_recorded_cannot_be_annotated(xdb: XDB) -> None:
+    """000-R155, 000-R164, 000-A33: a wrong tick is an error, not a mark that nobody finds."""
+    targets: list[dict[str, Any]] = [{"timestep_id": "ts-s-4"}, {"tick_range": (4, 9)}]
+    for target in targets:
+        with pytest.raises(NotFound, match="no tick 4 in session 's': its last tick is 3"):
+            await xdb.tag("misplaced", **target)
+        with pytest.raises(NotFound, match="no tick 4"):
+            await xdb.comment("misplaced", **target)
+    with pytest.raises(NotFound, match="nothing was recorded in it"):
+        await xdb.comment("misplaced", timestep_id="ts-other-1")
+
+    assert await xdb.tag_index.resolve("misplaced") is None
+    await xdb.tag("rest", tick_range=(3, 9))
 
 
 async def test_what_was_surprising_is_recalled(xdb: XDB) -> None:

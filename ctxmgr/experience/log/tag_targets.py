@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import orjson
 
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.experience.log.tail import last_tick
 from ctxmgr.experience.records.annotations import AnnotationTarget, Comment, Tag, TagApplication
 from ctxmgr.experience.records.kinds import BudStatus, TagSource, TagType, TargetType
 from ctxmgr.experience.records.timestep import parse_timestep_id, timestep_id
@@ -57,10 +58,14 @@ def tag_targets(
 
 
 def add_application(connection: SqlConnection, application: TagApplication) -> str:
-    """Store an application; ``Incorrect`` if there is no such tag."""
+    """Store an application; ``Incorrect`` if there is no such tag.
+
+    ``NotFound`` if it is on ticks that were not recorded yet.
+    """
     known = connection.execute("SELECT 1 FROM tags WHERE id = ?", (application.tag_id,)).fetchone()
     if known is None:
         raise Incorrect(f"there is no tag {application.tag_id!r:.80}; create it first")
+    _require_recorded(connection, application)
     connection.execute(
         f"INSERT INTO tag_applications (id, tag_id, {_TARGET}, confidence, source, created_at,"
         " note, inherited_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -79,7 +84,8 @@ def add_application(connection: SqlConnection, application: TagApplication) -> s
 
 
 def add_comment(connection: SqlConnection, comment: Comment) -> str:
-    """Store a comment."""
+    """Store a comment; ``NotFound`` if it is on ticks that were not recorded yet."""
+    _require_recorded(connection, comment)
     connection.execute(
         f"INSERT INTO comments (id, {_TARGET}, content, created_at, updated_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -92,6 +98,20 @@ def add_comment(connection: SqlConnection, comment: Comment) -> str:
         ),
     )
     return comment.id
+
+
+def _require_recorded(connection: SqlConnection, target: AnnotationTarget) -> None:
+    """Refuse ticks after the last one, which nobody would find. An event may still be streamed."""
+    if target.timestep_id is not None:
+        tick = parse_timestep_id(target.timestep_id)[1]
+    elif target.range_start is not None:
+        tick = target.range_start
+    else:
+        return
+    last = last_tick(connection, target.session_id)
+    if tick > last:
+        known = f"its last tick is {last}" if last else "nothing was recorded in it"
+        raise NotFound(f"there is no tick {tick} in session {target.session_id!r}: {known}")
 
 
 def tags_of_timestep(

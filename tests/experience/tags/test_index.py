@@ -11,7 +11,7 @@ from ctxmgr.experience.concepts.graph import ConceptGraph
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.records.annotations import choose_target
 from ctxmgr.experience.records.kinds import BudStatus, TagSource, TagType
-from ctxmgr.experience.records.timestep import TimestepRecord
+from ctxmgr.experience.records.timestep import NewTimestep, TimestepRecord
 from ctxmgr.experience.tags.index import TagIndex
 from tests.experience.packs import PACK, small_pack
 
@@ -201,6 +201,7 @@ async def test_tags_and_foreign_keys_hold_after_a_restart(tmp_path: Path) -> Non
     """PG-11, 000-R189: one database for tags and applications."""
     async with await ExperienceLog.open(tmp_path / "log") as log:
         tags = TagIndex(log.file, log, be_id="be")
+        await log.append("s", [NewTimestep(timestamp=1, event_type=EventType.OUTPUT)])
         application = await tags.apply("odd", choose_target("s", tick_range=(1, 2)))
 
     async with await ExperienceLog.open(tmp_path / "log") as log:
