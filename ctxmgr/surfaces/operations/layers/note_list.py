@@ -52,15 +52,16 @@ async def knowledge_list(
     notes = (await app.library(folder)).notes
     chosen = () if category is None else (Category(category),)
     scan = await asyncio.to_thread(notes.scan, *chosen, archived=archived)
-    entries = sorted((*scan.notes, *scan.unreadable), key=lambda each: each.path)
+    readable = [note.path for note in scan.notes]
+    paths = sorted((*readable, *(each.path for each in scan.unreadable)))
     page, following = page_of(
         ["notes", category, archived],
-        entries,
-        key=lambda each: (each.path,),
+        paths,
+        key=lambda path: (path,),
         limit=limit,
         cursor=cursor,
     )
-    shown = {each.path for each in page}
+    shown = set(page)
     return NoteListings(
         notes=tuple(
             NoteListing(
@@ -75,6 +76,6 @@ async def knowledge_list(
         unreadable=tuple(
             f"{each.path}: {each.reason}" for each in scan.unreadable if each.path in shown
         ),
-        total=len(entries),
+        total=len(paths),
         cursor=following,
     )
