@@ -174,7 +174,7 @@ def _is_of_session(kind: str, parts: tuple[str, ...], session: str, agent: objec
 def _read(
     root: Path, path: PurePosixPath, times: tuple[int, int], start: int
 ) -> tuple[_Calls, int]:
-    """Return the calls between two times, and where the last whole line that was read ends."""
+    """Return the calls between two times, and where the lines after them begin."""
     calls = _Calls()
     try:
         handle = _open(root, path)
@@ -187,12 +187,15 @@ def _read(
             return calls, size
         file.seek(start)
         data = file.read(TURN_BYTES_MAX)
-    end = data.rfind(b"\n") + 1
-    for row in _rows(data[:end]):
+    whole = data.rfind(b"\n") + 1
+    later: int | None = None  # of the next turn, if this one is stored late
+    for position, row in _rows(data[:whole]):
         at = _time(row.get("timestamp"))
         if at is not None and times[0] <= at <= times[1]:
             calls.take(row)
-    return calls, start + end
+        elif at is not None and at > times[1] and later is None:
+            later = position
+    return calls, start + (whole if later is None else later)
 
 
 def _read_exit_code(root: Path, path: PurePosixPath, call_id: str) -> int | None:
@@ -234,11 +237,13 @@ def _open(root: Path, path: PurePosixPath) -> int:
     return handle
 
 
-def _rows(data: bytes) -> Iterator[Mapping[str, Any]]:
-    for line in data.splitlines():
-        if not any(word in line for word in _WORDS):
-            continue
-        yield _parsed(line)
+def _rows(data: bytes) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the lines that matter, each with its position."""
+    position = 0
+    for line in data.splitlines(keepends=True):
+        if any(word in line for word in _WORDS):
+            yield position, _parsed(line)
+        position += len(line)
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
