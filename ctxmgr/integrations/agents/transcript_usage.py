@@ -18,6 +18,7 @@ import asyncio
 import json
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -43,6 +44,9 @@ TOKENS_MAX: Final = 1_000_000_000
 WAITS: Final = 10
 WAIT_SECONDS: Final = 0.1
 """How often, and for how long, the last answer is waited for: clients write it after the hook."""
+
+SETTLED_SECONDS: Final = 5
+"""Of an event this old, the client has written all it will write, so that nothing is waited for."""
 
 _WORDS: Final = (b'"usage"', b'"tokens"', b'"turn_context"')
 """One of them is in every line that says what a call cost, or which model is used."""
@@ -112,9 +116,10 @@ async def turn_usage(event: AgentEvent, *, since: int, read_to: int) -> TurnUsag
     place = _place(event)
     if place is None:
         return TurnUsage(read_to=read_to)
-    for attempt in range(WAITS + 1):
+    waits = _waits(event)
+    for attempt in range(waits + 1):
         calls, end = await asyncio.to_thread(_read, *place, (since, event.at), read_to)
-        if calls.is_complete or attempt == WAITS:
+        if calls.is_complete or attempt == waits:
             break
         await asyncio.sleep(WAIT_SECONDS)
     total = sum(calls.usages.values(), start=Usage()) if calls.usages else None
@@ -126,12 +131,17 @@ async def exit_code(event: AgentEvent, call_id: str) -> int | None:
     place = _place(event)
     if place is None or place[0].name != "sessions":
         return None
-    for attempt in range(WAITS + 1):
+    waits = _waits(event)
+    for attempt in range(waits + 1):
         code = await asyncio.to_thread(_read_exit_code, *place, call_id)
-        if code is not None or attempt == WAITS:
+        if code is not None or attempt == waits:
             return code
         await asyncio.sleep(WAIT_SECONDS)
     return None
+
+
+def _waits(event: AgentEvent) -> int:
+    return WAITS if time.time() - event.at / 1000 < SETTLED_SECONDS else 0
 
 
 def _place(event: AgentEvent) -> tuple[Path, PurePosixPath] | None:
