@@ -187,16 +187,15 @@ def _read(
     """Return the calls between two times, and where the lines after them begin."""
     calls = _Calls()
     try:
-        handle = _open(root, path)
-    except OSError:
+        with os.fdopen(_open(root, path), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            start = start if start <= size else 0
+            if size - start > TURN_BYTES_MAX:
+                return calls, size
+            file.seek(start)
+            data = file.read(TURN_BYTES_MAX)
+    except OSError:  # a turn does not wait for its costs
         return calls, start
-    with os.fdopen(handle, "rb") as file:
-        size = os.fstat(handle).st_size
-        start = start if start <= size else 0
-        if size - start > TURN_BYTES_MAX:
-            return calls, size
-        file.seek(start)
-        data = file.read(TURN_BYTES_MAX)
     whole = data.rfind(b"\n") + 1
     later: int | None = None  # of the next turn, if this one is stored late
     for position, row in _rows(data[:whole]):
@@ -210,12 +209,11 @@ def _read(
 
 def _read_exit_code(root: Path, path: PurePosixPath, call_id: str) -> int | None:
     try:
-        handle = _open(root, path)
+        with os.fdopen(_open(root, path), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - CALL_BYTES_MAX))
+            data = file.read(CALL_BYTES_MAX)
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as file:
-        file.seek(max(0, os.fstat(handle).st_size - CALL_BYTES_MAX))
-        data = file.read(CALL_BYTES_MAX)
     name = json.dumps(call_id).encode()
     for line in data.splitlines():
         if name not in line or b'"exit_code"' not in line:

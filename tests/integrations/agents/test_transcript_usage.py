@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from ctxmgr.integrations.agents import transcript_usage
 from ctxmgr.integrations.agents.events import AgentEvent
 from ctxmgr.integrations.agents.spool import SpooledEvent
 from ctxmgr.integrations.agents.transcript_usage import exit_code, turn_usage
@@ -69,3 +71,20 @@ async def test_events_that_waited_do_not_wait_for_their_client(transcript: Path)
             interrupted = await turn_usage(event(NOON, transcript), since=NOON, read_to=0)
             code = await exit_code(call, "c1")
             assert (interrupted.usage and interrupted.usage.input_tokens, code) == (10, None)
+
+
+async def test_a_transcript_that_cannot_be_read_delays_nothing(
+    transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of the disk counts as one of the store, for which all events wait."""
+
+    def unreadable(*_path: object) -> int:
+        return os.open("/proc/self/mem", os.O_RDONLY)  # a read at 0 is an I/O error
+
+    monkeypatch.setattr(transcript_usage, "_open", unreadable)
+    codex = transcript.parents[2] / "sessions" / "2026" / "11" / "18" / "rollout-x-s.jsonl"
+    call = replace(event(NOON, codex), codex_folder=str(transcript.parents[2]))
+
+    cost = await turn_usage(event(NOON, transcript), since=NOON, read_to=0)
+
+    assert (cost.usage, cost.read_to, await exit_code(call, "c1")) == (None, 0, None)
