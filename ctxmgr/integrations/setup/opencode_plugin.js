@@ -49,9 +49,10 @@ export const Ctxmgr = async ({ client, directory }) => {
   }
 
   const finishCall = (part) => {
-    const { status, input, output, error, attachments, metadata } = part.state
-    if ((status !== "completed" && status !== "error") || calls.has(part.callID)) return
-    keep(calls, part.callID)
+    const { status, input, output, error, attachments, metadata, time } = part.state
+    const begun = `${part.callID} ${time?.start}` // some models use the same ids in every answer
+    if ((status !== "completed" && status !== "error") || calls.has(begun)) return
+    keep(calls, begun)
     const call = { tool_name: part.tool, tool_input: input, tool_use_id: part.callID }
     if (status === "error" || metadata?.exit)
       return send("PostToolUseFailure", part.sessionID, { ...call, error: error ?? output })
