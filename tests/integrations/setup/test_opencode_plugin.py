@@ -69,3 +69,26 @@ def test_calls_with_the_same_id_are_all_reported(folder: Path) -> None:
     events = map(json.loads, (folder / "events").read_text(encoding="utf-8").splitlines())
     texts = [event["tool_response"]["content"][0]["text"] for event in events]
     assert texts == ["one", "two"]
+
+
+def test_a_program_that_hangs_holds_opencode_once(folder: Path) -> None:
+    """Each event would hold it for a minute, even if the program ignores SIGTERM."""
+    write_program(folder / "ctxmgr", "trap '' TERM; while :; do :; done")
+    plugin = folder / "plugin.mjs"
+    text = plugin.read_text(encoding="utf-8")
+    assert WAITED in text
+    plugin.write_text(text.replace(WAITED, "const MILLISECONDS_MAX = 500"), encoding="utf-8")
+
+    (warning,) = warnings_of(folder, call(1), call(2), call(3))
+
+    assert "ETIMEDOUT" in warning
+
+
+def test_without_the_program_opencode_continues(folder: Path) -> None:
+    """It may have been uninstalled without `ctxmgr setup opencode --remove`."""
+    (folder / "ctxmgr").unlink()
+
+    first, second = warnings_of(folder, call(1), call(2))
+
+    assert "ENOENT" in first
+    assert "ENOENT" in second
