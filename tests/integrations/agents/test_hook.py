@@ -347,6 +347,28 @@ def test_a_file_outside_the_project_is_not_read(
         assert "mine alone" not in json.dumps(stored(url, object_id))
 
 
+@pytest.mark.parametrize("opened", ["link", "link/", "/link", "link/../link", "project"])
+def test_files_of_a_project_behind_a_link_are_read(
+    hook: Hook, url: str, name: str, tmp_path: Path, opened: str
+) -> None:
+    """Clients name files as the person named the folder, and sometimes without the link."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "notes.md").write_text("buy tea\n", encoding="utf-8")
+    (tmp_path / "link").symlink_to("project")
+    shown = "project" if opened == "project" else "link"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLAUDE_PROJECT_DIR", f"{tmp_path}/{opened}")
+        for number, folder in enumerate((shown, "project")):
+            path = f"{tmp_path}/{folder}/notes.md"
+            call = {"tool_name": "Read", "tool_input": {"file_path": path}, "tool_response": "x"}
+            hook("PostToolUse", tool_use_id=f"{name}-{number}", **call)
+
+    index = stored(url, f"session:{name}")["session_index"]
+    files = [found for found in (stored(url, each) for each in index) if found["type"] == "file"]
+    assert [file["content"] for file in files] == ["buy tea\n"]
+
+
 def test_the_project_stays_where_the_session_began(
     hook: Hook, url: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
