@@ -490,6 +490,23 @@ def test_a_new_session_learns_of_the_last_one(hook: Hook, name: str, tmp_path: P
     assert len(text) <= CHARACTERS_MAX
 
 
+def test_a_link_to_itself_does_not_silence_a_new_session(
+    hook: Hook, name: str, tmp_path: Path
+) -> None:
+    """An agent can create one; every later session of the project would be told nothing."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    read = {"tool_name": "Read", "tool_input": {"file_path": str(loop)}, "tool_response": "x"}
+    hook("UserPromptSubmit", prompt="Fix the build")
+    hook("PostToolUse", **read, tool_use_id=f"{name}-1")
+    hook("Stop", last_assistant_message="done")
+
+    started = hook("SessionStart", source="startup", session_id=f"{name}-next")
+
+    assert started.exit_code == 0
+    assert "asked: Fix the build" in started.stdout
+
+
 def test_a_resumed_session_is_told_nothing(hook: Hook, name: str) -> None:
     """The model has its conversation, and every repetition costs tokens."""
     hook("UserPromptSubmit", prompt="Fix the build")

@@ -160,7 +160,7 @@ def _is_newer(project: Path, name: str, ended: int) -> bool:
     try:
         path = (project / name).resolve()
         return path.is_relative_to(project.resolve()) and path.stat().st_mtime * 1000 > ended
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # the last one: a link to itself
         return False
 
 
