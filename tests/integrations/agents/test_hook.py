@@ -490,6 +490,22 @@ def test_a_new_session_learns_of_the_last_one(hook: Hook, name: str, tmp_path: P
     assert len(text) <= CHARACTERS_MAX
 
 
+def test_changed_files_of_opencode_are_known(hook: Hook, name: str, tmp_path: Path) -> None:
+    """Its tools have an argument ``filePath``."""
+    notes = tmp_path / "notes.md"
+    read = {"tool_name": "read", "tool_input": {"filePath": str(notes)}, "tool_response": "x"}
+    hook("UserPromptSubmit", prompt="Fix the build")
+    hook("PostToolUse", **read, tool_use_id=f"{name}-1")
+    hook("Stop", last_assistant_message="done")
+    notes.write_text("new", encoding="utf-8")
+    os.utime(notes, (4_000_000_000, 4_000_000_000))
+
+    started = hook("SessionStart", source="startup", session_id=f"{name}-next")
+
+    text = json.loads(started.stdout)["hookSpecificOutput"]["additionalContext"]
+    assert f"Changed since, of the files that it used:\n- {notes}" in text
+
+
 def test_a_link_to_itself_does_not_silence_a_new_session(
     hook: Hook, name: str, tmp_path: Path
 ) -> None:
