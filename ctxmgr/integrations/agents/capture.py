@@ -101,6 +101,7 @@ class SessionCapture:
             case "PostToolUse":
                 output = read_output(
                     event.fields.get("tool_response"),
+                    tool=event.tool,
                     persisted=lambda path: _read_persisted(event, path),
                 )
                 if not output.failed and isinstance(event.fields.get("tool_response"), str):
@@ -109,8 +110,9 @@ class SessionCapture:
                 await self._record(event, output)
             case "PostToolUseFailure":
                 error = event.fields.get("error")
-                text = error if isinstance(error, str) else read_output(error, persisted=_no).text
-                await self._record(event, ToolOutput(text=text, failed=True))
+                if not isinstance(error, str):
+                    error = read_output(error, tool=event.tool, persisted=_no).text
+                await self._record(event, ToolOutput(text=error, failed=True))
             case "PreCompact":
                 self.turn = replace(self.turn, instructions=_compaction(event))
             case "PostCompact":

@@ -137,6 +137,9 @@ def test_gemini_reports_failed_commands_and_no_compaction(hook: Hook, url: str, 
     hook("AfterTool", tool_response={"llmContent": output}, tool_use_id=f"{name}-1", **call)
     said = {"llmContent": "Exit Code: 1\nis what it said"}
     hook("AfterTool", tool_response=said, tool_use_id=f"{name}-2", **call)
+    log = {"llmContent": "make: failed\nExit Code: 2\n"}
+    read = {"tool_name": "read_file", "tool_input": {"absolute_path": "/x/ci.log"}}
+    hook("AfterTool", tool_response=log, tool_use_id=f"{name}-3", **read)
     hook("PreCompress", trigger="manual")
     hook("AfterAgent", prompt="List it", prompt_response="None.")
 
@@ -146,6 +149,7 @@ def test_gemini_reports_failed_commands_and_no_compaction(hook: Hook, url: str, 
     assert shown == [
         ("run_shell_command", "fail"),
         ("run_shell_command", "ok"),
+        ("read_file", "ok"),
         ("compact", "ok"),
     ]
 
