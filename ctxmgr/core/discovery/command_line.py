@@ -96,12 +96,13 @@ def producing_command(command: str | Sequence[str], *, directory: str) -> Comman
 def simple_commands(command: str | Sequence[str], *, directory: str) -> list[Command]:
     """Return the commands whose output is printed, except what only filters other output.
 
-    Empty if the line cannot be read, or changes to a directory that is not written out.
+    What follows ``||`` is left out: it runs only if something failed. Empty if the line cannot be
+    read, or changes to a directory that is not written out.
     """
     found: list[Command] = []
     try:
         line = tokens(command) if isinstance(command, str) else [Word(text) for text in command]
-        for pipeline in _pipelines(line):
+        for pipeline in _pipelines(_without_alternatives(line)):
             first = _simple(pipeline[0], directory)
             if first is not None and first.program == "cd":
                 directory = _changed(first)
@@ -192,6 +193,17 @@ def _pipelines(line: Sequence[Token]) -> list[list[list[Token]]]:
         else:
             raise UnreadableError(token.text)
     return pipelines
+
+
+def _without_alternatives(line: Sequence[Token]) -> list[Token]:
+    kept: list[Token] = []
+    is_alternative = False
+    for token in line:
+        if isinstance(token, Operator) and token.text not in {"|", "|&"}:
+            is_alternative = token.text == "||"
+        if not is_alternative:
+            kept.append(token)
+    return kept
 
 
 def _simple(line: Sequence[Token], directory: str) -> Command | None:

@@ -3,7 +3,8 @@
     cd src && cat a.py | head -5        src/a.py
     ls && sed -n '1,20p' README.md      README.md
 
-Only what is written out counts: patterns, variables and what a shell would compute are left out.
+Only what is written out counts: patterns, variables, what a shell would compute and what runs only
+if something failed are left out.
 """
 
 from collections.abc import Iterator, Sequence

@@ -12,6 +12,7 @@ is recognised by its id, and a turn by its time and prompt. Only files of the pr
 agent that may not read a file must not get it by naming it.
 """
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -100,6 +101,7 @@ class SessionCapture:
             case "PostToolUse":
                 output = read_output(
                     event.fields.get("tool_response"),
+                    tool=event.tool,
                     persisted=lambda path: _read_persisted(event, path),
                 )
                 if not output.failed and isinstance(event.fields.get("tool_response"), str):
@@ -108,8 +110,9 @@ class SessionCapture:
                 await self._record(event, output)
             case "PostToolUseFailure":
                 error = event.fields.get("error")
-                text = error if isinstance(error, str) else read_output(error, persisted=_no).text
-                await self._record(event, ToolOutput(text=text, failed=True))
+                if not isinstance(error, str):
+                    error = read_output(error, tool=event.tool, persisted=_no).text
+                await self._record(event, ToolOutput(text=error, failed=True))
             case "PreCompact":
                 self.turn = replace(self.turn, instructions=_compaction(event))
             case "PostCompact":
@@ -241,7 +244,7 @@ async def capture_events(
     async with (
         connect(
             store=store,
-            mounts=_mounts(project),
+            mounts=_mounts(project, named=events[0].project),
             directory=str(project),
             filesystem_id=f"claude-code:{session_id}",
             audit=audit,
@@ -278,10 +281,17 @@ async def _open_session(client: Client, session_id: str) -> AsyncIterator[LiveSe
     await client.pause(session_id)
 
 
-def _mounts(project: Path) -> list[dict[str, str]]:
-    """Mount the project where the agent sees it, by name and without symbolic links."""
-    real = str(project.resolve())
-    return [{"agentPrefix": name, "canonicalPrefix": real} for name in {str(project), real}]
+def _mounts(project: Path, *, named: str) -> list[dict[str, str]]:
+    """Mount the project where the agent sees it: without symbolic links, and as its client has it.
+
+    ``named`` is the client's name of it; empty: unknown.
+    """
+    real = os.path.realpath(project)
+    prefixes = [real]
+    name = "/" + os.path.normpath(named).lstrip("/") if named.startswith("/") else real
+    if name != real and os.path.realpath(name) == real:
+        prefixes.append(name)
+    return [{"agentPrefix": prefix, "canonicalPrefix": real} for prefix in prefixes]
 
 
 def _compaction(event: AgentEvent) -> dict[str, Any]:

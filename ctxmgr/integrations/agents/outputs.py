@@ -23,6 +23,7 @@ _EXIT_CODE = re.compile(
 _EXIT_CODE_CHARACTERS: Final = 400
 """Codex writes the exit code in the first lines of an output."""
 
+_GEMINI_SHELL: Final = "run_shell_command"
 _GEMINI_EXIT_CODE = re.compile(
     r"^Exit Code: -?[1-9]\d*(?:\nProcess Group PGID: \d+)?(?:\n</untrusted_context>)?\s*\Z",
     re.MULTILINE,
@@ -38,7 +39,9 @@ class ToolOutput:
     failed: bool = False
 
 
-def read_output(response: object, *, persisted: Callable[[str], str | None]) -> ToolOutput:
+def read_output(
+    response: object, *, tool: str, persisted: Callable[[str], str | None]
+) -> ToolOutput:
     """Return the text of a result. ``persisted`` reads a file that the client moved it to."""
     if isinstance(response, str):
         code = _EXIT_CODE.search(response[:_EXIT_CODE_CHARACTERS])
@@ -47,8 +50,8 @@ def read_output(response: object, *, persisted: Callable[[str], str | None]) -> 
         return ToolOutput(text=_text(response))
     if "llmContent" in response:  # Gemini CLI
         text = _text(response["llmContent"])
-        failed = bool(response.get("error")) or _GEMINI_EXIT_CODE.search(text) is not None
-        return ToolOutput(text=text, failed=failed)
+        exited = tool == _GEMINI_SHELL and _GEMINI_EXIT_CODE.search(text) is not None
+        return ToolOutput(text=text, failed=exited or bool(response.get("error")))
     if "stdout" in response:
         return _command_output(response, persisted)
     return ToolOutput(text=_object_text(response), failed=response.get("isError") is True)

@@ -18,6 +18,7 @@ import asyncio
 import json
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -43,6 +44,9 @@ TOKENS_MAX: Final = 1_000_000_000
 WAITS: Final = 10
 WAIT_SECONDS: Final = 0.1
 """How often, and for how long, the last answer is waited for: clients write it after the hook."""
+
+SETTLED_SECONDS: Final = 5
+"""Of an event this old, the client has written all it will write, so that nothing is waited for."""
 
 _WORDS: Final = (b'"usage"', b'"tokens"', b'"turn_context"')
 """One of them is in every line that says what a call cost, or which model is used."""
@@ -112,9 +116,10 @@ async def turn_usage(event: AgentEvent, *, since: int, read_to: int) -> TurnUsag
     place = _place(event)
     if place is None:
         return TurnUsage(read_to=read_to)
-    for attempt in range(WAITS + 1):
+    waits = _waits(event)
+    for attempt in range(waits + 1):
         calls, end = await asyncio.to_thread(_read, *place, (since, event.at), read_to)
-        if calls.is_complete or attempt == WAITS:
+        if calls.is_complete or attempt == waits:
             break
         await asyncio.sleep(WAIT_SECONDS)
     total = sum(calls.usages.values(), start=Usage()) if calls.usages else None
@@ -126,12 +131,17 @@ async def exit_code(event: AgentEvent, call_id: str) -> int | None:
     place = _place(event)
     if place is None or place[0].name != "sessions":
         return None
-    for attempt in range(WAITS + 1):
+    waits = _waits(event)
+    for attempt in range(waits + 1):
         code = await asyncio.to_thread(_read_exit_code, *place, call_id)
-        if code is not None or attempt == WAITS:
+        if code is not None or attempt == waits:
             return code
         await asyncio.sleep(WAIT_SECONDS)
     return None
+
+
+def _waits(event: AgentEvent) -> int:
+    return WAITS if time.time() - event.at / 1000 < SETTLED_SECONDS else 0
 
 
 def _place(event: AgentEvent) -> tuple[Path, PurePosixPath] | None:
@@ -174,35 +184,36 @@ def _is_of_session(kind: str, parts: tuple[str, ...], session: str, agent: objec
 def _read(
     root: Path, path: PurePosixPath, times: tuple[int, int], start: int
 ) -> tuple[_Calls, int]:
-    """Return the calls between two times, and where the last whole line that was read ends."""
+    """Return the calls between two times, and where the lines after them begin."""
     calls = _Calls()
     try:
-        handle = _open(root, path)
-    except OSError:
+        with os.fdopen(_open(root, path), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            start = start if start <= size else 0
+            if size - start > TURN_BYTES_MAX:
+                return calls, size
+            file.seek(start)
+            data = file.read(TURN_BYTES_MAX)
+    except OSError:  # a turn does not wait for its costs
         return calls, start
-    with os.fdopen(handle, "rb") as file:
-        size = os.fstat(handle).st_size
-        start = start if start <= size else 0
-        if size - start > TURN_BYTES_MAX:
-            return calls, size
-        file.seek(start)
-        data = file.read(TURN_BYTES_MAX)
-    end = data.rfind(b"\n") + 1
-    for row in _rows(data[:end]):
+    whole = data.rfind(b"\n") + 1
+    later: int | None = None  # of the next turn, if this one is stored late
+    for position, row in _rows(data[:whole]):
         at = _time(row.get("timestamp"))
         if at is not None and times[0] <= at <= times[1]:
             calls.take(row)
-    return calls, start + end
+        elif at is not None and at > times[1] and later is None:
+            later = position
+    return calls, start + (whole if later is None else later)
 
 
 def _read_exit_code(root: Path, path: PurePosixPath, call_id: str) -> int | None:
     try:
-        handle = _open(root, path)
+        with os.fdopen(_open(root, path), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - CALL_BYTES_MAX))
+            data = file.read(CALL_BYTES_MAX)
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as file:
-        file.seek(max(0, os.fstat(handle).st_size - CALL_BYTES_MAX))
-        data = file.read(CALL_BYTES_MAX)
     name = json.dumps(call_id).encode()
     for line in data.splitlines():
         if name not in line or b'"exit_code"' not in line:
@@ -234,11 +245,13 @@ def _open(root: Path, path: PurePosixPath) -> int:
     return handle
 
 
-def _rows(data: bytes) -> Iterator[Mapping[str, Any]]:
-    for line in data.splitlines():
-        if not any(word in line for word in _WORDS):
-            continue
-        yield _parsed(line)
+def _rows(data: bytes) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the lines that matter, each with its position."""
+    position = 0
+    for line in data.splitlines(keepends=True):
+        if any(word in line for word in _WORDS):
+            yield position, _parsed(line)
+        position += len(line)
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:

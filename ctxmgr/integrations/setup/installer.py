@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ctxmgr.errors import Incorrect, NotFound, Unavailable
-from ctxmgr.integrations.setup.clients import ClientFile, JsonFile, SettingsEdit
+from ctxmgr.integrations.setup.clients import ClientFile, JsonFile, OwnFile, SettingsEdit
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a client's file: Claude Code keeps its own state beside the servers."""
@@ -53,7 +53,8 @@ def plan_setup(files: Iterable[ClientFile], receipt: Path) -> list[SettingsChang
             edit = file.add(before or "", ours=ours, hooks=_past_hooks(past))
         except Incorrect as error:
             raise Incorrect(f"{path}: {error}") from error
-        added = _added(file, edit, past) | {"new": past.get("new", before is None)}
+        is_new = before is None or isinstance(file, OwnFile)
+        added = _added(file, edit, past) | {"new": past.get("new", is_new)}
         changes.append(
             SettingsChange(path=path, before=before, after=edit.text, notes=edit.notes, added=added)
         )

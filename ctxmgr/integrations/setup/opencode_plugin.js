@@ -4,12 +4,14 @@ import { spawnSync } from "node:child_process"
 
 const COMMAND = ["ctxmgr", "hook"]
 const MILLISECONDS_MAX = 60_000
+const PAUSE_MILLISECONDS = 600_000 // without events, after one took too long
 const KEPT_MAX = 10_000 // calls and sessions that are remembered
 
 export const Ctxmgr = async ({ client, directory }) => {
   const sessions = new Map() // id: {parent, fresh, begun, answer, summary, model, usage}
   const messages = new Map() // id of an assistant's message: {session, isSummary, tokens}
   const calls = new Set()
+  let pausedUntil = 0
 
   const keep = (kept, key, value) => {
     if (kept.size >= KEPT_MAX) kept.delete(kept.keys().next().value)
@@ -19,6 +21,7 @@ export const Ctxmgr = async ({ client, directory }) => {
   const known = (id) => sessions.get(id) ?? keep(sessions, id, { answer: "", summary: "", usage: {} })
 
   const send = (name, id, fields) => {
+    if (Date.now() < pausedUntil) return ""
     const { parent } = known(id)
     const origin = parent ? { session_id: parent, agent_id: id } : { session_id: id }
     const event = { hook_event_name: name, ...origin, cwd: directory, ...fields }
@@ -27,9 +30,12 @@ export const Ctxmgr = async ({ client, directory }) => {
       input: JSON.stringify(event),
       env: { ...process.env, OPENCODE_PROJECT_DIR: directory },
       timeout: MILLISECONDS_MAX,
+      killSignal: "SIGKILL",
       encoding: "utf8",
     })
     if (ran.status === 0) return ran.stdout
+    // It took too long, and opencode stood still meanwhile: once is enough.
+    if (ran.signal) pausedUntil = Date.now() + PAUSE_MILLISECONDS
     const message = `ctxmgr hook: ${ran.error ?? ran.stderr}`
     client.app.log({ body: { service: "ctxmgr", level: "warn", message } }).catch(() => {})
     return ""
@@ -49,9 +55,10 @@ export const Ctxmgr = async ({ client, directory }) => {
   }
 
   const finishCall = (part) => {
-    const { status, input, output, error, attachments, metadata } = part.state
-    if ((status !== "completed" && status !== "error") || calls.has(part.callID)) return
-    keep(calls, part.callID)
+    const { status, input, output, error, attachments, metadata, time } = part.state
+    const begun = `${part.callID} ${time?.start}` // some models use the same ids in every answer
+    if ((status !== "completed" && status !== "error") || calls.has(begun)) return
+    keep(calls, begun)
     const call = { tool_name: part.tool, tool_input: input, tool_use_id: part.callID }
     if (status === "error" || metadata?.exit)
       return send("PostToolUseFailure", part.sessionID, { ...call, error: error ?? output })

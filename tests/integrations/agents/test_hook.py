@@ -137,6 +137,9 @@ def test_gemini_reports_failed_commands_and_no_compaction(hook: Hook, url: str, 
     hook("AfterTool", tool_response={"llmContent": output}, tool_use_id=f"{name}-1", **call)
     said = {"llmContent": "Exit Code: 1\nis what it said"}
     hook("AfterTool", tool_response=said, tool_use_id=f"{name}-2", **call)
+    log = {"llmContent": "make: failed\nExit Code: 2\n"}
+    read = {"tool_name": "read_file", "tool_input": {"absolute_path": "/x/ci.log"}}
+    hook("AfterTool", tool_response=log, tool_use_id=f"{name}-3", **read)
     hook("PreCompress", trigger="manual")
     hook("AfterAgent", prompt="List it", prompt_response="None.")
 
@@ -146,6 +149,7 @@ def test_gemini_reports_failed_commands_and_no_compaction(hook: Hook, url: str, 
     assert shown == [
         ("run_shell_command", "fail"),
         ("run_shell_command", "ok"),
+        ("read_file", "ok"),
         ("compact", "ok"),
     ]
 
@@ -347,6 +351,28 @@ def test_a_file_outside_the_project_is_not_read(
         assert "mine alone" not in json.dumps(stored(url, object_id))
 
 
+@pytest.mark.parametrize("opened", ["link", "link/", "/link", "link/../link", "project"])
+def test_files_of_a_project_behind_a_link_are_read(
+    hook: Hook, url: str, name: str, tmp_path: Path, opened: str
+) -> None:
+    """Clients name files as the person named the folder, and sometimes without the link."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "notes.md").write_text("buy tea\n", encoding="utf-8")
+    (tmp_path / "link").symlink_to("project")
+    shown = "project" if opened == "project" else "link"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLAUDE_PROJECT_DIR", f"{tmp_path}/{opened}")
+        for number, folder in enumerate((shown, "project")):
+            path = f"{tmp_path}/{folder}/notes.md"
+            call = {"tool_name": "Read", "tool_input": {"file_path": path}, "tool_response": "x"}
+            hook("PostToolUse", tool_use_id=f"{name}-{number}", **call)
+
+    index = stored(url, f"session:{name}")["session_index"]
+    files = [found for found in (stored(url, each) for each in index) if found["type"] == "file"]
+    assert [file["content"] for file in files] == ["buy tea\n"]
+
+
 def test_the_project_stays_where_the_session_began(
     hook: Hook, url: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -466,6 +492,39 @@ def test_a_new_session_learns_of_the_last_one(hook: Hook, name: str, tmp_path: P
     assert str(notes) in text
     assert "a" * 80 not in text
     assert len(text) <= CHARACTERS_MAX
+
+
+def test_changed_files_of_opencode_are_known(hook: Hook, name: str, tmp_path: Path) -> None:
+    """Its tools have an argument ``filePath``."""
+    notes = tmp_path / "notes.md"
+    read = {"tool_name": "read", "tool_input": {"filePath": str(notes)}, "tool_response": "x"}
+    hook("UserPromptSubmit", prompt="Fix the build")
+    hook("PostToolUse", **read, tool_use_id=f"{name}-1")
+    hook("Stop", last_assistant_message="done")
+    notes.write_text("new", encoding="utf-8")
+    os.utime(notes, (4_000_000_000, 4_000_000_000))
+
+    started = hook("SessionStart", source="startup", session_id=f"{name}-next")
+
+    text = json.loads(started.stdout)["hookSpecificOutput"]["additionalContext"]
+    assert f"Changed since, of the files that it used:\n- {notes}" in text
+
+
+def test_a_link_to_itself_does_not_silence_a_new_session(
+    hook: Hook, name: str, tmp_path: Path
+) -> None:
+    """An agent can create one; every later session of the project would be told nothing."""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    read = {"tool_name": "Read", "tool_input": {"file_path": str(loop)}, "tool_response": "x"}
+    hook("UserPromptSubmit", prompt="Fix the build")
+    hook("PostToolUse", **read, tool_use_id=f"{name}-1")
+    hook("Stop", last_assistant_message="done")
+
+    started = hook("SessionStart", source="startup", session_id=f"{name}-next")
+
+    assert started.exit_code == 0
+    assert "asked: Fix the build" in started.stdout
 
 
 def test_a_resumed_session_is_told_nothing(hook: Hook, name: str) -> None:

@@ -69,6 +69,17 @@ def test_what_setup_adds_is_removed_without_a_trace(home: Path, setup: Setup, cl
     assert [name for name in FILES[client] if (home / name).exists()] == []
 
 
+def test_a_plugin_of_a_forgotten_setup_is_removed(home: Path, setup: Setup) -> None:
+    """The state folder was deleted in between: the file says itself that it is ours."""
+    plugin = home / FILES["opencode"][1]
+    setup("opencode")
+    (home / "state" / "ctxmgr" / "setup" / "opencode.json").unlink()
+    setup("opencode")
+
+    assert setup("opencode", "--remove").exit_code == 0
+    assert not plugin.exists()
+
+
 CLAUDE = """{
   // mine
   "model": "opus", // the large one

@@ -43,6 +43,9 @@ PROMPT_CHARACTERS: Final = 300
 ANSWER_CHARACTERS: Final = 500
 ERROR_CHARACTERS: Final = 200
 
+_PATH_ARGUMENTS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_path")
+"""Of the tools of Claude Code, Gemini CLI and opencode."""
+
 SILENT: Final = frozenset({"resume"})
 """Sources of a SessionStart at which the model has its conversation anyway."""
 
@@ -150,7 +153,7 @@ def _changed_files(calls: Sequence[ToolCall], past: PastSession, project: Path) 
 
 
 def _paths(args: Any) -> Iterable[str]:
-    for name in ("file_path", "path", "notebook_path", "absolute_path"):
+    for name in _PATH_ARGUMENTS:
         if isinstance(args.get(name), str):
             yield args[name]
 
@@ -160,7 +163,7 @@ def _is_newer(project: Path, name: str, ended: int) -> bool:
     try:
         path = (project / name).resolve()
         return path.is_relative_to(project.resolve()) and path.stat().st_mtime * 1000 > ended
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # the last one: a link to itself
         return False
 
 
