@@ -186,6 +186,36 @@ async def test_openai_gets_a_message_before_the_users_first(store: Store, api: A
     assert second[3:] == more
 
 
+async def test_other_white_space_between_messages_moves_nothing(store: Store) -> None:
+    """Rule 19: the same messages, spaced differently, are still forwarded whole."""
+    engine = new_engine(store, [])
+    items = [
+        b'{"role":"developer","content":"Be careful."}',
+        b'{"role":"user","content":"Fix the tests."}',
+        b'{"role":"user","content":"All of them."}',
+    ]
+    tools = b'[{"type":"function","function":{"name":"sh"}}]'
+    sent: list[Any] = []
+    for gaps in ((b",", b" , "), (b" , ", b",")):
+        written = items[0] + gaps[0] + items[1] + gaps[1] + items[2]
+        body = b'{"model":"gpt-5","messages":[' + written + b'],"tools":' + tools + b"}"
+        request = Incoming(
+            api=Api.OPENAI_CHAT,
+            path="/v1/chat/completions",
+            headers={"session-id": "s1"},
+            body=body,
+        )
+        sent.append(json.loads((await engine.prepare(request)).body))
+
+    assert sent[1] == sent[0]
+    assert [message["role"] for message in sent[0]["messages"]] == [
+        "developer",
+        "system",
+        "user",
+        "user",
+    ]
+
+
 async def test_memories_and_notes_are_assembled_within_budgets(tmp_path: Path) -> None:
     """``ctxmgr proxy --memory DIR --knowledge DIR``: real memory and real notes, masked."""
     notes = tmp_path / "notes" / "knowledge" / "reference" / "ports.md"
