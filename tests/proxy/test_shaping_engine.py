@@ -254,6 +254,8 @@ async def test_a_rewind_keeps_what_was_sent_before_it(engine: ShapingEngine) -> 
     assert sent_messages(outgoing)[:3] == sent_messages(before)[:3]
     assert outgoing.break_cause == "the client changed message 3"
     assert "[#2 +" in output_of(outgoing, "c3")
+    assert [text.handle for text in outgoing.folds] == ["#1", "#2"]
+    assert not any(text.planned for text in outgoing.folds)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
