@@ -9,6 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ctxmgr.app import App
+from ctxmgr.proxy.server.providers import read_upstreams
+from ctxmgr.settings import load_settings
+from ctxmgr.surfaces.operations.agents.agent_process import joined_proxy
+from ctxmgr.surfaces.operations.agents.proxy_server import open_proxy
 from tests.proxy.server.events import anthropic_stream
 from tests.proxy.server.scripted_upstream import ScriptedUpstream, stream
 
@@ -114,6 +121,37 @@ async def test_an_agent_joins_the_proxy_that_runs(tmp_path: Path) -> None:
     assert status["details"]["records"]["dropped"] == 0
     assert status["details"]["billed"]["usage"]["output_tokens"] == 7
     assert not announced.exists()
+
+
+async def test_an_agent_does_not_join_a_proxy_with_another_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one project has learnt is not said in conversations of another."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "STATE"))
+    for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "project").mkdir()
+
+    async with App(load_settings(store=f"sqlite:///{tmp_path}/a.db")) as app:
+
+        async def joins(memory: Path | None) -> bool:
+            async with joined_proxy(
+                app, upstream=(), record_only=False, fidelity=0.5, memory=memory, knowledge=None
+            ) as (_, joined):
+                return joined
+
+        async with open_proxy(
+            app,
+            port=0,
+            upstreams=read_upstreams(()),
+            record_only=False,
+            token=True,
+            fidelity=0.5,
+            memory=tmp_path / "project",
+        ):
+            assert await joins(tmp_path / "project" / ".." / "project")
+            assert not await joins(None)
+            assert not await joins(tmp_path)
 
 
 async def finished_output(process: asyncio.subprocess.Process) -> str:
