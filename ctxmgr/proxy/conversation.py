@@ -306,7 +306,7 @@ class WireConversation:
     def _changes(self, index: int, message: WireMessage) -> dict[StringPlace, str | bool]:
         changes: dict[StringPlace, str | bool] = {}
         calls = {call.call_id: call for call in message.calls}
-        results = {result.call_id: result for result in message.results}
+        results = {result.call_id: result for result in reversed(message.results)}  # the first
         for key in sorted(self._by_message.get(index, ())):
             base, _, pointer = key.partition("/")
             call_id = self._calls[base][0].call.call_id
@@ -579,6 +579,8 @@ class WireConversation:
     def _can_replace(self, key: str) -> bool:
         base, _, pointer = key.partition("/")
         call = self._calls[base][0]
+        if call.shares_id:
+            return False
         return bool(pointer) or (call.result is not None and call.result.at is not None)
 
     def _replace(self, key: str, replaced: Replaced) -> None:
