@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from ctxmgr.proxy.engine import Api
 from ctxmgr.proxy.requests import ReadRequest
 from ctxmgr.proxy.wire.json_spans import ByteSpan, Edit, encoded
-from ctxmgr.proxy.wire.message import Side
+from ctxmgr.proxy.wire.message import REMINDER, Side
 
 Opening: TypeAlias = Callable[[str], Awaitable[str]]
 """Returns the text for a conversation that begins with a message of the user; empty: none."""
@@ -22,6 +22,9 @@ OPENING_SECONDS_MAX: Final = 1.0
 
 OPENING_CHARS_MAX: Final = 16_000
 """Some 4,000 tokens, however large the budgets of memory and knowledge are."""
+
+QUESTION_CHARS_MAX: Final = 16_000
+"""Of what the user asks; a first message may hold whole files."""
 
 HEADING: Final = "From ctxmgr, learnt in earlier sessions of this project:"
 
@@ -38,8 +41,15 @@ def begins(read: ReadRequest) -> bool:
 
 
 def first_words(read: ReadRequest) -> str:
-    """Return what the user asks in the first request."""
-    return "\n".join(text for entry in read.entries for text in entry.message.prose)
+    """Return what the user asks in the first request, without what the client says about itself."""
+    texts = (
+        text
+        for entry in read.entries
+        if json.loads(entry.raw).get("role") == "user"
+        for text in entry.message.prose
+        if not text.lstrip().startswith(REMINDER)
+    )
+    return "\n".join(texts)[:QUESTION_CHARS_MAX]
 
 
 def without_known_lines(text: str, body: bytes) -> str:

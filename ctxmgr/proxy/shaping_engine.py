@@ -506,11 +506,11 @@ class ShapingEngine:
             return ""
         try:
             async with asyncio.timeout(OPENING_SECONDS_MAX):
-                text = await self._opening(first_words(read))
+                text = await self._opening(await asyncio.to_thread(first_words, read))
         except Exception:
             LOG.exception("a conversation begins without memory and knowledge")
             return ""
-        return without_known_lines(text, read.body)
+        return await asyncio.to_thread(without_known_lines, text, read.body)
 
     def _begun(self, name: str, read: ReadRequest, group: Group) -> WireConversation:
         """Return a conversation that continues none."""

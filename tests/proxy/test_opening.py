@@ -65,6 +65,19 @@ async def test_it_is_added_once_and_sent_again_as_it_was(store: Store) -> None:
     assert first.sent_tokens > first.baseline_tokens  # it is debited
 
 
+async def test_the_question_is_the_users(store: Store) -> None:
+    """Notes that fit a client's instructions would take the place of those that fit the task."""
+    asked: list[str] = []
+    client = ClaudeClient()
+    reminder = "<system-reminder>\nRelease notes are in CHANGES.\n</system-reminder>"
+    texts = [{"type": "text", "text": text} for text in (reminder, "Fix the tests.")]
+    client.messages.append({"role": "user", "content": texts})
+
+    await new_engine(store, asked).prepare(client.request())
+
+    assert asked == ["Fix the tests."]
+
+
 async def test_after_a_compaction_it_is_the_same(store: Store) -> None:
     """The client's summary does not know of it."""
     asked: list[str] = []
@@ -161,7 +174,8 @@ async def test_openai_gets_a_message_before_the_users_first(store: Store, api: A
     ]
     if api is Api.OPENAI_RESPONSES:
         items = [{"type": "message", **item} for item in items]
-    engine = new_engine(store, [])
+    asked: list[str] = []
+    engine = new_engine(store, asked)
 
     async def ask(messages: list[Any]) -> list[Any]:
         tools = [{"type": "function", "name": "sh", "function": {"name": "sh"}}]
@@ -179,6 +193,7 @@ async def test_openai_gets_a_message_before_the_users_first(store: Store, api: A
     more = [{**answer, "type": "message"} if api is Api.OPENAI_RESPONSES else answer, items[1]]
     second = await ask([*items, *more])
 
+    assert asked == ["Fix the tests."]
     assert first[0] == items[0]
     assert HEADING in json.dumps(first[1])
     assert first[2:] == items[1:]
