@@ -71,7 +71,10 @@ def without_known_lines(text: str, body: bytes) -> str:
 
 
 def opening_edit(read: ReadRequest, text: str) -> Edit | None:
-    """Return the edit of a request to Anthropic that adds the text; None for other APIs."""
+    """Return the edit of a request to Anthropic that adds the text.
+
+    None for other APIs, and for a system prompt in a form that is not known.
+    """
     if read.api is not Api.ANTHROPIC_MESSAGES:
         return None
     block = b'{"type":"text","text":' + encoded(text) + b"}"
@@ -82,7 +85,7 @@ def opening_edit(read: ReadRequest, text: str) -> Edit | None:
     if system is not None and raw.startswith(b'"') and read.value("system"):
         return Edit(system, b'[{"type":"text","text":' + raw + b"}," + block + b"]")
     if system is not None:
-        return Edit(system, b"[" + block + b"]")
+        return None if read.value("system") else Edit(system, b"[" + block + b"]")
     end = max(span.end for span in read.fields.values())
     return Edit(ByteSpan(end, end), b',"system":[' + block + b"]")
 

@@ -163,6 +163,17 @@ async def test_every_form_of_a_system_prompt_is_kept(
     assert system_of(outgoing.body)[-1]["text"].startswith(HEADING)
 
 
+async def test_a_system_prompt_in_an_unknown_form_passes(store: Store) -> None:
+    """Rule 19: what is not known is not replaced; the provider says whether it takes it."""
+    client = ClaudeClient()
+    client.more = {"system": {"template": "Be careful."}}
+    client.say("Fix the tests.")
+
+    outgoing = await new_engine(store, []).prepare(client.request())
+
+    assert json.loads(outgoing.body)["system"] == {"template": "Be careful."}
+
+
 @pytest.mark.parametrize("api", [Api.OPENAI_CHAT, Api.OPENAI_RESPONSES])
 async def test_openai_gets_a_message_before_the_users_first(store: Store, api: Api) -> None:
     """It is the same in the next request."""
