@@ -196,6 +196,8 @@ class WireConversation:
         self._sent = SentHistory()
         self._changed: dict[str, None] = {}
         """Keys whose replacement is new since the last step."""
+        self._taken_over: dict[str, Replaced] = {}
+        """Those of them that another conversation has sent already."""
         self._shaped: dict[str, ShapedText] = {}
         """What is shown in part, by the keys of ``kept.replaced``."""
         self._viewed = self._rendered = 0
@@ -304,7 +306,7 @@ class WireConversation:
     def _changes(self, index: int, message: WireMessage) -> dict[StringPlace, str | bool]:
         changes: dict[StringPlace, str | bool] = {}
         calls = {call.call_id: call for call in message.calls}
-        results = {result.call_id: result for result in message.results}
+        results = {result.call_id: result for result in reversed(message.results)}  # the first
         for key in sorted(self._by_message.get(index, ())):
             base, _, pointer = key.partition("/")
             call_id = self._calls[base][0].call.call_id
@@ -325,7 +327,9 @@ class WireConversation:
         planned = {
             key: replace(self._shaped[key], planned=True)
             for key in self._changed
-            if key in self._shaped and turn_number(key) < self._arrived
+            if key in self._shaped
+            and turn_number(key) < self._arrived
+            and self.kept.replaced[key] != self._taken_over.get(key)
         }
         return tuple({**self._shaped, **planned}.values())
 
@@ -401,7 +405,7 @@ class WireConversation:
         kept.steps += 1
         kept.next_handle = self.next_handle
         self._viewed = len(self._stream.slots.viewed)
-        self._changed = {}
+        self._changed, self._taken_over = {}, {}
         self._retrieved_before = frozenset(kept.retrieved)
         self._saved_messages = len(kept.chain)
         return value
@@ -487,6 +491,7 @@ class WireConversation:
         for key, replaced in kept.replaced.items():
             if key.partition("/")[0] in bases:
                 self._replace(key, replaced)
+                self._taken_over[key] = replaced
         self._rendered = len(self._stream.slots.viewed)
         self._arrived = self._stream.number
 
@@ -574,6 +579,8 @@ class WireConversation:
     def _can_replace(self, key: str) -> bool:
         base, _, pointer = key.partition("/")
         call = self._calls[base][0]
+        if call.shares_id:
+            return False
         return bool(pointer) or (call.result is not None and call.result.at is not None)
 
     def _replace(self, key: str, replaced: Replaced) -> None:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from ctxmgr.proxy.engine import Api
 from ctxmgr.proxy.requests import ReadRequest
 from ctxmgr.proxy.wire.json_spans import ByteSpan, Edit, encoded
-from ctxmgr.proxy.wire.message import Side
+from ctxmgr.proxy.wire.message import REMINDER, Side
 
 Opening: TypeAlias = Callable[[str], Awaitable[str]]
 """Returns the text for a conversation that begins with a message of the user; empty: none."""
@@ -22,6 +22,9 @@ OPENING_SECONDS_MAX: Final = 1.0
 
 OPENING_CHARS_MAX: Final = 16_000
 """Some 4,000 tokens, however large the budgets of memory and knowledge are."""
+
+QUESTION_CHARS_MAX: Final = 16_000
+"""Of what the user asks; a first message may hold whole files."""
 
 HEADING: Final = "From ctxmgr, learnt in earlier sessions of this project:"
 
@@ -38,8 +41,15 @@ def begins(read: ReadRequest) -> bool:
 
 
 def first_words(read: ReadRequest) -> str:
-    """Return what the user asks in the first request."""
-    return "\n".join(text for entry in read.entries for text in entry.message.prose)
+    """Return what the user asks in the first request, without what the client says about itself."""
+    texts = (
+        text
+        for entry in read.entries
+        if json.loads(entry.raw).get("role") == "user"
+        for text in entry.message.prose
+        if not text.lstrip().startswith(REMINDER)
+    )
+    return "\n".join(texts)[:QUESTION_CHARS_MAX]
 
 
 def without_known_lines(text: str, body: bytes) -> str:
@@ -61,7 +71,10 @@ def without_known_lines(text: str, body: bytes) -> str:
 
 
 def opening_edit(read: ReadRequest, text: str) -> Edit | None:
-    """Return the edit of a request to Anthropic that adds the text; None for other APIs."""
+    """Return the edit of a request to Anthropic that adds the text.
+
+    None for other APIs, and for a system prompt in a form that is not known.
+    """
     if read.api is not Api.ANTHROPIC_MESSAGES:
         return None
     block = b'{"type":"text","text":' + encoded(text) + b"}"
@@ -72,7 +85,7 @@ def opening_edit(read: ReadRequest, text: str) -> Edit | None:
     if system is not None and raw.startswith(b'"') and read.value("system"):
         return Edit(system, b'[{"type":"text","text":' + raw + b"}," + block + b"]")
     if system is not None:
-        return Edit(system, b"[" + block + b"]")
+        return None if read.value("system") else Edit(system, b"[" + block + b"]")
     end = max(span.end for span in read.fields.values())
     return Edit(ByteSpan(end, end), b',"system":[' + block + b"]")
 

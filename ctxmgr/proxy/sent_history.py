@@ -17,13 +17,15 @@ class SentHistory:
         self._entries: tuple[Entry, ...] = ()
         self._spans: tuple[ByteSpan, ...] = ()
         self._bytes = bytearray()
+        self._starts: list[int] = []
+        """Where each message starts in ``_bytes``: a client may space the same messages anew."""
         self._ends: list[int] = []
         """Where each message ends in ``_bytes``."""
 
     def forget(self, start: int) -> None:
         """Write the messages from an index on again."""
         if start < len(self._ends):
-            del self._ends[start:]
+            del self._starts[start:], self._ends[start:]
             del self._bytes[self._ends[-1] if self._ends else 0 :]
 
     def update(
@@ -39,6 +41,7 @@ class SentHistory:
         for index in range(len(self._ends), len(entries)):
             if index:
                 self._bytes += body[spans[index - 1].end : spans[index].start]
+            self._starts.append(len(self._bytes))
             self._bytes += written(index, entries[index])
             self._ends.append(len(self._bytes))
         self._entries, self._spans = entries, spans
@@ -47,8 +50,7 @@ class SentHistory:
         """Return all messages; some of them are changed in this request only."""
         pieces, position = list[bytes](), 0
         for index in sorted(changes):
-            gap = self._spans[index].start - self._spans[index - 1].end if index else 0
-            start = (self._ends[index - 1] if index else 0) + gap
+            start = self._starts[index]
             pieces += (
                 bytes(self._bytes[position:start]),
                 changes[index](bytes(self._bytes[start : self._ends[index]])),

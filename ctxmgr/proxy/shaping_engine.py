@@ -295,11 +295,10 @@ class ShapingEngine:
                 session_document(read.group, listed),
                 terms_document(name, conversation.terms, group=read.group, parent=shaped.parent),
             ]
-            before = len(group.unsaved)
             group.unsaved += shaped.documents
             if best is None and not await self._saved(group):
                 # A conversation that is not stored must not begin: nobody could continue it.
-                group.unsaved = group.unsaved[:before]
+                _drop(group.unsaved, shaped.documents)
                 silent = f"the store did not answer within {self._store_s:g} s"
                 raise group.failure or Unavailable(silent)
             group.listed = listed
@@ -352,7 +351,7 @@ class ShapingEngine:
                     LOG.exception("what was sent is not stored; it is tried with each request")
                 group.failure = error
                 return
-            del group.unsaved[: len(taken)]
+            _drop(group.unsaved, taken)
             group.failure = None
 
     def _shape(
@@ -507,11 +506,11 @@ class ShapingEngine:
             return ""
         try:
             async with asyncio.timeout(OPENING_SECONDS_MAX):
-                text = await self._opening(first_words(read))
+                text = await self._opening(await asyncio.to_thread(first_words, read))
         except Exception:
             LOG.exception("a conversation begins without memory and knowledge")
             return ""
-        return without_known_lines(text, read.body)
+        return await asyncio.to_thread(without_known_lines, text, read.body)
 
     def _begun(self, name: str, read: ReadRequest, group: Group) -> WireConversation:
         """Return a conversation that continues none."""
@@ -719,6 +718,12 @@ def _cold_cache(conversation: WireConversation, read: ReadRequest, now: float) -
 
 def _has_thinking(read: ReadRequest) -> bool:
     return any(entry.message.has_thinking for entry in read.entries)
+
+
+def _drop(documents: list[Document], dropped: Sequence[Document]) -> None:
+    """Remove documents from a list to which others may have been added since."""
+    gone = set(map(id, dropped))
+    documents[:] = [one for one in documents if id(one) not in gone]
 
 
 def _newest(group: Group) -> WireConversation | StoredConversation | None:

@@ -7,6 +7,7 @@ A turn is complete when the results of its calls are there, which is in the requ
 that it answered.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ class WireExchange:
     """The index of the message that holds the call."""
     result: WireResult | None = None
     result_message: int = -1
+    shares_id: bool = False
+    """Whether another call of the turn has the same id: then neither is changed."""
 
     @property
     def output(self) -> str:
@@ -133,17 +136,23 @@ class TurnBuilder:
         """Return the turn that is complete now; None if the last message is an answer."""
         if not self._continued:
             return None
-        calls = []
-        for index, call in self._calls:
-            at, result = self._results.get(call.call_id, (-1, None))
-            calls.append(WireExchange(call=call, message=index, result=result, result_message=at))
         turn = WireTurn(
             user="\n".join(self._user),
             prose=tuple(text for text in self._prose if text),
-            calls=tuple(calls),
+            calls=tuple(self._exchanges()),
             end=self._end,
         )
         self._user, self._after = self._after, []
         self._prose, self._calls, self._results = [], [], {}
         self._answered = self._continued = False
         return turn
+
+    def _exchanges(self) -> Iterator[WireExchange]:
+        """Yield the calls with their results; some servers give several calls one id, or none."""
+        times = Counter(call.call_id for _, call in self._calls)
+        for index, call in self._calls:
+            if times[call.call_id] > 1:
+                yield WireExchange(call=call, message=index, shares_id=True)
+                continue
+            at, result = self._results.get(call.call_id, (-1, None))
+            yield WireExchange(call=call, message=index, result=result, result_message=at)

@@ -90,6 +90,27 @@ async def test_chat_completions_are_shaped_on_arrival(engine: ShapingEngine) -> 
     assert json.loads(first.body)["tools"][-1]["function"]["name"] == SHOW_TOOL
 
 
+async def test_calls_that_share_an_id_are_left_alone(engine: ShapingEngine) -> None:
+    """Rules 13, 19: some servers name no call, so nobody knows which result is whose."""
+    messages: list[Any] = [{"role": "user", "content": "Build it."}]
+    await chat(engine, messages)
+    names = ("alpha", "beta")
+    functions = [
+        {"name": "bash", "arguments": json.dumps({"command": long_text(f"run {name}", 60)})}
+        for name in names
+    ]
+    calls = [{"id": "", "type": "function", "function": function} for function in functions]
+    results = [{"role": "tool", "tool_call_id": "", "content": long_text(name)} for name in names]
+    messages += [{"role": "assistant", "content": None, "tool_calls": calls}, *results]
+    first = await chat(engine, messages)
+    messages += chat_turn(2, {"command": "ls"}, long_text("gamma"))
+    second = await chat(engine, messages)
+
+    assert json.loads(first.body)["messages"] == messages[:4]
+    assert json.loads(second.body)["messages"][:5] == messages[:5]
+    assert len(json.loads(second.body)["messages"][5]["content"]) < len(long_text("gamma")) / 2
+
+
 async def test_conversations_without_names_stay_apart(engine: ShapingEngine) -> None:
     """Rules 1, 4: many at once with one system prompt, as parallel runs of an agent have it."""
     system = {"role": "system", "content": "You are an agent."}

@@ -65,6 +65,19 @@ async def test_it_is_added_once_and_sent_again_as_it_was(store: Store) -> None:
     assert first.sent_tokens > first.baseline_tokens  # it is debited
 
 
+async def test_the_question_is_the_users(store: Store) -> None:
+    """Notes that fit a client's instructions would take the place of those that fit the task."""
+    asked: list[str] = []
+    client = ClaudeClient()
+    reminder = "<system-reminder>\nRelease notes are in CHANGES.\n</system-reminder>"
+    texts = [{"type": "text", "text": text} for text in (reminder, "Fix the tests.")]
+    client.messages.append({"role": "user", "content": texts})
+
+    await new_engine(store, asked).prepare(client.request())
+
+    assert asked == ["Fix the tests."]
+
+
 async def test_after_a_compaction_it_is_the_same(store: Store) -> None:
     """The client's summary does not know of it."""
     asked: list[str] = []
@@ -150,6 +163,17 @@ async def test_every_form_of_a_system_prompt_is_kept(
     assert system_of(outgoing.body)[-1]["text"].startswith(HEADING)
 
 
+async def test_a_system_prompt_in_an_unknown_form_passes(store: Store) -> None:
+    """Rule 19: what is not known is not replaced; the provider says whether it takes it."""
+    client = ClaudeClient()
+    client.more = {"system": {"template": "Be careful."}}
+    client.say("Fix the tests.")
+
+    outgoing = await new_engine(store, []).prepare(client.request())
+
+    assert json.loads(outgoing.body)["system"] == {"template": "Be careful."}
+
+
 @pytest.mark.parametrize("api", [Api.OPENAI_CHAT, Api.OPENAI_RESPONSES])
 async def test_openai_gets_a_message_before_the_users_first(store: Store, api: Api) -> None:
     """It is the same in the next request."""
@@ -161,7 +185,8 @@ async def test_openai_gets_a_message_before_the_users_first(store: Store, api: A
     ]
     if api is Api.OPENAI_RESPONSES:
         items = [{"type": "message", **item} for item in items]
-    engine = new_engine(store, [])
+    asked: list[str] = []
+    engine = new_engine(store, asked)
 
     async def ask(messages: list[Any]) -> list[Any]:
         tools = [{"type": "function", "name": "sh", "function": {"name": "sh"}}]
@@ -179,11 +204,42 @@ async def test_openai_gets_a_message_before_the_users_first(store: Store, api: A
     more = [{**answer, "type": "message"} if api is Api.OPENAI_RESPONSES else answer, items[1]]
     second = await ask([*items, *more])
 
+    assert asked == ["Fix the tests."]
     assert first[0] == items[0]
     assert HEADING in json.dumps(first[1])
     assert first[2:] == items[1:]
     assert second[:3] == first
     assert second[3:] == more
+
+
+async def test_other_white_space_between_messages_moves_nothing(store: Store) -> None:
+    """Rule 19: the same messages, spaced differently, are still forwarded whole."""
+    engine = new_engine(store, [])
+    items = [
+        b'{"role":"developer","content":"Be careful."}',
+        b'{"role":"user","content":"Fix the tests."}',
+        b'{"role":"user","content":"All of them."}',
+    ]
+    tools = b'[{"type":"function","function":{"name":"sh"}}]'
+    sent: list[Any] = []
+    for gaps in ((b",", b" , "), (b" , ", b",")):
+        written = items[0] + gaps[0] + items[1] + gaps[1] + items[2]
+        body = b'{"model":"gpt-5","messages":[' + written + b'],"tools":' + tools + b"}"
+        request = Incoming(
+            api=Api.OPENAI_CHAT,
+            path="/v1/chat/completions",
+            headers={"session-id": "s1"},
+            body=body,
+        )
+        sent.append(json.loads((await engine.prepare(request)).body))
+
+    assert sent[1] == sent[0]
+    assert [message["role"] for message in sent[0]["messages"]] == [
+        "developer",
+        "system",
+        "user",
+        "user",
+    ]
 
 
 async def test_memories_and_notes_are_assembled_within_budgets(tmp_path: Path) -> None:

@@ -254,6 +254,8 @@ async def test_a_rewind_keeps_what_was_sent_before_it(engine: ShapingEngine) -> 
     assert sent_messages(outgoing)[:3] == sent_messages(before)[:3]
     assert outgoing.break_cause == "the client changed message 3"
     assert "[#2 +" in output_of(outgoing, "c3")
+    assert [text.handle for text in outgoing.folds] == ["#1", "#2"]
+    assert not any(text.planned for text in outgoing.folds)
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -702,6 +704,43 @@ async def test_a_conversation_that_cannot_be_stored_is_not_begun(
 
     for _ in range(2):
         assert (await engine.prepare(client.request())).body == client.body()
+
+
+async def test_a_commit_that_ends_late_drops_nothing_that_came_after_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rule 9: a conversation counts as stored only if its own documents are."""
+    release, commit = asyncio.Event(), type(store).commit
+    now = [0.0]
+
+    async def hanging(*args: Any, **named: Any) -> Any:
+        now[0] += 1.0
+        await release.wait()
+        return await commit(*args, **named)
+
+    engine = new_engine(store, clock=lambda: now[0])
+    saved = engine._saved
+
+    async def releasing(group: Any) -> bool:
+        release.set()
+        return await saved(group)
+
+    client = ClaudeClient()
+    client.say("Build it.")
+    monkeypatch.setattr(type(store), "commit", hanging)
+    with monkeypatch.context() as context:
+        context.setattr(engine, "_load", engine._load_stored)  # has no deadline
+        context.setattr(engine, "_store_s", 0.01)
+        refused = await engine.prepare(client.request())
+    with monkeypatch.context() as context:
+        context.setattr(engine, "_saved", releasing)
+        begun = await engine.prepare(client.request())
+    client.run("c1", "done")
+    restarted = await sent(new_engine(store), client)
+
+    assert refused.conversation is None
+    assert begun.conversation is not None
+    assert restarted.conversation == begun.conversation
 
 
 async def test_record_only_changes_nothing() -> None:

@@ -2,7 +2,8 @@
 
 A file of events is deleted when all of it is stored. A crash before that has it read again, from
 the same state as the first time: ``turns/HASH.json`` holds what was known of a session's open turn
-before and after the last file.
+before and after the last file. It is deleted when its session has had no event for a long time:
+until then, a session that has ended may be resumed.
 """
 
 import hashlib
@@ -10,10 +11,11 @@ import json
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ctxmgr import Incorrect, Store
 from ctxmgr.integrations.agents.capture import (
@@ -34,6 +36,9 @@ from ctxmgr.integrations.agents.spool import (
 )
 
 logger = logging.getLogger(__name__)
+
+TURN_SECONDS_MAX: Final = 90 * 86_400.0
+"""How long the open turn of a session without events is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +78,8 @@ class Drain:
             done = Drained()
             for batch in take_batches(str(self.folder)):
                 done += await self._store_batch(Path(batch))
+            if done.events:
+                self._delete_old_turns()
             return done
 
     async def _store_batch(self, batch: Path) -> Drained:
@@ -125,6 +132,13 @@ class Drain:
         reasons.append(reason)
         logger.warning("an event of a hook is not stored: %s", reason)
         refuse(str(self.folder), spooled, reason)
+
+    def _delete_old_turns(self) -> None:
+        """Delete the turns of sessions that are over, when no file of events needs them."""
+        oldest = time.time() - TURN_SECONDS_MAX
+        for file in self.folder.glob("turns/*"):
+            if file.stat().st_mtime < oldest:
+                file.unlink(missing_ok=True)
 
     def _turn_file(self, session: str) -> Path:
         name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,7 +1,7 @@
 """How each agent is started so that its requests go through a proxy. Pure.
 
     claude      ANTHROPIC_BASE_URL
-    codex       a provider of its own, in arguments
+    codex       a provider of its own, in arguments; the token is in the environment
     opencode    OPENCODE_CONFIG_CONTENT, merged with what is there
     gemini      GOOGLE_GEMINI_BASE_URL; its requests pass, and are not shaped
     pi          an extension that sets the providers' addresses
@@ -16,10 +16,14 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ctxmgr.errors import Incorrect
+from ctxmgr.proxy.server.headers import TOKEN_HEADER
 from ctxmgr.proxy.server.providers import Provider
 
 PROXY_VARIABLE: Final = "CTXMGR_PROXY_URL"
 """Tells the extension of pi the address."""
+
+TOKEN_VARIABLE: Final = "CTXMGR_PROXY_TOKEN"  # noqa: S105 (a name)
+"""Holds the token for Codex: other users of the machine can see arguments."""
 
 CODEX_PROVIDER: Final = "ctxmgr"
 
@@ -49,7 +53,9 @@ def agent_command(
         case "claude":
             return AgentCommand(("claude", *args), _claude(url, environment, upstreams))
         case "codex":
-            return AgentCommand(("codex", *_codex(url, environment), *args), {})
+            address, token = _without_token(url)
+            words = _codex(address, environment, has_token=bool(token))
+            return AgentCommand(("codex", *words, *args), {TOKEN_VARIABLE: token} if token else {})
         case "opencode":
             return AgentCommand(("opencode", *args), _opencode(url, environment))
         case "gemini":
@@ -85,7 +91,13 @@ def _claude(
     return added
 
 
-def _codex(url: str, environment: Mapping[str, str]) -> list[str]:
+def _without_token(url: str) -> tuple[str, str]:
+    """Divide the address of a proxy from its token, which is empty if it has none."""
+    path = urlsplit(url).path
+    return url.removesuffix(path), path.strip("/")
+
+
+def _codex(url: str, environment: Mapping[str, str], *, has_token: bool) -> list[str]:
     """Return the arguments that define a provider and select it.
 
     Codex's own provider would try a WebSocket first. Without a key, it is logged in to ChatGPT.
@@ -99,6 +111,9 @@ def _codex(url: str, environment: Mapping[str, str]) -> list[str]:
     words = ["-c", f'model_provider="{CODEX_PROVIDER}"']
     for name, value in settings.items():  # JSON's texts and booleans are TOML's as well
         words += ["-c", f"model_providers.{CODEX_PROVIDER}.{name}={json.dumps(value)}"]
+    if has_token:
+        table = f'{{"{TOKEN_HEADER}"="{TOKEN_VARIABLE}"}}'
+        words += ["-c", f"model_providers.{CODEX_PROVIDER}.env_http_headers={table}"]
     return words
 
 

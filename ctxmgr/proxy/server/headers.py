@@ -15,6 +15,9 @@ RawHeaders: TypeAlias = Sequence[tuple[bytes, bytes]]
 PROXY_HEADER: Final = "x-ctxmgr-proxy"
 """In responses: whether the request was shaped, and the reason if it was not."""
 
+TOKEN_HEADER: Final = "x-ctxmgr-token"  # noqa: S105 (a name)
+"""In requests: the token of the proxy, for clients whose base URL others can see."""
+
 REASON_LENGTH_MAX: Final = 200
 """Characters of a reason in ``PROXY_HEADER`` and in the status."""
 
@@ -31,8 +34,10 @@ _HOP_BY_HOP: Final = frozenset(
         b"upgrade",
     }
 )
-_OWN: Final = frozenset({b"host", b"content-length", b"expect", b"accept-encoding"})
-"""Headers that the proxy sets for its own request."""
+_OWN: Final = frozenset(
+    {b"host", b"content-length", b"expect", b"accept-encoding", TOKEN_HEADER.encode()}
+)
+"""Headers that the proxy sets for its own request, or that are meant for itself."""
 
 _CREDENTIAL: Final = re.compile(
     "auth|api-?key|cookie|token|secret|password|credential|signature", re.IGNORECASE

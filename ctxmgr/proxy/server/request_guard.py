@@ -2,7 +2,7 @@
 
     Host     names loopback, against DNS rebinding
     Origin   absent: programs do not send it, pages of any site do
-    token    the first segment of the path, if the proxy was started with one
+    token    a header, or else the first segment of the path, if the proxy was started with one
 
 Every path needs the token, also one that nothing matches.
 """
@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
+
+from ctxmgr.proxy.server.headers import TOKEN_HEADER
 
 _HOST: Final = re.compile(
     r"(?:(?P<four>[0-9.]{1,15})|(?P<name>localhost)|\[(?P<six>[0-9A-Fa-f:.]{1,45})\])(?::[0-9]{1,5})?"
@@ -49,6 +51,8 @@ class ProxyGuard:
         if self.token is None:
             return path
         given, _, rest = path[1:].partition("/")
+        if TOKEN_HEADER in headers:
+            given, rest = headers[TOKEN_HEADER], path[1:]
         if not hmac.compare_digest(given.encode(), self.token.encode()):
             raise RequestRefused(401, "this proxy requires its token: use the URL that it printed")
         return f"/{rest}"

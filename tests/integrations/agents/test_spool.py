@@ -123,6 +123,25 @@ async def test_a_crash_before_the_file_is_deleted_changes_nothing(
         assert await told(store) == [("one", ["1"]), ("one", ["2"])]
 
 
+async def test_turns_of_sessions_long_over_are_deleted(tmp_path: Path) -> None:
+    """A state folder does not grow with every session that there ever was."""
+    folder = tmp_path / "spool" / "x"
+    async with await open_store(tmp_path / "store.db") as store:
+        for session in ("old", "recent"):
+            spool_events(folder, event("UserPromptSubmit", session_id=session, prompt="one"))
+            await drained(folder, store, tmp_path)
+            if session == "old":
+                [old] = (folder / "turns").iterdir()
+        recent = {*(folder / "turns").iterdir()} - {old}
+        os.utime(old, (1.0, 1.0))
+        spool_events(folder, event("Stop", at=2, session_id="s3", last_assistant_message="x"))
+        await drained(folder, store, tmp_path)
+
+        kept = {*(folder / "turns").iterdir()}
+        assert old not in kept
+        assert recent < kept
+
+
 async def test_what_cannot_be_stored_is_kept_with_the_reason(tmp_path: Path) -> None:
     """One bad event does not stop those behind it."""
     folder = tmp_path / "spool" / "x"

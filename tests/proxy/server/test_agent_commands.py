@@ -41,15 +41,25 @@ def test_claude_code_keeps_its_features_with_its_own_provider() -> None:
 
 def test_codex_gets_a_provider_of_its_own() -> None:
     """X1: its built-in provider would try a WebSocket seven times first."""
+    address = URL.removesuffix("/t0ken")
     with_key = " ".join(command("codex", OPENAI_API_KEY="k").words)
     logged_in = " ".join(command("codex").words)
 
     assert with_key.startswith('codex -c model_provider="ctxmgr" -c model_providers.ctxmgr.')
-    assert f'base_url="{URL}/openai/v1"' in with_key
+    assert f'base_url="{address}/openai/v1"' in with_key
     assert 'env_key="OPENAI_API_KEY"' in with_key
     assert with_key.endswith(" -p hi")
-    assert f'base_url="{URL}/chatgpt"' in logged_in
+    assert f'base_url="{address}/chatgpt"' in logged_in
     assert "requires_openai_auth=true" in logged_in
+
+
+def test_the_token_is_not_among_the_arguments_of_codex() -> None:
+    """Every user of a machine can see the arguments of a process, and only its own user more."""
+    started = command("codex")
+
+    assert "t0ken" not in " ".join(started.words)
+    assert 'env_http_headers={"x-ctxmgr-token"="CTXMGR_PROXY_TOKEN"}' in " ".join(started.words)
+    assert started.environment == {"CTXMGR_PROXY_TOKEN": "t0ken"}
 
 
 def test_opencodes_inline_settings_are_kept() -> None:

@@ -333,6 +333,23 @@ async def test_with_a_token_every_other_path_is_refused(path: str) -> None:
     assert [request.target for request in proxy.upstream.requests] == ["/v1/messages"]
 
 
+async def test_the_token_may_be_in_a_header_which_no_provider_gets() -> None:
+    """Proxy rule 39: the base URL of Codex is in its arguments, which others can see."""
+    async with proxying(PassThrough(), token="t0ken") as proxy:
+        path = "/anthropic/v1/messages"
+        passed = await proxy.client.post(path, json=BODY, headers={"x-ctxmgr-token": "t0ken"})
+        wrong = await proxy.client.post(
+            f"/t0ken{path}", json=BODY, headers={"x-ctxmgr-token": "another"}
+        )
+        exchange = await proxy.exchange()
+
+    assert (passed.status_code, wrong.status_code) == (200, 401)
+    [request] = proxy.upstream.requests
+    assert request.target == "/v1/messages"
+    assert "x-ctxmgr-token" not in request.named
+    assert "x-ctxmgr-token" not in exchange.headers
+
+
 async def test_a_client_that_disconnects_ends_the_request_to_the_provider(proxy: Proxy) -> None:
     """A person who presses Escape must not pay for the rest of the answer."""
     proxy.upstream.replies = [proxy.upstream.hang()]

@@ -9,6 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ctxmgr.app import App
+from ctxmgr.proxy.server.providers import read_upstreams
+from ctxmgr.settings import load_settings
+from ctxmgr.surfaces.operations.agents.agent_process import joined_proxy
+from ctxmgr.surfaces.operations.agents.proxy_server import open_proxy
 from tests.proxy.server.events import anthropic_stream
 from tests.proxy.server.scripted_upstream import ScriptedUpstream, stream
 
@@ -28,17 +35,41 @@ if "wait" in sys.argv:
 sys.exit(7)
 """
 
+WITHOUT_NETWORK = """
+import os, sys
+
+def check(event, args):
+    if event == "socket.getaddrinfo":
+        host = args[0]
+    elif event in {"socket.connect", "socket.sendto"} and isinstance(args[1], tuple):
+        host = args[1][0]
+    else:
+        return
+    if host not in (None, b"127.0.0.1", "127.0.0.1", "::1", "localhost"):
+        with open(os.environ["CONTACTED"], "a") as file:
+            print(event, host, file=file)
+        raise OSError("there is no network")
+
+open(os.environ["CONTACTED"], "a").close()
+sys.addaudithook(check)
+"""
+"""Run by every Python process that finds it as ``sitecustomize``."""
+
 
 def environment(tmp_path: Path) -> dict[str, str]:
-    """A home and a PATH with an agent that sends one request."""
+    """An empty home without network, and a PATH with an agent that sends one request."""
     folder = tmp_path / "bin"
     folder.mkdir()
     agent = folder / "claude"
     agent.write_text(AGENT.format(python=sys.executable), encoding="utf-8")
     agent.chmod(agent.stat().st_mode | stat.S_IXUSR)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(WITHOUT_NETWORK, encoding="utf-8")
     homes = {f"XDG_{name}_HOME": str(tmp_path / name) for name in ("STATE", "DATA", "CONFIG")}
-    kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
-    return {**kept, **homes, "PATH": f"{folder}:{os.environ['PATH']}"}
+    kept = {name: os.environ[name] for name in ("LANG",) if name in os.environ}
+    offline = {"PYTHONPATH": str(tmp_path / "site"), "CONTACTED": str(tmp_path / "contacted")}
+    home = {"HOME": str(tmp_path / "HOME")}  # nothing was downloaded before
+    return {**kept, **homes, **home, **offline, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 def everything_below(folder: Path) -> bytes:
@@ -64,7 +95,10 @@ async def finished(process: asyncio.subprocess.Process) -> tuple[int | None, str
 
 
 async def test_an_agent_runs_through_a_proxy_that_ends_with_it(tmp_path: Path) -> None:
-    """Proxy rule 32: exit code and signals are the agent's, and nothing is left but the record."""
+    """Proxy rules 32, 33: exit code and signals are the agent's, and only the record is left.
+
+    Nobody but the provider is contacted, and nothing is downloaded.
+    """
     home = environment(tmp_path)
     async with ScriptedUpstream() as provider:
         provider.otherwise = stream(*anthropic_stream())
@@ -86,6 +120,7 @@ async def test_an_agent_runs_through_a_proxy_that_ends_with_it(tmp_path: Path) -
     assert [row["session_id"][:6] for row in json.loads(sessions[1])["sessions"]] == ["proxy-"]
     assert not (tmp_path / "STATE" / "ctxmgr" / "proxy.json").exists()
     assert b"s3cret" not in everything_below(tmp_path)
+    assert (tmp_path / "contacted").read_text() == ""
 
 
 async def test_an_agent_joins_the_proxy_that_runs(tmp_path: Path) -> None:
@@ -114,6 +149,37 @@ async def test_an_agent_joins_the_proxy_that_runs(tmp_path: Path) -> None:
     assert status["details"]["records"]["dropped"] == 0
     assert status["details"]["billed"]["usage"]["output_tokens"] == 7
     assert not announced.exists()
+
+
+async def test_an_agent_does_not_join_a_proxy_with_another_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one project has learnt is not said in conversations of another."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "STATE"))
+    for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "project").mkdir()
+
+    async with App(load_settings(store=f"sqlite:///{tmp_path}/a.db")) as app:
+
+        async def joins(memory: Path | None) -> bool:
+            async with joined_proxy(
+                app, upstream=(), record_only=False, fidelity=0.5, memory=memory, knowledge=None
+            ) as (_, joined):
+                return joined
+
+        async with open_proxy(
+            app,
+            port=0,
+            upstreams=read_upstreams(()),
+            record_only=False,
+            token=True,
+            fidelity=0.5,
+            memory=tmp_path / "project",
+        ):
+            assert await joins(tmp_path / "project" / ".." / "project")
+            assert not await joins(None)
+            assert not await joins(tmp_path)
 
 
 async def finished_output(process: asyncio.subprocess.Process) -> str:

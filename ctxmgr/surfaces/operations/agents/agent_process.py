@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ctxmgr.core.store.urls import redact_url
@@ -13,7 +14,7 @@ from ctxmgr.proxy.server.agent_commands import upstreams_of
 from ctxmgr.proxy.server.providers import read_upstreams
 from ctxmgr.proxy.server.running import RunningProxy, announced, ask_status
 from ctxmgr.settings import state_dir
-from ctxmgr.surfaces.operations.agents.proxy_server import open_proxy
+from ctxmgr.surfaces.operations.agents.proxy_server import open_proxy, proxy_settings
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -28,7 +29,13 @@ _FROM_TERMINAL: Final = frozenset({signal.SIGINT, signal.SIGQUIT})
 
 @asynccontextmanager
 async def joined_proxy(
-    app: "App", *, upstream: tuple[str, ...], record_only: bool, fidelity: float
+    app: "App",
+    *,
+    upstream: tuple[str, ...],
+    record_only: bool,
+    fidelity: float,
+    memory: Path | None,
+    knowledge: Path | None,
 ) -> AsyncIterator[tuple[RunningProxy, bool]]:
     """Yield a proxy with these settings, and whether it was running.
 
@@ -41,8 +48,10 @@ async def joined_proxy(
     if running is not None and running.upstreams == shown:
         status = await ask_status(running)
         store = (await (await app.store()).status()).url
-        wanted = (record_only, fidelity)
-        same = status is not None and (status.get("record_only"), status.get("fidelity")) == wanted
+        wanted = proxy_settings(
+            record_only=record_only, fidelity=fidelity, memory=memory, knowledge=knowledge
+        )
+        same = status is not None and {name: status.get(name) for name in wanted} == wanted
         if same and running.store == store:
             yield running, True
             return
@@ -54,6 +63,8 @@ async def joined_proxy(
         fidelity=fidelity,
         token=True,
         announced=False,
+        memory=memory,
+        knowledge=knowledge,
     ) as own:
         yield own, False
 

@@ -81,7 +81,9 @@ async def open_proxy(
             store=(await store.status()).url,
             upstreams={str(name): redact_url(address) for name, address in upstreams.items()},
         )
-        settings = {"record_only": record_only, "fidelity": fidelity}
+        settings = proxy_settings(
+            record_only=record_only, fidelity=fidelity, memory=memory, knowledge=knowledge
+        )
         engine: Engine = PassThrough()
         if not record_only:
             opening = await opening_of(app, memory=memory, knowledge=knowledge)
@@ -111,6 +113,18 @@ async def open_proxy(
                 await tasks[1]
             await queue.drained()
             tasks[0].cancel()
+
+
+def proxy_settings(
+    *, record_only: bool, fidelity: float, memory: Path | None, knowledge: Path | None
+) -> dict[str, Any]:
+    """Return what a proxy reports of its settings: agents join one that has the same."""
+    return {
+        "record_only": record_only,
+        "fidelity": fidelity,
+        "memory": None if memory is None else str(memory.resolve()),
+        "knowledge": None if knowledge is None else str(knowledge.resolve()),
+    }
 
 
 def _description(

@@ -1,6 +1,7 @@
 """``ctxmgr wrap``: run an agent through the proxy. Starts processes; writes no settings."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import NotFound
@@ -35,26 +36,37 @@ async def wrap(
         tuple[str, ...],
         Param("The address of a provider, as in openai=https://host; may be repeated.", "NAME=URL"),
     ] = (),
+    memory: Annotated[
+        Path | None,
+        Param("A project: conversations begin with what its sessions have learnt.", "DIR"),
+    ] = None,
+    knowledge: Annotated[
+        Path | None,
+        Param("A folder of notes: conversations begin with those that fit their question.", "DIR"),
+    ] = None,
 ) -> WrapReport:
     """Run an agent through the proxy, and write no settings.
 
-    Uses the proxy that is running, or one that ends with the agent. Addresses of providers are
-    those of --upstream, else of the agent's own variables, such as ANTHROPIC_BASE_URL. The exit
-    code is the agent's.
+    Uses a proxy that runs with the same options, or one that ends with the agent. Addresses of
+    providers are those of --upstream, else of the agent's own variables, such as
+    ANTHROPIC_BASE_URL. The exit code is the agent's.
     """
     import os
     import shutil
-    from pathlib import Path
 
     from ctxmgr.proxy.server import agent_commands
     from ctxmgr.surfaces.operations.agents.agent_process import joined_proxy, run_program
 
     if shutil.which(agent) is None:
         raise NotFound(f"there is no program {agent}: install it, or extend PATH")
-    async with joined_proxy(app, upstream=upstream, record_only=record_only, fidelity=fidelity) as (
-        running,
-        joined,
-    ):
+    async with joined_proxy(
+        app,
+        upstream=upstream,
+        record_only=record_only,
+        fidelity=fidelity,
+        memory=memory,
+        knowledge=knowledge,
+    ) as (running, joined):
         command = agent_commands.agent_command(
             agent,
             args,
