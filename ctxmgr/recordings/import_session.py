@@ -88,7 +88,8 @@ async def import_recording(
     if earlier is None:
         prompt = storable(recording.system_prompt) or NO_SYSTEM_PROMPT
         began = recording.turns[0].timestamp
-        session = await client.start(session_id, system_prompt=prompt, at=began)
+        mark = _mark(recording, session_id, turns=0, digest=None) | {PARTIAL: True}
+        session = await client.start(session_id, system_prompt=prompt, at=began, documents=[mark])
         turns: Sequence[RecordedTurn] = recording.turns
     else:
         session = await client.resume(session_id)
@@ -96,7 +97,7 @@ async def import_recording(
         if earlier is not None:
             imported = None if PARTIAL in earlier else earlier["turns"]
             turns = await _new_turns(session, recording, imported=imported)
-        if turns:
+        if earlier is not None and turns:
             mark = _mark(recording, session_id, turns=session.chat.turn_count, digest=None)
             await client.store.commit([Put(mark | {PARTIAL: True})])
         tool_calls = 0

@@ -14,7 +14,7 @@ clients on one store are independent of each other, but share its objects.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -45,6 +45,7 @@ from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.lineage import fork_document, forked, was_imported
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Instant, Put, Store
+from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Incorrect, NotFound
 
 if TYPE_CHECKING:
@@ -132,13 +133,15 @@ class Client:
         system_prompt: str,
         policy: "str | Economy | None" = None,
         at: Instant | None = None,
+        documents: Iterable[Document] = (),
     ) -> LiveSession:
         """Start a new session; ``Incorrect`` if the id is taken.
 
         ``policy`` says how its prompts are rendered: ``"plain"``, ``"compact"``, ``"economy"``, or
         an ``Economy`` with other settings; by default, it is the policy that ``connect`` was given.
         It is stored with the session, and holds after a resume, for a fork, and in another store.
-        ``at`` is when the session began, in UTC milliseconds, if not now.
+        ``at`` is when the session began, in UTC milliseconds, if not now. Other ``documents`` are
+        stored in the same transaction.
         """
         check_session_id(session_id)
         _check_system_prompt(system_prompt)
@@ -149,7 +152,7 @@ class Client:
             Session(session_id=session_id),
             chat=Chat(session_id=session_id),
             prompt=SystemPrompt(session_id=session_id, content=system_prompt),
-            besides=[Put(policy_document(session_id, chosen)), lease.put()],
+            besides=[Put(policy_document(session_id, chosen)), lease.put(), *map(Put, documents)],
             created=lease.acquired,
             at=at,
         )
