@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ctxmgr import AssistantMeta, Client, Incorrect, connect
+from ctxmgr.core.history.recorded_usage import recorded_usage
 from ctxmgr.core.prices import PriceList
 from ctxmgr.integrations.agents.capture import OpenTurn, capture_events
 from ctxmgr.integrations.agents.events import AgentEvent
@@ -199,6 +200,34 @@ async def test_a_turn_whose_end_was_not_reported_has_its_calls_once(tmp_path: Pa
         session = await client.visit("s1")
         assert session.chat.turns[2].toolcall_ids == ("toolu_3",)
         assert sorted(session.sets.session_index) == ["toolu_1", "toolu_2", "toolu_3"]
+
+
+async def test_calls_with_the_same_ids_are_told_apart_by_their_prompts(tmp_path: Path) -> None:
+    """Some models count their calls from one in every answer."""
+    work: Exchanges = [
+        ("Which port?", ["call_1"], "It is 8080."),
+        ("And the host?", ["call_1", "call_2"], "localhost."),
+        ("Change it", ["call_1"], "Done."),
+    ]
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        await _capture(client, work[:2], tmp_path)
+
+        result = await import_file(client, _recorded(tmp_path / "r.jsonl", work))
+
+        assert (result.turns, result.captured_turns, result.left_out) == (2, 2, 0)
+        captured = await recorded_usage(client.store, "s1")
+        assert [captured[number]["answers"] for number in ("1", "2")] == [2, 3]
+
+
+async def test_a_turn_with_the_calls_of_two_exchanges_is_the_last_one(tmp_path: Path) -> None:
+    """The hooks have missed an end and a prompt; the last exchange must not be stored twice."""
+    merged: Exchanges = [("Which port?", ["toolu_1", "toolu_2", "toolu_3"], "Done.")]
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        await _capture(client, merged, tmp_path)
+
+        result = await import_file(client, _recorded(tmp_path / "r.jsonl", WORK))
+
+        assert _added(result) == ("completed", 0, 0, 1, 2)
 
 
 async def test_what_hooks_have_missed_between_others_is_counted(tmp_path: Path) -> None:
