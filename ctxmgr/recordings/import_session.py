@@ -20,6 +20,7 @@ from ctxmgr.core.model import to_value
 from ctxmgr.core.objects.answers import text_part
 from ctxmgr.core.objects.chat import AssistantMeta
 from ctxmgr.core.objects.envelope import chat_id
+from ctxmgr.core.objects.purged import deletion_id, refuse_deleted
 from ctxmgr.core.store.contract import Instant, Put, Store
 from ctxmgr.core.store.documents import ID, KIND, Document, storable
 from ctxmgr.errors import Incorrect
@@ -139,6 +140,7 @@ async def _complete(
 
     The session is not opened for that: the agent may be at work, and its hooks store more.
     """
+    refuse_deleted(session_id, await client.store.get(deletion_id(session_id)))
     session = await client.visit(session_id)
     found = completion(session.chat.turns, recording, session_id=session_id)
     before = await recorded_usage(client.store, session_id)

@@ -9,6 +9,7 @@ import pytest
 from ctxmgr import AssistantMeta, Client, Incorrect, connect
 from ctxmgr.core.history.recorded_usage import recorded_usage
 from ctxmgr.core.prices import PriceList
+from ctxmgr.core.sessions.retention import delete_session
 from ctxmgr.integrations.agents.capture import OpenTurn, capture_events
 from ctxmgr.integrations.agents.events import AgentEvent
 from ctxmgr.integrations.agents.spool import SpooledEvent
@@ -249,6 +250,17 @@ async def test_another_session_is_not_completed(tmp_path: Path) -> None:
         await own.end_turn("It is 8080.", user="Which port?")
         with pytest.raises(Incorrect, match="exists already"):
             await import_file(client, _recorded(tmp_path / "r.jsonl", WORK, session="own"))
+
+
+async def test_nothing_is_added_to_a_deleted_session(tmp_path: Path) -> None:
+    """What a person has deleted or purged must not come back with the next import."""
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        await _capture(client, WORK[:1], tmp_path)
+        await delete_session(client.store, "s1")
+        with pytest.raises(Incorrect, match="s1 is deleted"):
+            await import_file(client, _recorded(tmp_path / "r.jsonl", WORK))
+
+        assert len(await _users(client)) == 1
 
 
 async def test_a_captured_subagent_is_the_recorded_one(tmp_path: Path) -> None:

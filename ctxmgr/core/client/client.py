@@ -39,7 +39,7 @@ from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import StoredObject
 from ctxmgr.core.objects.envelope import check_session_id, turn_id
-from ctxmgr.core.objects.purged import deletion_id
+from ctxmgr.core.objects.purged import deletion_id, refuse_deleted
 from ctxmgr.core.objects.session_record import SystemPrompt
 from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.lineage import fork_document, forked, was_imported
@@ -197,7 +197,7 @@ class Client:
         if session_id in self._open:
             raise Incorrect(f"session {session_id} is open in this client already")
         chosen = None if policy is None else read_policy(policy)
-        await self._refuse_deleted(session_id)
+        refuse_deleted(session_id, await self.store.get(deletion_id(session_id)))
         lease = self._lease(session_id)
         await lease.look()
         if take_over is False:
@@ -224,17 +224,6 @@ class Client:
         if not eager:
             reconciliation.continue_in_background()
         return live
-
-    async def _refuse_deleted(self, session_id: str) -> None:
-        deletion = await self.store.get(deletion_id(session_id))
-        if deletion is None:
-            return
-        if "purge" in deletion.document:
-            number = deletion.document["purge"]
-            raise Incorrect(f"session {session_id} was purged (purge {number}): use another id")
-        raise Incorrect(
-            f"session {session_id} is deleted: `ctxmgr sessions restore {session_id}` restores it"
-        )
 
     async def visit(self, session_id: str) -> LiveSession:
         """Open a session to inspect it or change its sets while another client may have it open.
