@@ -8,14 +8,14 @@ client recorded as several answers of the model. The recording adds
     turns                of exchanges after the last captured one
 
 A captured turn is found in the recording by the ids of its calls if they are unique, or else by its
-prompt. Exchanges
-between captured ones that the hooks have missed are counted and left out, because turns are stored
-in the order in which they happened. So is a last exchange whose answer is not complete: a hook may
-be about to store it.
+prompt. Exchanges between captured ones that the hooks have missed are counted and left out, because
+turns are stored in the order in which they happened. So is a last exchange whose answer is not
+complete: a hook may be about to store it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
 from ctxmgr.core.model import Usage, to_value
@@ -99,6 +99,7 @@ def completion(
         )
     last = max(found.values(), default=-1)
     rest = exchanges[last].turns[_appended(turns) :] if found and _appended(turns) else ()
+    last += _captured_otherwise(turns[max(found, default=0) :], exchanges[last + 1 :])
     after = exchanges[last + 1 :]
     if after and not after[-1].is_complete:
         after = after[:-1]
@@ -113,6 +114,19 @@ def completion(
         new=(*rest, *(turn for exchange in after for turn in exchange.turns)),
         left_out=missed + (last + 1 + len(after) < len(exchanges)),
     )
+
+
+def _captured_otherwise(turns: Sequence[Turn], exchanges: Sequence[RecordedExchange]) -> int:
+    """Count the exchanges that ended before the last of some turns that were not found did.
+
+    They are probably these turns: a client may record a prompt, such as one of its commands, in
+    another form than it reports it.
+    """
+    times = [turn.assistant_meta.timestamp for turn in turns if turn.assistant_meta.api == HOOK]
+    until = max(filter(None, times), default=None)
+    if until is None:
+        return 0
+    return sum(1 for _ in takewhile(lambda each: (each.ended or until) < until, exchanges))
 
 
 def _lacks_something(turn: Turn) -> bool:

@@ -252,6 +252,25 @@ async def test_another_session_is_not_completed(tmp_path: Path) -> None:
             await import_file(client, _recorded(tmp_path / "r.jsonl", WORK, session="own"))
 
 
+async def test_a_prompt_that_is_recorded_in_another_form_is_not_stored_twice(
+    tmp_path: Path,
+) -> None:
+    """Some clients expand commands in what they record; what came later is new."""
+    other = ("Run the command host", [], "localhost.")
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        await _capture(client, [WORK[0], ("/host now", [], "localhost.")], tmp_path)
+
+        path = _recorded(tmp_path / "r.jsonl", [WORK[0], other])
+        assert _added(await import_file(client, path)) == ("completed", 0, 0, 1, 1)
+
+        whole = _recorded(path, [WORK[0], other, ("Why?", [], "So.")])
+        *before, asked, answered = whole.read_text(encoding="utf-8").splitlines(keepends=True)
+        later = [json.loads(line) | {"timestamp": BEGAN + 60_000} for line in (asked, answered)]
+        lines = [*before, *(json.dumps(line) + "\n" for line in later)]
+        path.write_text("".join(lines), encoding="utf-8")
+        assert _added(await import_file(client, path)) == ("completed", 1, 0, 0, 1)
+
+
 async def test_nothing_is_added_to_a_deleted_session(tmp_path: Path) -> None:
     """What a person has deleted or purged must not come back with the next import."""
     async with connect("sqlite://:memory:", tracking=False) as client:
