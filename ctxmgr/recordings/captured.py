@@ -7,14 +7,15 @@ client recorded as several answers of the model. The recording adds
     tokens and model     of captured turns, in ``recorded:{session}`` (``core.history``)
     turns                of exchanges after the last captured one
 
-A captured turn is found in the recording by the ids of its calls, or else by its prompt. Exchanges
-between captured ones that the hooks have missed are counted and left out, because turns are stored
-in the order in which they happened. So is a last exchange whose answer is not complete: a hook may
-be about to store it.
+A captured turn is found in the recording by the ids of its calls if they are unique, or else by its
+prompt. Exchanges between captured ones that the hooks have missed are counted and left out, because
+turns are stored in the order in which they happened. So is a last exchange whose answer is not
+complete: a hook may be about to store it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
 from ctxmgr.core.model import Usage, to_value
@@ -98,6 +99,7 @@ def completion(
         )
     last = max(found.values(), default=-1)
     rest = exchanges[last].turns[_appended(turns) :] if found and _appended(turns) else ()
+    last += _captured_otherwise(turns[max(found, default=0) :], exchanges[last + 1 :])
     after = exchanges[last + 1 :]
     if after and not after[-1].is_complete:
         after = after[:-1]
@@ -112,6 +114,19 @@ def completion(
         new=(*rest, *(turn for exchange in after for turn in exchange.turns)),
         left_out=missed + (last + 1 + len(after) < len(exchanges)),
     )
+
+
+def _captured_otherwise(turns: Sequence[Turn], exchanges: Sequence[RecordedExchange]) -> int:
+    """Count the exchanges that ended before the last of some turns that were not found did.
+
+    They are probably these turns: a client may record a prompt, such as one of its commands, in
+    another form than it reports it.
+    """
+    times = [turn.assistant_meta.timestamp for turn in turns if turn.assistant_meta.api == HOOK]
+    until = max(filter(None, times), default=None)
+    if until is None:
+        return 0
+    return sum(1 for _ in takewhile(lambda each: (each.ended or until) < until, exchanges))
 
 
 def _lacks_something(turn: Turn) -> bool:
@@ -133,29 +148,30 @@ def _appended(turns: Sequence[Turn]) -> int:
 
 
 def _exchanges(turns: Sequence[RecordedTurn]) -> list[RecordedExchange]:
-    found: list[RecordedExchange] = []
+    found: list[list[RecordedTurn]] = []
     for turn in turns:
         if turn.user or not found:
-            found.append(RecordedExchange(user=storable(turn.user), turns=(turn,)))
-        else:
-            found[-1] = replace(found[-1], turns=(*found[-1].turns, turn))
-    return found
+            found.append([])
+        found[-1].append(turn)
+    return [
+        RecordedExchange(user=storable(answers[0].user), turns=tuple(answers)) for answers in found
+    ]
 
 
 def _matched(
     turns: Sequence[Turn], exchanges: Sequence[RecordedExchange], *, session_id: str
 ) -> dict[int, int]:
     """Return the exchange of each turn, by their numbers and positions; each is used once."""
-    owner = {call: at for at, exchange in enumerate(exchanges) for call in exchange.call_ids}
+    owner = _owners(exchanges)
     found: dict[int, int] = {}
     for number, turn in enumerate(turns, start=1):
+        known: list[int] = []
         for toolcall_id in turn.toolcall_ids:
             _, _, own = toolcall_id.removeprefix(f"{session_id}:").partition(":")
             names = (toolcall_id, toolcall_id.removeprefix(f"{session_id}:"), own)
-            at = next((owner[name] for name in names if name in owner), None)
-            if at is not None:
-                found[number] = at
-                break
+            known += [owner[name] for name in names if name in owner][:1]
+        if known:
+            found[number] = max(known)  # hooks that missed an end have added its calls to the next
     free = set(range(len(exchanges))) - set(found.values())
     for number, turn in enumerate(turns, start=1):
         if number in found or not turn.user:
@@ -168,6 +184,16 @@ def _matched(
             found[number] = nearest
             free.discard(nearest)
     return _each_once(found)
+
+
+def _owners(exchanges: Sequence[RecordedExchange]) -> dict[str, int]:
+    """Return the exchange of each call; some models use the same ids in every answer."""
+    found: dict[str, int] = {}
+    repeated: set[str] = set()
+    for at, exchange in enumerate(exchanges):
+        repeated.update(call for call in exchange.call_ids if call in found)
+        found |= dict.fromkeys(exchange.call_ids, at)
+    return {call: at for call, at in found.items() if call not in repeated}
 
 
 def _each_once(found: Mapping[int, int]) -> dict[int, int]:

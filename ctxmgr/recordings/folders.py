@@ -184,8 +184,9 @@ def recordings_below(folder: Path) -> list[RecordingSource]:
             folders.clear()
         folders.sort()
         found += (RecordingSource(path / name) for name in files if _may_be_recording(path / name))
-        if OPENCODE_DATABASE in files and not (path / OPENCODE_DATABASE).is_symlink():
-            found += _in_database(path / OPENCODE_DATABASE)
+        database = path / OPENCODE_DATABASE
+        if OPENCODE_DATABASE in files and database.is_file() and not database.is_symlink():
+            found += _in_database(database)
         if len(found) > FILES_MAX:
             break
     if len(found) > FILES_MAX:

@@ -20,6 +20,7 @@ from ctxmgr.core.model import to_value
 from ctxmgr.core.objects.answers import text_part
 from ctxmgr.core.objects.chat import AssistantMeta
 from ctxmgr.core.objects.envelope import chat_id
+from ctxmgr.core.objects.purged import deletion_id, refuse_deleted
 from ctxmgr.core.store.contract import Instant, Put, Store
 from ctxmgr.core.store.documents import ID, KIND, Document, storable
 from ctxmgr.errors import Incorrect
@@ -88,7 +89,8 @@ async def import_recording(
     if earlier is None:
         prompt = storable(recording.system_prompt) or NO_SYSTEM_PROMPT
         began = recording.turns[0].timestamp
-        session = await client.start(session_id, system_prompt=prompt, at=began)
+        mark = _mark(recording, session_id, turns=0, digest=None) | {PARTIAL: True}
+        session = await client.start(session_id, system_prompt=prompt, at=began, documents=[mark])
         turns: Sequence[RecordedTurn] = recording.turns
     else:
         session = await client.resume(session_id)
@@ -96,7 +98,7 @@ async def import_recording(
         if earlier is not None:
             imported = None if PARTIAL in earlier else earlier["turns"]
             turns = await _new_turns(session, recording, imported=imported)
-        if turns:
+        if earlier is not None and turns:
             mark = _mark(recording, session_id, turns=session.chat.turn_count, digest=None)
             await client.store.commit([Put(mark | {PARTIAL: True})])
         tool_calls = 0
@@ -138,6 +140,7 @@ async def _complete(
 
     The session is not opened for that: the agent may be at work, and its hooks store more.
     """
+    refuse_deleted(session_id, await client.store.get(deletion_id(session_id)))
     session = await client.visit(session_id)
     found = completion(session.chat.turns, recording, session_id=session_id)
     before = await recorded_usage(client.store, session_id)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from ctxmgr import AssistantMeta, Client, Incorrect, connect
+from ctxmgr.core.history.recorded_usage import recorded_usage
 from ctxmgr.core.prices import PriceList
+from ctxmgr.core.sessions.retention import delete_session
 from ctxmgr.integrations.agents.capture import OpenTurn, capture_events
 from ctxmgr.integrations.agents.events import AgentEvent
 from ctxmgr.integrations.agents.spool import SpooledEvent
@@ -201,6 +203,34 @@ async def test_a_turn_whose_end_was_not_reported_has_its_calls_once(tmp_path: Pa
         assert sorted(session.sets.session_index) == ["toolu_1", "toolu_2", "toolu_3"]
 
 
+async def test_calls_with_the_same_ids_are_told_apart_by_their_prompts(tmp_path: Path) -> None:
+    """Some models count their calls from one in every answer."""
+    work: Exchanges = [
+        ("Which port?", ["call_1"], "It is 8080."),
+        ("And the host?", ["call_1", "call_2"], "localhost."),
+        ("Change it", ["call_1"], "Done."),
+    ]
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        await _capture(client, work[:2], tmp_path)
+
+        result = await import_file(client, _recorded(tmp_path / "r.jsonl", work))
+
+        assert (result.turns, result.captured_turns, result.left_out) == (2, 2, 0)
+        captured = await recorded_usage(client.store, "s1")
+        assert [captured[number]["answers"] for number in ("1", "2")] == [2, 3]
+
+
+async def test_a_turn_with_the_calls_of_two_exchanges_is_the_last_one(tmp_path: Path) -> None:
+    """The hooks have missed an end and a prompt; the last exchange must not be stored twice."""
+    merged: Exchanges = [("Which port?", ["toolu_1", "toolu_2", "toolu_3"], "Done.")]
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        await _capture(client, merged, tmp_path)
+
+        result = await import_file(client, _recorded(tmp_path / "r.jsonl", WORK))
+
+        assert _added(result) == ("completed", 0, 0, 1, 2)
+
+
 async def test_what_hooks_have_missed_between_others_is_counted(tmp_path: Path) -> None:
     async with connect("sqlite://:memory:", tracking=False) as client:
         await _capture(client, [WORK[0], WORK[2]], tmp_path)
@@ -220,6 +250,36 @@ async def test_another_session_is_not_completed(tmp_path: Path) -> None:
         await own.end_turn("It is 8080.", user="Which port?")
         with pytest.raises(Incorrect, match="exists already"):
             await import_file(client, _recorded(tmp_path / "r.jsonl", WORK, session="own"))
+
+
+async def test_a_prompt_that_is_recorded_in_another_form_is_not_stored_twice(
+    tmp_path: Path,
+) -> None:
+    """Some clients expand commands in what they record; what came later is new."""
+    other = ("Run the command host", [], "localhost.")
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        await _capture(client, [WORK[0], ("/host now", [], "localhost.")], tmp_path)
+
+        path = _recorded(tmp_path / "r.jsonl", [WORK[0], other])
+        assert _added(await import_file(client, path)) == ("completed", 0, 0, 1, 1)
+
+        whole = _recorded(path, [WORK[0], other, ("Why?", [], "So.")])
+        *before, asked, answered = whole.read_text(encoding="utf-8").splitlines(keepends=True)
+        later = [json.loads(line) | {"timestamp": BEGAN + 60_000} for line in (asked, answered)]
+        lines = [*before, *(json.dumps(line) + "\n" for line in later)]
+        path.write_text("".join(lines), encoding="utf-8")
+        assert _added(await import_file(client, path)) == ("completed", 1, 0, 0, 1)
+
+
+async def test_nothing_is_added_to_a_deleted_session(tmp_path: Path) -> None:
+    """What a person has deleted or purged must not come back with the next import."""
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        await _capture(client, WORK[:1], tmp_path)
+        await delete_session(client.store, "s1")
+        with pytest.raises(Incorrect, match="s1 is deleted"):
+            await import_file(client, _recorded(tmp_path / "r.jsonl", WORK))
+
+        assert len(await _users(client)) == 1
 
 
 async def test_a_captured_subagent_is_the_recorded_one(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctxmgr import AsOf, Incorrect, Query, connect
+from ctxmgr import AsOf, Client, Incorrect, Query, connect
 from ctxmgr.app import open_store
 from ctxmgr.core.store.batched import in_batches
 from ctxmgr.core.store.contract import Write
@@ -205,6 +205,25 @@ async def test_an_interrupted_import_goes_on_when_it_is_repeated() -> None:
     assert len(whole.turns) > 3
     assert [turn.user for turn in first] == [turn.user for turn in second]
     assert [len(turn.assistant) for turn in first] == [len(turn.assistant) for turn in second]
+
+
+async def test_an_import_goes_on_that_ended_when_its_session_was_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Session and mark are one transaction: without a mark the name would be taken for ever."""
+
+    async def end(*_args: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    whole = read_recording(CODEX.read_bytes())
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(Client, "_opened", end)
+            with pytest.raises(KeyboardInterrupt):
+                await import_recording(client, whole, session_id="s1")
+        result = await import_recording(client, whole, session_id="s1")
+
+    assert (result.outcome, result.turns) == ("continued", len(whole.turns))
 
 
 async def test_another_recording_is_not_added_to_a_session() -> None:

@@ -1,6 +1,7 @@
 """opencode's own database: the rows are those that version 1.18.33 has written."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,19 @@ from ctxmgr.recordings.folders import (
 )
 from ctxmgr.recordings.formats import read_recording
 from ctxmgr.recordings.recorder import RecordedCall
+from ctxmgr.stores import opencode_database
+from ctxmgr.stores.opencode_database import session_ids
 
 RECORDED = json.loads(
     (Path(__file__).parent / "databases" / "opencode-1.18.33.json").read_text(encoding="utf-8")
 )
 SESSION = RECORDED["export"]["info"]["id"]
+
+MANY_PARTS = """
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
+INSERT INTO part SELECT 'p' || i, message_id, session_id, 0, 0, '{}'
+FROM n, (SELECT * FROM part LIMIT 1)
+"""
 
 
 def _write(path: Path, tables: dict[str, Any]) -> Path:
@@ -39,6 +48,12 @@ def _write(path: Path, tables: dict[str, Any]) -> Path:
             )
     connection.close()
     return path
+
+
+def _execute(path: Path, statement: str, *values: str) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(statement, values)
+    connection.close()
 
 
 @pytest.fixture
@@ -142,6 +157,65 @@ async def test_a_damaged_or_huge_session_is_refused(
         monkeypatch.setattr(folders, "RECORDING_BYTES_MAX", 100)
         with pytest.raises(Incorrect, match="more than 100 bytes"):
             await import_file(client, source)
+
+
+def test_half_an_emoji_is_read(database: Path) -> None:
+    """JavaScript cuts texts between surrogates, and JSON has them as escapes."""
+    half = json.dumps({"type": "text", "text": "cut \ud83d"})
+    _execute(database, "UPDATE part SET data = ? WHERE json_extract(data, '$.type') = 'text'", half)
+
+    recording = read_recording(read_file(recordings_below(database)[0]).data)
+
+    assert recording.turns[-1].parts == ("cut \ud83d",)
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("UPDATE part SET id = x'00ff' WHERE rowid = 2", "the id of a part: a text is expected"),
+        ("UPDATE message SET id = x'00' WHERE rowid = 1", "the id of a message: a text"),
+        ("UPDATE session SET parent_id = x'07'", "the parent: a text is expected"),
+        ("UPDATE part SET data = CAST(x'ff' AS TEXT) WHERE rowid = 2", "cannot be read"),
+        ("UPDATE session SET id = CAST(x'ff' AS TEXT)", "has no session"),
+        ("UPDATE part SET data = '[' || data || ']' WHERE rowid = 2", "an object is expected"),
+        ("UPDATE part SET data = char(0) || hex(zeroblob(400000)) WHERE rowid = 2", "bytes"),
+        (MANY_PARTS, "more than 50 parts"),
+    ],
+)
+async def test_rows_that_opencode_does_not_write_are_listed(
+    database: Path, monkeypatch: pytest.MonkeyPatch, statement: str, reason: str
+) -> None:
+    """A hostile or damaged row neither ends the import nor takes all the memory."""
+    monkeypatch.setattr(folders, "RECORDING_BYTES_MAX", 500_000)
+    monkeypatch.setattr(opencode_database, "ROWS_MAX", 50)
+    _execute(database, statement)
+    async with connect("sqlite://:memory:", tracking=False) as client:
+        result = await import_folder(client, database)
+
+    (refused,) = result.not_imported
+    assert reason in refused.reason
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "CREATE TABLE part (id, message_id, session_id, data AS (printf('%.9c', id)))",
+        "CREATE VIRTUAL TABLE part USING fts5(id, message_id, session_id, data)",
+    ],
+)
+def test_tables_that_compute_are_not_read(database: Path, table: str) -> None:
+    _execute(database, "DROP TABLE part")
+    _execute(database, table)
+
+    with pytest.raises(Incorrect, match="it has no table part"):
+        session_ids(database, limit=1)
+
+
+def test_only_files_are_opened(tmp_path: Path) -> None:
+    """Opening a named pipe would wait for ever."""
+    os.mkfifo(tmp_path / "opencode.db")
+
+    assert recordings_below(tmp_path) == []
 
 
 def test_links_are_not_followed(database: Path, tmp_path: Path) -> None:

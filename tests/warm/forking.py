@@ -54,8 +54,9 @@ class Forking:
 
     def __init__(self, path: str) -> None:
         self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(path)
+        self.listener.bind(f"{path}.new")
         self.listener.listen(BACKLOG)
+        os.rename(f"{path}.new", path)  # noqa: PTH104 (it appears when it listens)
         self.wakeup, waking = socket.socketpair()
         waking.setblocking(False)
         signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
@@ -84,7 +85,12 @@ class Forking:
         received, streams, _, _ = socket.recv_fds(connection, LENGTH_BYTES, 3)
         length = int.from_bytes(received, "big")
         with connection.makefile("rb") as asking:
-            words, environment, folder, mask = marshal.loads(asking.read(length))
+            asked = asking.read(length)
+        if not asked or len(asked) < length:  # the launcher was killed before it had asked
+            for descriptor in (*streams, connection.detach()):
+                os.close(descriptor)
+            return
+        words, environment, folder, mask = marshal.loads(asked)
         process_id = os.fork()
         if process_id == 0:
             signal.set_wakeup_fd(-1)
@@ -97,8 +103,13 @@ class Forking:
         for stream in streams:
             os.close(stream)
         self.commands[process_id] = connection
-        connection.sendall(f"{process_id}\n".encode())
-        self.selector.register(connection, selectors.EVENT_READ)
+        try:
+            connection.sendall(f"{process_id}\n".encode())
+        except BrokenPipeError:  # it was killed after that
+            os.kill(process_id, signal.SIGKILL)
+            connection.close()
+        else:
+            self.selector.register(connection, selectors.EVENT_READ)
 
     def _reap(self) -> None:
         while self.commands:

@@ -14,7 +14,7 @@ clients on one store are independent of each other, but share its objects.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -39,12 +39,13 @@ from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.objects.chat import Chat
 from ctxmgr.core.objects.codec import StoredObject
 from ctxmgr.core.objects.envelope import check_session_id, turn_id
-from ctxmgr.core.objects.purged import deletion_id
+from ctxmgr.core.objects.purged import deletion_id, refuse_deleted
 from ctxmgr.core.objects.session_record import SystemPrompt
 from ctxmgr.core.sessions.collapse import Activations
 from ctxmgr.core.sessions.lineage import fork_document, forked, was_imported
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.store.contract import Instant, Put, Store
+from ctxmgr.core.store.documents import Document
 from ctxmgr.errors import Incorrect, NotFound
 
 if TYPE_CHECKING:
@@ -132,13 +133,15 @@ class Client:
         system_prompt: str,
         policy: "str | Economy | None" = None,
         at: Instant | None = None,
+        documents: Iterable[Document] = (),
     ) -> LiveSession:
         """Start a new session; ``Incorrect`` if the id is taken.
 
         ``policy`` says how its prompts are rendered: ``"plain"``, ``"compact"``, ``"economy"``, or
         an ``Economy`` with other settings; by default, it is the policy that ``connect`` was given.
         It is stored with the session, and holds after a resume, for a fork, and in another store.
-        ``at`` is when the session began, in UTC milliseconds, if not now.
+        ``at`` is when the session began, in UTC milliseconds, if not now. Other ``documents`` are
+        stored in the same transaction.
         """
         check_session_id(session_id)
         _check_system_prompt(system_prompt)
@@ -149,7 +152,7 @@ class Client:
             Session(session_id=session_id),
             chat=Chat(session_id=session_id),
             prompt=SystemPrompt(session_id=session_id, content=system_prompt),
-            besides=[Put(policy_document(session_id, chosen)), lease.put()],
+            besides=[Put(policy_document(session_id, chosen)), lease.put(), *map(Put, documents)],
             created=lease.acquired,
             at=at,
         )
@@ -194,7 +197,7 @@ class Client:
         if session_id in self._open:
             raise Incorrect(f"session {session_id} is open in this client already")
         chosen = None if policy is None else read_policy(policy)
-        await self._refuse_deleted(session_id)
+        refuse_deleted(session_id, await self.store.get(deletion_id(session_id)))
         lease = self._lease(session_id)
         await lease.look()
         if take_over is False:
@@ -221,17 +224,6 @@ class Client:
         if not eager:
             reconciliation.continue_in_background()
         return live
-
-    async def _refuse_deleted(self, session_id: str) -> None:
-        deletion = await self.store.get(deletion_id(session_id))
-        if deletion is None:
-            return
-        if "purge" in deletion.document:
-            number = deletion.document["purge"]
-            raise Incorrect(f"session {session_id} was purged (purge {number}): use another id")
-        raise Incorrect(
-            f"session {session_id} is deleted: `ctxmgr sessions restore {session_id}` restores it"
-        )
 
     async def visit(self, session_id: str) -> LiveSession:
         """Open a session to inspect it or change its sets while another client may have it open.

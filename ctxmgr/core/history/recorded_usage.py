@@ -22,10 +22,23 @@ Captured = Mapping[str, Mapping[str, Any]]
 
 
 async def recorded_usage(store: Store, session_id: str) -> Captured:
-    """Return what an import has added to captured turns; empty for most sessions."""
+    """Return what an import has added to captured turns; empty for most sessions.
+
+    The document is a plain one, which anybody may have stored: what no import writes is left out.
+    """
     version = await store.get(f"{RECORDED}:{session_id}")
     found = None if version is None else version.document.get(CAPTURED)
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    return {number: added for number, added in found.items() if _is_addition(added)}
+
+
+def _is_addition(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("usage", {}), dict)
+        and isinstance(value.get("model", ""), str)
+    )
 
 
 def completed(turns: Iterable[Turn], captured: Captured, *, first: int = 1) -> list[Turn]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from ctxmgr.core.store.contract import Version
 from ctxmgr.core.store.documents import Document
+from ctxmgr.errors import Incorrect
 
 DELETION: Final = "deletion"
 PURGE: Final = "purge"
@@ -19,6 +20,18 @@ MARK: Final = "[purged]"
 
 def deletion_id(session_id: str) -> str:
     return f"{DELETION}:{session_id}"
+
+
+def refuse_deleted(session_id: str, deletion: Version | None) -> None:
+    """Raise ``Incorrect`` if a session has this record: nothing may be added to it."""
+    if deletion is None:
+        return
+    if PURGE in deletion.document:
+        number = deletion.document[PURGE]
+        raise Incorrect(f"session {session_id} was purged (purge {number}): use another id")
+    raise Incorrect(
+        f"session {session_id} is deleted: `ctxmgr sessions restore {session_id}` restores it"
+    )
 
 
 def purge_id(number: int) -> str:
