@@ -6,7 +6,8 @@ replaced by a link in between leads nowhere else.
 
 Replacing a file loses nothing: the new file and the old one change places in one step, and what
 came out is compared with what the writer had seen. If it is something else, an editor saved in
-between; then they change back, and the writer gets ``Conflict``.
+between; then they change back, and the writer gets ``Conflict``. For that instant other programs
+can see the writer's text.
 """
 
 import ctypes
@@ -144,6 +145,11 @@ class HeldFolder:
                 raise Conflict((path,))
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
             temporary = self._written(folder, name, text, mode=stat.S_IMODE(mode))
+            # Writing to disk takes a while. A text that is taken back should not be seen at all: an
+            # editor that loads it would save it over the version that is put back.
+            if not _has(folder, name, replacing, bytes_max=bytes_max):
+                os.unlink(temporary, dir_fd=folder)
+                raise Conflict((path,))
             try:
                 exchanged = _exchange(folder, temporary, name)
             except FileNotFoundError:

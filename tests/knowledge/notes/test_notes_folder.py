@@ -7,6 +7,7 @@ import pytest
 
 from ctxmgr.errors import Conflict, Denied, Incorrect, InvalidNote, NotFound
 from ctxmgr.knowledge.notes import held_folder
+from ctxmgr.knowledge.notes.held_folder import HeldFolder
 from ctxmgr.knowledge.notes.layout import Category, Layout
 from ctxmgr.knowledge.notes.notes_folder import NOTE_BYTES_MAX, NotesFolder
 
@@ -63,6 +64,31 @@ def test_an_editor_that_saves_between_check_and_replace_wins(
     with pytest.raises(Conflict):
         notes.write(ADA, "two\n", replacing="one\n")
 
+    assert notes.read(ADA).text == "the person's\n"
+    assert [each.name for each in notes.layout.people.iterdir()] == ["ada.md"]
+
+
+def test_an_editor_that_saves_while_the_new_text_is_written_never_sees_it(
+    notes: NotesFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor that loads a text which is taken back would save it over its own (PG-32)."""
+    notes.write(ADA, "one\n", replacing=None)
+    written, exchanged = HeldFolder._written, []
+
+    def save_meanwhile(
+        files: HeldFolder, folder: int, name: str, text: str, *, mode: int | None
+    ) -> str:
+        temporary = written(files, folder, name, text, mode=mode)
+        (notes.layout.root / ADA).write_text("the person's\n", encoding="utf-8")
+        return temporary
+
+    monkeypatch.setattr(HeldFolder, "_written", save_meanwhile)
+    monkeypatch.setattr(held_folder, "_exchange", lambda *names: exchanged.append(names))
+
+    with pytest.raises(Conflict):
+        notes.write(ADA, "two\n", replacing="one\n")
+
+    assert exchanged == []
     assert notes.read(ADA).text == "the person's\n"
     assert [each.name for each in notes.layout.people.iterdir()] == ["ada.md"]
 
