@@ -115,6 +115,48 @@ def test_an_editor_that_saves_twice_meanwhile_loses_nothing(
     assert [each.name for each in notes.layout.people.iterdir()] == ["ada.md"]
 
 
+def test_a_version_that_is_saved_while_a_note_is_removed_stays(
+    notes: NotesFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor saves after the check: what is removed is what was compared (PG-32)."""
+    notes.write(ADA, "one\n", replacing=None)
+    read = held_folder._read
+
+    def save_after(folder: int, name: str, *, path: str, bytes_max: int) -> str:
+        text = read(folder, name, path=path, bytes_max=bytes_max)
+        if name == "ada.md":
+            (notes.layout.root / "new").write_text("the person's\n", encoding="utf-8")
+            (notes.layout.root / "new").replace(notes.layout.root / ADA)
+        return text
+
+    with monkeypatch.context() as patch:
+        patch.setattr(held_folder, "_read", save_after)
+        with pytest.raises(Conflict):
+            notes.remove(ADA, replacing="one\n")
+
+    assert notes.read(ADA).text == "the person's\n"
+    assert [each.name for each in notes.layout.people.iterdir()] == ["ada.md"]
+
+
+def test_a_note_is_moved_in_one_step(notes: NotesFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is deleted by its old name: an editor may have saved there meanwhile (PG-32)."""
+    notes.write(ADA, "one\n", replacing=None)
+    deleted: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", lambda path, **_where: deleted.append(path))
+        notes.move(ADA, "archive/people/ada.md")
+
+    assert deleted == []
+    assert notes.read("archive/people/ada.md").text == "one\n"
+    assert not (notes.layout.root / ADA).exists()
+
+    notes.write(ADA, "new\n", replacing=None)
+    with pytest.raises(Conflict):
+        notes.move(ADA, "archive/people/ada.md")
+    assert notes.read(ADA).text == "new\n"
+    assert notes.read("archive/people/ada.md").text == "one\n"
+
+
 def test_what_a_killed_writer_left_is_kept_aside(notes: NotesFolder) -> None:
     """It may be the version of an editor that was swapped out: it is not deleted (PG-32)."""
     notes.write(ADA, "one\n", replacing=None)
