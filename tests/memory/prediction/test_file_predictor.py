@@ -40,6 +40,22 @@ def test_files_that_go_together_are_learnt_from_sessions() -> None:
     assert session.predict(1)[0].path == "tests/test_models.py"
 
 
+def test_a_prediction_between_two_calls_counts_once() -> None:
+    """A chat without calls asks before every prompt: that is one outcome, and bounded."""
+
+    def weights_after(questions: int) -> list[float]:
+        predictor = FilePredictor()
+        session = predictor.begin_session()
+        session.name(["src/a.py", "src/b.py"])
+        for _ in range(questions):
+            session.predict(1)
+        session.touch(["src/b.py"])
+        session.end()
+        return predictor.weights
+
+    assert weights_after(20) == weights_after(1) != weights_after(0)
+
+
 def test_files_that_were_committed_together_are_predicted() -> None:
     """001-R133: the history of the project speaks before any session was seen."""
     related = RelatedFiles()
