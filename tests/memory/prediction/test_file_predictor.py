@@ -73,6 +73,16 @@ def test_files_that_were_committed_together_are_predicted() -> None:
     assert not any(path.startswith("generated/") for path in found)
 
 
+def test_names_of_a_large_commit_are_not_kept() -> None:
+    """It says nothing about two files: an import of a whole tree costs neither time nor memory."""
+    related = RelatedFiles()
+
+    related.take_commits([[f"vendor/{number}.py" for number in range(50)], ["src/a.py"]])
+
+    assert related.name("lib/vendor/1.py") == "lib/vendor/1.py"
+    assert related.name("lib/src/a.py") == "src/a.py"
+
+
 def test_files_beside_a_file_have_reasons() -> None:
     """001-R053: imports, what imports the file, and what was committed with it."""
     related = RelatedFiles()
