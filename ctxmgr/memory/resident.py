@@ -104,13 +104,15 @@ class ResidentMemories:
 
     async def links(self) -> Mapping[str, Sequence[MemoryLink]]:
         """Return the links of each memory that has some."""
-        if self._links is None:
-            self._links = {}
-            async for version in self._repository.found(Query(LINK)):
-                link = read_link(version.document)
-                for memory_id in (link.memory_a, link.memory_b):
-                    self._links.setdefault(memory_id, []).append(link)
-        return self._links
+        if self._links is not None:
+            return self._links
+        found: dict[str, list[MemoryLink]] = {}
+        async for version in self._repository.found(Query(LINK)):
+            link = read_link(version.document)
+            for memory_id in (link.memory_a, link.memory_b):
+                found.setdefault(memory_id, []).append(link)
+        self._links = found  # complete: another task may have dropped them meanwhile
+        return found
 
     def same(self, memory: Memory) -> Memory | None:
         """Return the memory that says the same for the project already, word for word."""

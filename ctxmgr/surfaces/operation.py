@@ -104,7 +104,7 @@ class Param:
     instant: bool = False
     """An instant: UTC milliseconds, or ISO 8601."""
     former: str | None = None
-    """An earlier name, which HTTP and MCP still accept."""
+    """An earlier name, which is still accepted; not of an argument on the command line."""
     or_session: bool = False
     """Names an object or a whole session; on a server of one session it may be left out."""
     local: bool = False

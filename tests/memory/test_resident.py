@@ -1,13 +1,17 @@
 """What is kept in memory follows the store, whoever writes to it."""
 
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import count
 
 import pytest
 
 from ctxmgr import Store
+from ctxmgr.core.store.contract import Put, Query, Version
 from ctxmgr.memory import relevance
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.bodies import Episode, Fact
+from ctxmgr.memory.records.link import LinkKind, link_between, stored_link
 from ctxmgr.memory.records.memory import MemoryKind, Origin, Visibility
 from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.tiers.assembly import Signals
@@ -33,6 +37,31 @@ async def test_another_writer_is_seen_by_the_next_question(
     assert [each.levels.summary for each, _ in second] == ["port: 9090"]
     assert (await memory.assemble_context()).context == ""
     assert await memory.search("which port?") == []
+
+
+async def test_links_that_change_while_they_are_read_are_complete(
+    store: Store, memory: LivingMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prompts of two sessions are made at once: one reads links, the other takes in new ones."""
+    one, other = [
+        (await memory.add(Fact(key=key, value="1"))).memory.id for key in ("port", "host")
+    ]
+    link = link_between(
+        one, other, LinkKind.RELATED_TO, strength=1.0, reason="r", detected_at=START
+    )
+    await store.commit([Put(stored_link(link))])
+    found = memory.repository.found
+
+    async def interrupted(query: Query) -> AsyncIterator[Version]:
+        async for version in found(query):
+            await store.commit([Put(stored_link(replace(link, strength=0.5)))])
+            await memory.resident.refresh()
+            yield version
+
+    await memory.resident.refresh()
+    monkeypatch.setattr(memory.repository, "found", interrupted)
+
+    assert (await memory.resident.links()).keys() == {one, other}
 
 
 async def test_what_others_keep_private_is_not_taken_in(store: Store, memory: LivingMemory) -> None:

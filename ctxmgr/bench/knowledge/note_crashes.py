@@ -2,8 +2,8 @@
 
 Each round starts two agents and a person on one repository, and kills them at a random moment. The
 agents add lines to a common note and to the person's, and commit; the person saves as editors do,
-by replacing the file, without any lock. Afterwards every acknowledged line has to be somewhere,
-every frontmatter readable, and the repository clean.
+by replacing the file, without any lock, and loads it again if the last line is gone. Afterwards
+every acknowledged line has to be somewhere, every frontmatter readable, and the repository clean.
 """
 
 import asyncio

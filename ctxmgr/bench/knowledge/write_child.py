@@ -38,12 +38,26 @@ async def act_as_agent(layout: Layout, name: str) -> None:
 def act_as_person(layout: Layout, name: str) -> None:
     file, number = layout.root / PERSONAL, 0
     while True:
+        text = loaded(file, last=f"- {name} {number}" if number else None)
         number += 1
-        text = file.read_text(encoding="utf-8")
         saved = file.with_name(f".{name}.tmp")  # which git ignores, should it stay
         saved.write_text(f"{text}- {name} {number}\n", encoding="utf-8")
         saved.replace(file)
         print(number, flush=True)  # noqa: T201 (the acknowledgement)
+        time.sleep(SAVED_EVERY_SECONDS)
+
+
+def loaded(file: Path, *, last: str | None) -> str:
+    """Load the note as an editor does: not without the line that was saved last.
+
+    While an agent's text is taken back, it is in the place of the person's for an instant. An
+    editor that notices a change loads the file again; one that saved the agent's text over the
+    person's would itself lose the line.
+    """
+    while True:
+        text = file.read_text(encoding="utf-8")
+        if last is None or last in text.splitlines():
+            return text
         time.sleep(SAVED_EVERY_SECONDS)
 
 

@@ -6,7 +6,9 @@ replaced by a link in between leads nowhere else.
 
 Replacing a file loses nothing: the new file and the old one change places in one step, and what
 came out is compared with what the writer had seen. If it is something else, an editor saved in
-between; then they change back, and the writer gets ``Conflict``.
+between; then they change back, and the writer gets ``Conflict``. For that instant other programs
+can see the writer's text. Moving a file is one step, too, and one that is removed gets another name
+first, and is compared then.
 """
 
 import ctypes
@@ -38,6 +40,8 @@ NOT_UTF8: Final = "not UTF-8 text: convert it, such as with `iconv -f latin1 -t 
 TEMPORARY: Final = ".ctxmgr.tmp"
 """The end of the name of a file that is being written. Git ignores ``*.tmp``."""
 
+_NO_REPLACE: Final = 1
+"""RENAME_NOREPLACE of renameat2(2)."""
 _EXCHANGE: Final = 2
 """RENAME_EXCHANGE of renameat2(2)."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -144,6 +148,11 @@ class HeldFolder:
                 raise Conflict((path,))
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
             temporary = self._written(folder, name, text, mode=stat.S_IMODE(mode))
+            # Writing to disk takes a while. A text that is taken back should not be seen at all: an
+            # editor that loads it would save it over the version that is put back.
+            if not _has(folder, name, replacing, bytes_max=bytes_max):
+                os.unlink(temporary, dir_fd=folder)
+                raise Conflict((path,))
             try:
                 exchanged = _exchange(folder, temporary, name)
             except FileNotFoundError:
@@ -170,12 +179,14 @@ class HeldFolder:
         ):
             self._require_file(folder, name, path)
             try:
-                os.link(name, target_name, src_dir_fd=folder, dst_dir_fd=target)
+                # In one step: between two, an editor's new version would be deleted.
+                if not _renamed(folder, name, target, target_name, flags=_NO_REPLACE):
+                    os.link(name, target_name, src_dir_fd=folder, dst_dir_fd=target)
+                    os.unlink(name, dir_fd=folder)
             except FileExistsError:
                 raise Conflict((to,)) from None
             except OSError as error:
                 raise _translated(error, to) from error
-            os.unlink(name, dir_fd=folder)
             os.fsync(target)
             os.fsync(folder)
 
@@ -184,7 +195,17 @@ class HeldFolder:
         with self._parent(path) as (folder, name):
             if _read(folder, name, path=path, bytes_max=bytes_max) != replacing:
                 raise Conflict((path,))
-            os.unlink(name, dir_fd=folder)
+            temporary = f".{name}{TEMPORARY}"
+            if temporary in os.listdir(folder):  # noqa: PTH208 (of an open folder)
+                self._recover(folder, temporary, name)
+            try:
+                os.rename(name, temporary, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError as error:
+                raise _translated(error, path) from error
+            if not _has(folder, temporary, replacing, bytes_max=bytes_max):
+                self._put_back(folder, temporary, name)
+                raise Conflict((path,))
+            os.unlink(temporary, dir_fd=folder)
             os.fsync(folder)
 
     def files(self, folder: str, *, ending: str) -> tuple[list[str], list[str]]:
@@ -237,6 +258,15 @@ class HeldFolder:
                 raise InvalidNote("the text has half a surrogate pair", path=name) from error
             raise _translated(error, name) from error
         return temporary
+
+    def _put_back(self, folder: int, temporary: str, name: str) -> None:
+        """Give an editor's version its name again; if there is a newer one, keep it aside."""
+        try:
+            os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except FileExistsError:
+            self._recover(folder, temporary, name)
+        else:
+            os.unlink(temporary, dir_fd=folder)
 
     def _recover(self, folder: int, temporary: str, name: str) -> None:
         """Move what a killed writer left to ``scratch/recovered``: it may be an editor's version.
@@ -325,15 +355,20 @@ def _has(folder: int, name: str, text: str, *, bytes_max: int) -> bool:
 
 def _exchange(folder: int, one: str, other: str) -> bool:
     """Let two files change places in one step; False where the system cannot do that."""
+    return _renamed(folder, one, folder, other, flags=_EXCHANGE)
+
+
+def _renamed(folder: int, name: str, target: int, target_name: str, *, flags: int) -> bool:
+    """Rename with flags of renameat2(2); False where the system cannot do that."""
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:  # not Linux
         return False
-    if renameat2(folder, os.fsencode(one), folder, os.fsencode(other), _EXCHANGE) == 0:
+    if renameat2(folder, os.fsencode(name), target, os.fsencode(target_name), flags) == 0:
         return True
     number = ctypes.get_errno()
     if number in (errno.ENOSYS, errno.EINVAL):  # this file system cannot
         return False
-    raise OSError(number, os.strerror(number), other)
+    raise OSError(number, os.strerror(number), target_name)
 
 
 def _translated(error: OSError, path: str) -> Denied | Incorrect | NotFound | Unavailable:

@@ -89,6 +89,11 @@ class Git:
         self._program: str | None = None
         self._git_dir: Path | None = None
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether there is a program git; without it every command is ``Unavailable``."""
+        return self._program is not None or shutil.which("git") is not None
+
     async def output(
         self,
         *arguments: str,

@@ -269,4 +269,7 @@ def _require_apart(layout: Layout) -> None:
 
 
 async def _marker(git: Git) -> Path:
+    folder = git.root / ".git"
+    if not git.is_installed and folder.is_dir():  # notes are read without it
+        return folder / MARKER
     return await git.git_dir() / MARKER

@@ -20,7 +20,8 @@ from ctxmgr.memory.consolidation.workspace import MemoryChange, Workspace
 from ctxmgr.memory.records.bodies import Episode
 from ctxmgr.memory.records.link import LinkKind, MemoryLink, link_between
 from ctxmgr.memory.records.memory import Memory, MemoryKind
-from ctxmgr.search.terms import terms
+from ctxmgr.search.terms import stem, terms
+from ctxmgr.search.terms import words as words_of
 
 RELATED_MIN: Final = 0.3
 """The share of words and tags that makes memories related."""
@@ -51,7 +52,10 @@ def _superseding(workspace: Workspace) -> Iterable[MemoryLink]:
     for memory in workspace.memories.values():
         if memory.superseded_by in workspace.memories and memory.superseded_by != memory.id:
             assert memory.superseded_by is not None
-            yield _link(workspace, memory.superseded_by, memory.id, LinkKind.SUPERSEDES)
+            reason = f"{memory.superseded_by[:8]} took the place of {memory.id[:8]}"
+            yield _link(
+                workspace, memory.superseded_by, memory.id, LinkKind.SUPERSEDES, reason=reason
+            )
 
 
 def _contradicting(workspace: Workspace) -> Iterable[MemoryLink]:
@@ -92,7 +96,7 @@ def _related(workspace: Workspace) -> Iterable[MemoryLink]:
             if other.id not in linked[memory.id]:
                 linked[memory.id].add(other.id)
                 linked[other.id].add(memory.id)
-                reason = f"both have {', '.join(sorted(common)[:5])}"
+                reason = f"both have {', '.join(_as_written(common, memory)[:5])}"
                 yield _related_link(memory, other, strength, reason, workspace)
 
 
@@ -159,8 +163,17 @@ def _linked_pairs(workspace: Workspace) -> Mapping[str, set[str]]:
 
 
 def _words(memory: Memory) -> tuple[str, ...]:
-    text = f"{memory.levels.index} {memory.levels.summary}"
-    return tuple(dict.fromkeys((*memory.tags, *terms(text)[:WORDS_MAX])))
+    return tuple(dict.fromkeys((*memory.tags, *terms(_text(memory))[:WORDS_MAX])))
+
+
+def _as_written(common: Iterable[str], memory: Memory) -> list[str]:
+    """Return tags and words as a memory has them: a stem need not be a word."""
+    written = {stem(word): word for word in reversed(words_of(_text(memory)))}
+    return sorted(each if each in memory.tags else written.get(each, each) for each in common)
+
+
+def _text(memory: Memory) -> str:
+    return f"{memory.levels.index} {memory.levels.summary}"
 
 
 def _link(
@@ -170,13 +183,13 @@ def _link(
     kind: LinkKind,
     *,
     strength: float = 1.0,
-    reason: str = "",
+    reason: str,
 ) -> MemoryLink:
     return link_between(
         one,
         other,
         kind,
         strength=strength,
-        reason=reason or str(kind).replace("_", " "),
+        reason=reason,
         detected_at=workspace.now,
     )

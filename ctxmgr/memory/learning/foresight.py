@@ -12,7 +12,12 @@ from ctxmgr.core.objects.envelope import session_object_id
 from ctxmgr.core.store.contract import Store
 from ctxmgr.memory.learning.read_exchange import StoredTurn
 from ctxmgr.memory.prediction.file_predictor import FilePredictor, SessionFiles
-from ctxmgr.memory.prediction.paths import named_paths, touched_paths
+from ctxmgr.memory.prediction.paths import (
+    PATH_CHARS_MAX,
+    named_paths,
+    normal_path,
+    touched_paths,
+)
 from ctxmgr.memory.prediction.source_imports import imports_of
 from ctxmgr.memory.records.bodies import Episode
 from ctxmgr.memory.records.memory import Memory
@@ -38,6 +43,7 @@ LIKELY: Final = 0.3
 SHOWN_MAX: Final = 3
 
 _PATHS: Final = ("path", "file_path", "filePath", "filename", "notebook_path", "target_file")
+_COMMANDS: Final = ("command", "cmd")
 
 
 class FileForesight:
@@ -71,7 +77,7 @@ class FileForesight:
                 continue
             if part.get("type") == "text":
                 self._name(session, str(part.get("text") or ""), by_agent=True)
-            touched = _touched(part.get("args"))
+            touched = [path for path in self._touched(part.get("args")) if _is_file_name(path)]
             if touched:
                 session.touch(map(self._predictor.related.name, touched))
         calls = [str(call) for call in turn.get("toolcall_ids") or ()][-CALLS_MAX:]
@@ -112,14 +118,30 @@ class FileForesight:
             if path is None or not isinstance(content, str) or key in self._read:
                 continue
             self._read[key] = None
-            inside = path if self._root is None else path.removeprefix(f"{self._root}/")
+            inside = self._inside(path)
             self._predictor.related.take_imports(inside, imports_of(inside, content))
         while len(self._read) > READ_MAX:
             del self._read[next(iter(self._read))]
 
     def _name(self, session: SessionFiles, text: str, *, by_agent: bool = False) -> None:
-        names = map(self._predictor.related.name, named_paths(text))
+        names = map(self._predictor.related.name, named_paths(self._inside(text)))
         session.name(names, by_agent=by_agent)
+
+    def _touched(self, args: Any) -> list[str]:
+        """Return the files that a call is about."""
+        if not isinstance(args, Mapping):
+            return []
+        paths, commands = (
+            [self._inside(args[name]) for name in names if isinstance(args.get(name), str)]
+            for names in (_PATHS, _COMMANDS)
+        )
+        return [*paths, *(path for command in commands for path in touched_paths(command))]
+
+    def _inside(self, text: str) -> str:
+        """Return a text in which paths begin below the project's folder."""
+        if self._root is None:
+            return text
+        return "" if text == self._root else text.replace(f"{self._root}/", "")
 
     def _session(self, session_id: str) -> SessionFiles:
         session = self._sessions.pop(session_id, None) or self._predictor.begin_session()
@@ -129,13 +151,9 @@ class FileForesight:
         return session
 
 
-def _touched(args: Any) -> list[str]:
-    """Return the files that a call is about."""
-    if not isinstance(args, Mapping):
-        return []
-    paths = [args[name] for name in _PATHS if isinstance(args.get(name), str)]
-    commands = [args[name] for name in ("command", "cmd") if isinstance(args.get(name), str)]
-    return [*paths, *(path for command in commands for path in touched_paths(command))]
+def _is_file_name(path: str) -> bool:
+    """Whether a prompt may name it: not the project's own folder, nor a text in a path's place."""
+    return bool(normal_path(path)) and len(path) <= PATH_CHARS_MAX and path.isprintable()
 
 
 def _source_path(document: Mapping[str, Any]) -> str | None:

@@ -113,8 +113,8 @@ class SessionFiles:
         self._by_agent: dict[str, int] = {}
         self._imported: dict[str, int] = {}
         """File → the call after which a file that imports it was last read."""
-        self._waiting: list[tuple[int, str, _Features]] = []
-        """Predictions whose outcome is not known yet."""
+        self._waiting: dict[tuple[int, str], _Features] = {}
+        """Call and file → a prediction whose outcome is not known yet, the last one."""
 
     @property
     def touched(self) -> frozenset[str]:
@@ -160,7 +160,7 @@ class SessionFiles:
         scored = []
         for path in self._candidates():
             features = self._features(path)
-            self._waiting.append((self._calls, path, features))
+            self._waiting[self._calls, path] = features
             scored.append((self._predictor.probability(features), path, features))
         scored.sort(key=lambda entry: (-entry[0], entry[1]))
         return [
@@ -226,13 +226,13 @@ class SessionFiles:
 
     def _settle(self, *, final: bool) -> None:
         """Learn from predictions whose outcome is known by now."""
-        left = []
-        for made, path, features in self._waiting:
+        left: dict[tuple[int, str], _Features] = {}
+        for (made, path), features in self._waiting.items():
             first = self._touched.get(path)
             if first is not None and first - made <= HORIZON:
                 self._predictor.learn(features, outcome=1.0)
             elif final or self._calls - made >= HORIZON:
                 self._predictor.learn(features, outcome=0.0)
             else:
-                left.append((made, path, features))
+                left[made, path] = features
         self._waiting = left

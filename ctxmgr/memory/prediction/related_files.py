@@ -52,9 +52,9 @@ class RelatedFiles:
     def take_commits(self, commits: Iterable[Sequence[str]]) -> None:
         """Take in the files of commits."""
         for paths in commits:
-            files = list(dict.fromkeys(map(self.name, paths)))
-            if len(files) > COMMIT_FILES_MAX:
+            if len(set(paths)) > COMMIT_FILES_MAX:  # a commit may have a hundred thousand
                 continue
+            files = list(dict.fromkeys(map(self.name, paths)))
             self._changed.update(files)
             for path in files:
                 self._together[path].update(other for other in files if other != path)

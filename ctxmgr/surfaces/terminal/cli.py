@@ -272,8 +272,9 @@ def _click_parameter(parameter: Parameter) -> click.Parameter:
             metavar=parameter.param.metavar,
             **default,
         )
+    names = (parameter.public_name, parameter.param.former)
     return click.Option(
-        ["--" + parameter.public_name.replace("_", "-"), parameter.name],
+        [*("--" + name.replace("_", "-") for name in names if name), parameter.name],
         type=None if parameter.type is bool else kind,
         is_flag=parameter.type is bool,
         multiple=parameter.many,

@@ -17,11 +17,11 @@ from rich.segment import Segment
 PIPE_COLUMNS: Final = 200
 """The width where none is known: more than a table without long texts needs."""
 
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
 
 def escape_controls(text: str) -> str:
-    """Return the text with control characters escaped, except newlines and tabs."""
+    """Return the text with control characters escaped, except line ends and tabs."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from ctxmgr.errors import Conflict, Denied, Incorrect, InvalidNote, NotFound
 from ctxmgr.knowledge.notes import held_folder
+from ctxmgr.knowledge.notes.held_folder import HeldFolder
 from ctxmgr.knowledge.notes.layout import Category, Layout
 from ctxmgr.knowledge.notes.notes_folder import NOTE_BYTES_MAX, NotesFolder
 
@@ -67,6 +68,31 @@ def test_an_editor_that_saves_between_check_and_replace_wins(
     assert [each.name for each in notes.layout.people.iterdir()] == ["ada.md"]
 
 
+def test_an_editor_that_saves_while_the_new_text_is_written_never_sees_it(
+    notes: NotesFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor that loads a text which is taken back would save it over its own (PG-32)."""
+    notes.write(ADA, "one\n", replacing=None)
+    written, exchanged = HeldFolder._written, []
+
+    def save_meanwhile(
+        files: HeldFolder, folder: int, name: str, text: str, *, mode: int | None
+    ) -> str:
+        temporary = written(files, folder, name, text, mode=mode)
+        (notes.layout.root / ADA).write_text("the person's\n", encoding="utf-8")
+        return temporary
+
+    monkeypatch.setattr(HeldFolder, "_written", save_meanwhile)
+    monkeypatch.setattr(held_folder, "_exchange", lambda *names: exchanged.append(names))
+
+    with pytest.raises(Conflict):
+        notes.write(ADA, "two\n", replacing="one\n")
+
+    assert exchanged == []
+    assert notes.read(ADA).text == "the person's\n"
+    assert [each.name for each in notes.layout.people.iterdir()] == ["ada.md"]
+
+
 def test_an_editor_that_saves_twice_meanwhile_loses_nothing(
     notes: NotesFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +113,48 @@ def test_an_editor_that_saves_twice_meanwhile_loses_nothing(
     (kept,) = (notes.layout.scratch / "recovered").iterdir()
     assert {notes.read(ADA).text, kept.read_text(encoding="utf-8")} == {"first\n", "second\n"}
     assert [each.name for each in notes.layout.people.iterdir()] == ["ada.md"]
+
+
+def test_a_version_that_is_saved_while_a_note_is_removed_stays(
+    notes: NotesFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor saves after the check: what is removed is what was compared (PG-32)."""
+    notes.write(ADA, "one\n", replacing=None)
+    read = held_folder._read
+
+    def save_after(folder: int, name: str, *, path: str, bytes_max: int) -> str:
+        text = read(folder, name, path=path, bytes_max=bytes_max)
+        if name == "ada.md":
+            (notes.layout.root / "new").write_text("the person's\n", encoding="utf-8")
+            (notes.layout.root / "new").replace(notes.layout.root / ADA)
+        return text
+
+    with monkeypatch.context() as patch:
+        patch.setattr(held_folder, "_read", save_after)
+        with pytest.raises(Conflict):
+            notes.remove(ADA, replacing="one\n")
+
+    assert notes.read(ADA).text == "the person's\n"
+    assert [each.name for each in notes.layout.people.iterdir()] == ["ada.md"]
+
+
+def test_a_note_is_moved_in_one_step(notes: NotesFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is deleted by its old name: an editor may have saved there meanwhile (PG-32)."""
+    notes.write(ADA, "one\n", replacing=None)
+    deleted: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", lambda path, **_where: deleted.append(path))
+        notes.move(ADA, "archive/people/ada.md")
+
+    assert deleted == []
+    assert notes.read("archive/people/ada.md").text == "one\n"
+    assert not (notes.layout.root / ADA).exists()
+
+    notes.write(ADA, "new\n", replacing=None)
+    with pytest.raises(Conflict):
+        notes.move(ADA, "archive/people/ada.md")
+    assert notes.read(ADA).text == "new\n"
+    assert notes.read("archive/people/ada.md").text == "one\n"
 
 
 def test_what_a_killed_writer_left_is_kept_aside(notes: NotesFolder) -> None:

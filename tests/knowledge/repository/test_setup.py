@@ -8,13 +8,14 @@ from pathlib import Path
 import click
 import pytest
 
-from ctxmgr.errors import Corrupt, Incorrect, NewerFormat
+from ctxmgr.client_layers import open_library
+from ctxmgr.errors import Corrupt, Incorrect, NewerFormat, Unavailable
 from ctxmgr.knowledge.notes.layout import Category, Layout
 from ctxmgr.knowledge.notes.notes_folder import NotesFolder
 from ctxmgr.knowledge.repository.hooks import install_hooks
 from ctxmgr.knowledge.repository.lfs import pointer_for
 from ctxmgr.knowledge.repository.memory_git import MemoryGit
-from ctxmgr.knowledge.repository.setup import init_repository, open_layout, raw_folder
+from ctxmgr.knowledge.repository.setup import init_repository, is_set_up, open_layout, raw_folder
 from ctxmgr.knowledge.repository.staged_check import check_notes, check_staged
 from ctxmgr.surfaces.terminal.cli import COMMANDS
 
@@ -146,6 +147,21 @@ async def test_a_repository_that_was_not_set_up_is_refused(layout: Layout, git: 
     marker.write_text(json.dumps({"format": 2, "adopted": False}), encoding="utf-8")
     with pytest.raises(NewerFormat):
         await open_layout(layout.root, raw=layout.raw)
+
+
+async def test_notes_are_read_where_git_is_not_installed(
+    memory: MemoryGit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The marker says how the folder was set up; only what needs git is refused."""
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    root = memory.layout.root
+
+    assert await is_set_up(root)
+    assert not (await open_layout(root, raw=memory.layout.raw)).adopted
+    library = await open_library(root)
+    assert "knowledge/identity/USER.md" in library.notes.paths()
+    with pytest.raises(Unavailable, match="git is not installed"):
+        await MemoryGit(memory.layout).batch_commit()
 
 
 async def test_hooks_of_the_person_are_kept_and_run_first(memory: MemoryGit, git: RunsGit) -> None:

@@ -215,6 +215,7 @@ async def test_superseded_memories_are_ended(
     assert (await memory.get(old.id)).valid_to is not None
     (link,) = await memory.repository.links(old.id)
     assert (link.memory_a, link.kind) == (new.id, LinkKind.SUPERSEDES)
+    assert link.reason == f"{new.id[:8]} took the place of {old.id[:8]}"
 
 
 async def test_memories_of_one_turn_and_about_one_thing_are_linked(
@@ -233,6 +234,21 @@ async def test_memories_of_one_turn_and_about_one_thing_are_linked(
     assert (solved.memory_a, solved.memory_b) == (added["story"].id, fixed.memory.id)
     stranger = MemoryRepository(store, Principal(user_id="eve", project_id="shop"), now=clock)
     assert await stranger.links() == []
+
+
+async def test_the_reason_of_a_link_has_words_and_not_stems(
+    store: Store, memory: LivingMemory, clock: _Clock
+) -> None:
+    """A person reads it: "always" and "prices", not "alway" and "pric"."""
+    one = Fact(key="prices of the shop", value="always stored in cents")
+    other = Fact(key="prices in reports", value="always rounded")
+    added = (await memory.add(one, author=Author.AGENT)).memory
+    await memory.add(other, author=Author.AGENT)
+
+    await _run(store, clock, days=1)
+
+    (link,) = await memory.repository.links(added.id)
+    assert link.reason == "both have always, prices"
 
 
 async def test_a_dry_run_counts_what_the_real_run_does(

@@ -163,6 +163,23 @@ async def test_a_session_is_told_which_files_come_next(store: Store) -> None:
     assert foresight.next_files("one") == ()
 
 
+async def test_only_names_of_files_below_the_project_are_taken_in(store: Store) -> None:
+    """Agents name files by their whole path, list folders, and may put any text in a path."""
+    predictor = FilePredictor()
+    foresight = FileForesight(store, predictor, root="/home/ada/shop")
+    args: list[dict[str, str]] = [
+        {"file_path": "/home/ada/shop/src/cart.py"},
+        {"command": "cat /home/ada/shop/src/price.py"},
+        *({"path": path} for path in (".", "/home/ada/shop", "", "a\nDo this now", "x" * 5_000)),
+    ]
+    parts = [{"type": "toolcall", "args": each} for each in args]
+
+    await foresight.note_turn("one", {"user": "", "assistant": parts})
+    foresight.end("one")
+
+    assert predictor.before.keys() == {"src/cart.py", "src/price.py"}
+
+
 async def test_earlier_episodes_say_which_files_go_together(store: Store) -> None:
     """001-R133: a new process knows from the store what earlier sessions changed."""
     async with client_of(store) as client:

@@ -40,6 +40,22 @@ def test_files_that_go_together_are_learnt_from_sessions() -> None:
     assert session.predict(1)[0].path == "tests/test_models.py"
 
 
+def test_a_prediction_between_two_calls_counts_once() -> None:
+    """A chat without calls asks before every prompt: that is one outcome, and bounded."""
+
+    def weights_after(questions: int) -> list[float]:
+        predictor = FilePredictor()
+        session = predictor.begin_session()
+        session.name(["src/a.py", "src/b.py"])
+        for _ in range(questions):
+            session.predict(1)
+        session.touch(["src/b.py"])
+        session.end()
+        return predictor.weights
+
+    assert weights_after(20) == weights_after(1) != weights_after(0)
+
+
 def test_files_that_were_committed_together_are_predicted() -> None:
     """001-R133: the history of the project speaks before any session was seen."""
     related = RelatedFiles()
@@ -55,6 +71,16 @@ def test_files_that_were_committed_together_are_predicted() -> None:
     assert found["tests/test_price.py"].why == "changed together in commits"
     assert found["tests/test_price.py"].probability > found["shop/mail.py"].probability
     assert not any(path.startswith("generated/") for path in found)
+
+
+def test_names_of_a_large_commit_are_not_kept() -> None:
+    """It says nothing about two files: an import of a whole tree costs neither time nor memory."""
+    related = RelatedFiles()
+
+    related.take_commits([[f"vendor/{number}.py" for number in range(50)], ["src/a.py"]])
+
+    assert related.name("lib/vendor/1.py") == "lib/vendor/1.py"
+    assert related.name("lib/src/a.py") == "src/a.py"
 
 
 def test_files_beside_a_file_have_reasons() -> None:

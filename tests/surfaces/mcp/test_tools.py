@@ -3,6 +3,7 @@
 import pytest
 
 from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.memory.agent_tools import RememberArguments
 from ctxmgr.surfaces.catalogue.operations import OPERATIONS
 from ctxmgr.surfaces.mcp.results import TEXT_CHARS_MAX, error_body, result_texts
 from ctxmgr.surfaces.mcp.server import instructions_for, tool_definition
@@ -134,6 +135,16 @@ def test_a_bound_tool_takes_no_session() -> None:
     assert show.arguments({"name": "x"}) == {"object_id": "x", "session": "s1"}, "its former name"
     with pytest.raises(Incorrect, match="bound to session s1"):
         pin.arguments({"object_id": "x", "session": "s2"})
+
+
+def test_what_an_agent_remembers_names_files_as_in_our_own_agents() -> None:
+    """One tool has one set of names, wherever the agent gets it from; the former one is known."""
+    (remember,) = choose_tools(OPERATIONS, "remember", scope=BOUND)
+    fact = {"key": "test runner", "value": "pytest"}
+
+    assert RememberArguments.model_fields.keys() == remember.schema["properties"].keys()
+    for name in ("files", "file"):
+        assert remember.arguments({**fact, name: ["a.py"]})["files"] == ("a.py",)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from ctxmgr.knowledge.notes.notes_folder import NotesFolder
 from ctxmgr.surfaces.terminal.cli import COMMANDS
 
 ADA = "knowledge/people/ada.md"
@@ -174,3 +175,21 @@ def test_notes_are_listed_by_page() -> None:
     assert paths == [f"knowledge/people/{name}.md" for name in ("_index", "a", "c", "d")]
     assert len(first["unreadable"]) == 1  # type: ignore[arg-type]
     assert (first["total"], rest["cursor"]) == (5, None)
+
+
+def test_a_note_that_is_removed_meanwhile_hides_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An editor or an agent removes it between the look at its text and at its time."""
+    ctxmgr("init", "notes")
+    ada = Path("notes", ADA)
+    ada.write_text("# Ada\n", encoding="utf-8")
+    modified = NotesFolder.modified
+
+    def remove_first(notes: NotesFolder, path: str) -> int:
+        ada.unlink(missing_ok=True)
+        return modified(notes, path)
+
+    monkeypatch.setattr(NotesFolder, "modified", remove_first)
+
+    listed = answer("list", "--category", "person")["notes"]
+
+    assert [each["path"] for each in listed] == ["knowledge/people/_index.md"]  # type: ignore[attr-defined]

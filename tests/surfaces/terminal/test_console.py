@@ -15,6 +15,12 @@ def test_control_characters_are_escaped() -> None:
     assert escape_controls("a\x1b[2Jb\rc\x9b1A\td\n") == "a\\x1b[2Jb\\x0dc\\x9b1A\td\n"
 
 
+def test_line_ends_of_windows_are_line_ends() -> None:
+    """A note may have them; a carriage return anywhere else would overwrite the line."""
+    assert escape_controls("# Ada\r\nlikes tea\r\n") == "# Ada\r\nlikes tea\r\n"
+    assert escape_controls("a\r\r\nb\r") == "a\\x0d\r\nb\\x0d"
+
+
 def test_printed_text_never_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
     """All results of operations are printed this way."""
     print_escaped(Text("a\x1b[2Jb"))

@@ -137,7 +137,9 @@ async def memory_remember(
     scope: Annotated[str | None, Param("Only there: a language, a folder, a service.")] = None,
     reason: Annotated[str | None, Param("Why.")] = None,
     kind: Annotated[LearntKind, Param("What it is for.")] = "note",
-    file: Annotated[tuple[str, ...], Param("A file or folder that it is about.")] = (),
+    files: Annotated[
+        tuple[str, ...], Param("A file or folder that it is about.", former="file")
+    ] = (),
     session: Annotated[str | None, _SESSION] = None,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> StoredMemory:
@@ -154,7 +156,7 @@ async def memory_remember(
         scope=scope,
         reason=reason,
         kind=kind,
-        files=file,
+        files=files,
         session=session,
         mask=lambda text: app.masker.mask(text).text,
     )

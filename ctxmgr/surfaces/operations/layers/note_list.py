@@ -3,13 +3,17 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from ctxmgr.errors import Incorrect
+from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.surfaces.encoding import iso
 from ctxmgr.surfaces.operation import Cursor, Limit, Param
 from ctxmgr.surfaces.operations.layers.notes_option import NotesOption
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ctxmgr.app import App
+    from ctxmgr.knowledge.notes.note import Note
+    from ctxmgr.knowledge.notes.notes_folder import NotesFolder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,20 +66,31 @@ async def knowledge_list(
         cursor=cursor,
     )
     shown = set(page)
+    chosen_notes = [note for note in scan.notes if note.path in shown]
     return NoteListings(
-        notes=tuple(
-            NoteListing(
-                path=note.path,
-                category=str(notes.layout.category_of(note.path)),
-                title=note.title,
-                modified=iso(notes.modified(note.path)),
-            )
-            for note in scan.notes
-            if note.path in shown
-        ),
+        notes=await asyncio.to_thread(_listed, notes, chosen_notes),
         unreadable=tuple(
             f"{each.path}: {each.reason}" for each in scan.unreadable if each.path in shown
         ),
         total=len(paths),
         cursor=following,
     )
+
+
+def _listed(notes: "NotesFolder", found: "Sequence[Note]") -> tuple[NoteListing, ...]:
+    """Return the notes in short, without those that were removed since they were read."""
+    listed = []
+    for note in found:
+        try:
+            modified = notes.modified(note.path)
+        except NotFound:
+            continue
+        listed.append(
+            NoteListing(
+                path=note.path,
+                category=str(notes.layout.category_of(note.path)),
+                title=note.title,
+                modified=iso(modified),
+            )
+        )
+    return tuple(listed)
