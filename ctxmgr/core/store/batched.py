@@ -158,7 +158,7 @@ class BatchedStore:
         return await self._store.status()
 
     async def close(self) -> None:
-        """End the batch; whoever opened the store closes it."""
+        """End the batch; the store is closed by its owner."""
         await self._batching.end_batch()
 
     async def __aenter__(self) -> Self:

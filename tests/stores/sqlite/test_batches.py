@@ -114,7 +114,7 @@ async def test_the_batch_waits_while_another_process_writes(store, tmp_path: Pat
 
 
 async def test_a_lost_batch_is_reported_by_every_later_call(store, monkeypatch) -> None:
-    """What was answered is gone, so whoever goes on from it must not be answered again."""
+    """What was answered is gone, so work that goes on from it must be refused."""
     async with in_batches(store) as batch:
         await batch.commit([_note("before")])
     apply = store._writer._applier.apply
