@@ -1,5 +1,6 @@
 """Single steps of segments, read by their place in the file."""
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,30 @@ async def test_steps_of_another_file_are_not_taken_for_those_asked_for(tmp_path:
     async with await ExperienceLog.open(tmp_path) as log:
         with pytest.raises(Corrupt, match="restore it from a backup"):
             await log.get_timestep("ts-x-7")
+
+
+async def test_other_ticks_of_a_session_are_not_taken_for_those_asked_for(tmp_path: Path) -> None:
+    """What is not where the catalogue says is damage; it is not left out of an answer."""
+    async with await ExperienceLog.open(tmp_path) as log:
+        await fill(log, list(range(1, 21)))
+    database = sqlite3.connect(tmp_path / "log.sqlite")
+    database.execute("UPDATE part SET tick0 = tick0 + 1, tick1 = tick1 + 1 WHERE session = 'a'")
+    database.commit()
+    database.close()
+
+    async with await ExperienceLog.open(tmp_path) as log:
+        with pytest.raises(Corrupt, match="has ts-a-6 where ts-a-7 should be; restore it"):
+            await log.get_timestep("ts-a-7")
+
+
+async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    """Its size tells nothing: another one of many files would be looked for."""
+    async with await ExperienceLog.open(tmp_path) as log:
+        await fill(log, list(range(1, 21)))
+    (file,) = (tmp_path / "segments").glob("timesteps-*")
+    content = file.read_bytes()
+    file.write_bytes(bytes(len(content)))
+
+    async with await ExperienceLog.open(tmp_path) as log:
+        with pytest.raises(Corrupt, match=f"{file.name} cannot be read"):
+            await log.get_timestep("ts-a-7")
