@@ -79,9 +79,8 @@ class StoredSteps:
 
     def close(self) -> None:
         with self._lock:
-            while self._files:
-                self._files.popitem()[1].file.close()
-            self._groups.clear()
+            for name in list(self._files):
+                self._forget(name)
 
     def holding(
         self, connection: SqlConnection, wanted: Mapping[str, Sequence[int]]
@@ -178,14 +177,26 @@ class StoredSteps:
 
     def _open(self, name: str) -> _OpenFile:
         if name not in self._files:
+            self._forget_removed()
             path = self._folder.timesteps(name)
             names = [*STORED_AS_DICTIONARIES, "content", "event_id"]  # of tokens, few are new
             file = pq.ParquetFile(path, read_dictionary=names)
             self._files[name] = _OpenFile.of(file)
             if len(self._files) > FILES_MAX:
-                self._files.popitem(last=False)[1].file.close()
+                self._forget(next(iter(self._files)))
         self._files.move_to_end(name)
         return self._files[name]
+
+    def _forget_removed(self) -> None:
+        """Close files that were merged into others: an open one keeps its place on the disk."""
+        for name in list(self._files):
+            if not self._folder.timesteps(name).exists():
+                self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._files.pop(name).file.close()
+        for key in [key for key in self._groups if key[0] == name]:
+            self._kept_bytes -= self._groups.pop(key).nbytes
 
     def _group(self, name: str, group: int) -> pa.Table:
         key = (name, group)

@@ -1,13 +1,15 @@
 """Single steps of segments, read by their place in the file."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.errors import Corrupt
-from ctxmgr.experience.log import segments, stored_steps
+from ctxmgr.experience.log import fold, segments, stored_steps
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.records.timestep import NewTimestep, TimestepRecord
 
@@ -29,6 +31,13 @@ def record(session: str, tick: int) -> TimestepRecord:
         content=f"{session} {tick}",
         concept_activations={"c": tick % 10 / 10},
     )
+
+
+def open_files() -> Iterator[str]:
+    """Yield the names of this process's open files."""
+    for link in list(Path("/proc/self/fd").iterdir()):
+        with suppress(FileNotFoundError):  # it was open for the list itself
+            yield str(link.readlink())
 
 
 async def fill(log: ExperienceLog, ticks: list[int]) -> None:
@@ -112,3 +121,20 @@ async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     async with await ExperienceLog.open(tmp_path) as log:
         with pytest.raises(Corrupt, match=f"{file.name} cannot be read"):
             await log.get_timestep("ts-a-7")
+
+
+async def test_files_that_were_merged_away_do_not_stay_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An open file keeps its place on the disk after it was removed."""
+    monkeypatch.setattr(fold, "REPLACED_KEPT_MS", -1)
+    async with await ExperienceLog.open(tmp_path) as log:
+        for tick in range(1, 2 * fold.MERGE_SEGMENTS + 1):
+            await fill(log, [tick])
+            assert await log.get_timestep(f"ts-a-{tick}") == record("a", tick)
+        held = [name for name in open_files() if str(tmp_path / "segments") in name]
+
+        assert held
+        assert not [name for name in held if name.endswith("(deleted)")]
+        for tick in range(1, 2 * fold.MERGE_SEGMENTS + 1):
+            assert await log.get_timestep(f"ts-a-{tick}") == record("a", tick)
