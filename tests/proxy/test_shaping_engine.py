@@ -166,6 +166,25 @@ async def test_only_a_very_long_file_is_shortened_where_nothing_is_folded_later(
     assert output_of(again, "c1") == shaped
 
 
+async def test_a_long_file_that_is_read_again_hides_nothing(store: Store) -> None:
+    """Rules 22, 24: what was left out is what the model asks for, without knowing our tool."""
+    engine = new_engine(store, Shaping.RESULTS)
+    client = ClaudeClient()
+    client.say("Read it.")
+    long = long_text("long", 1200)
+    client.run("c1", long, tool="Read", file_path="/long.py")
+    first = output_of(await sent(engine, client), "c1").split("\n")
+    client.run("c2", long, tool="Read", file_path="/long.py")
+
+    outgoing = await sent(engine, client)
+
+    again = output_of(outgoing, "c2").split("\n")
+    assert "⋯ " not in "\n".join(again)
+    assert {line for line in long.split("\n") if line not in first} <= set(again)
+    assert len(again) < len(long.split("\n"))
+    assert output_of(outgoing, "c1").split("\n") == first
+
+
 async def test_reminders_at_the_end_of_a_result_stay(engine: ShapingEngine) -> None:
     """Rule 14: they are the client's words to the model, not output."""
     reminder = "\n\n<system-reminder>\nfive files were changed\n</system-reminder>"
