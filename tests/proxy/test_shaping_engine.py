@@ -242,6 +242,35 @@ async def test_the_model_gets_a_text_back_by_the_injected_tool(engine: ShapingEn
     assert "Do not ask for it again" in output_of(unknown, "c4")
 
 
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("Grep", {"pattern": "line", "offset": 50}),
+        ("Bash", {"command": "make && sed -n 50p log"}),
+        ("Read", {"file_path": "/a.py", "offset": 50}),
+    ],
+)
+async def test_the_numbers_of_a_hole_are_those_of_the_lines_behind_it(
+    store: Store, tool: str, args: dict[str, Any]
+) -> None:
+    """Rules 21, 24: only of a file do lines have the numbers that they have there."""
+    engine = new_engine(store, Shaping.RESULTS)
+    client = ClaudeClient()
+    client.say("Look.")
+    text = long_text("alpha", 700)
+    client.run("c1", text, tool=tool, **args)
+    shaped = output_of(await sent(engine, client), "c1").split("\n")
+    at = next(n for n, line in enumerate(shaped) if re.match(r"⋯ lines \d+–\d+$", line))
+    client.answer(call("c2", SHOW_TOOL, handle="#1", lines=shaped[at].removeprefix("⋯ lines ")))
+    client.messages.append({"role": "user", "content": [result("c2", "No such tool")]})
+
+    found = output_of(await sent(engine, client), "c2").split("\n")
+
+    lines = text.split("\n")
+    start = lines.index(shaped[at - 1]) + 1 if at else 0
+    assert found[1:3] == lines[start : start + 2]
+
+
 async def test_a_restart_changes_nothing(store: Store) -> None:
     """Rules 9, 10: the state is in the store, also for an engine with other settings."""
     client, engine = ClaudeClient(), new_engine(store)
