@@ -204,7 +204,11 @@ class XDB:
         if self._token_lenses is None or event_id != self._token_event:
             self._token_lenses = LensStream(self._lenses)
             self._token_event = event_id
-        return self._lens_failures.note(self._token_lenses.read(token)).visible
+        before = self._token_lenses.reading
+        reading = self._token_lenses.read(token)
+        if reading is not before:  # within a word, no lens is asked
+            self._lens_failures.note(reading)
+        return reading.visible
 
     @property
     def failing_lenses(self) -> Mapping[str, str]:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from ctxmgr.core.discovery.known_tools import OutputKind
 from ctxmgr.core.economy.folding import SAVING_MIN, Count, FoldLimits, TextView, shown
 from ctxmgr.core.economy.planner import FoldPlan, FoldPlanner
-from ctxmgr.core.economy.policy import ASKED_BACK_MAX, UNTOUCHED, Economy
+from ctxmgr.core.economy.policy import ASKED_BACK_MAX, TEXT_TOKENS_MAX, UNTOUCHED, Economy
 from ctxmgr.core.economy.slot_texts import Signatures
 from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_state import StreamState
@@ -45,6 +45,10 @@ time: every later call pays for all of it. What is left out costs one more call,
 READ_NAMES_TOKENS: Final = 150
 """For hidden names in such a file. All else that half of it allows is for lines: an edit needs
 those."""
+
+READ_AGAIN: Final = FoldLimits(tokens=0, over=TEXT_TOKENS_MAX)
+"""For a file that is read again after it was shortened: what was left out is needed. Lines that are
+visible become references, all others are shown."""
 
 LONG_CHARS: Final = 60
 """A shorter argument is never shortened."""
@@ -81,11 +85,14 @@ class WireStream(Stream):
         if slot.object_id in self.whole or tokens < SMALL_TOKENS:
             return UNTOUCHED
         if slot.kind is OutputKind.READ and not self.shaping.folds_sent:
-            return self._read_on_arrival(tokens)
+            return self._read_on_arrival(slot, tokens)
         return super().arriving(slot)
 
-    def _read_on_arrival(self, tokens: int) -> FoldLimits:
+    def _read_on_arrival(self, slot: TextSlot, tokens: int) -> FoldLimits:
         """Return the limits for a file that cannot be folded later."""
+        before = self._newest.get(slot.subject)
+        if before is not None and before.view is not None:
+            return READ_AGAIN
         asked_back = min(self.asked_back[OutputKind.READ], ASKED_BACK_MAX)
         lines_tokens = int((1 - SAVING_MIN) * tokens) - READ_NAMES_TOKENS
         over = READ_TOKENS * 2**asked_back

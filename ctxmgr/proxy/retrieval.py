@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ctxmgr.core.discovery.known_tools import output_kind
 from ctxmgr.core.economy.file_lines import first_line
 
 CHARS_MAX: Final = 80_000
@@ -33,7 +34,8 @@ class WholeText:
     def of(
         cls, tool: str, args: Mapping[str, Any], output: str, *, long: Mapping[str, str]
     ) -> "WholeText":
-        return cls(tool=tool, args=dict(long), output=output, first_line=first_line(args, output))
+        number = first_line(output_kind(tool, args), args, output)
+        return cls(tool=tool, args=dict(long), output=output, first_line=number)
 
     def to_value(self) -> dict[str, Any]:
         return {

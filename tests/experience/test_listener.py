@@ -238,3 +238,26 @@ async def test_a_lens_that_fails_does_not_stop_the_log(root: Path, tmp_path: Pat
         *(("What is here?", {}), ("One file.", {})),
         *(("And now?", {"c": 0.5}), ("Two files.", {"c": 0.5})),
     ]
+
+
+async def test_a_lens_that_was_not_asked_does_not_work_again(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The beginning of a word has no reading of its own, nor has one whose lenses had failed."""
+    lens = _FailingLens()
+    async with XDB(root, "be-1", lenses=[lens]) as xdb:
+        await xdb.start_session("s1")
+        for event in ("e1", "e2"):
+            for token in ("Hel", "lo.", "Hel"):
+                xdb.token_activations(token, event_id=event)
+        assert list(xdb.failing_lenses) == ["failing"]
+        lens.works = True
+        xdb.activations("Hello.")
+        xdb.token_activations("lo", event_id="e2")
+        assert xdb.failing_lenses == {}
+
+    said = [record.message for record in caplog.records if "the lens" in record.message]
+    assert [" ".join(message.split()[:4]) for message in said] == [
+        "the lens failing fails,",
+        "the lens failing works",
+    ]

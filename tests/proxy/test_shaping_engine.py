@@ -166,6 +166,25 @@ async def test_only_a_very_long_file_is_shortened_where_nothing_is_folded_later(
     assert output_of(again, "c1") == shaped
 
 
+async def test_a_long_file_that_is_read_again_hides_nothing(store: Store) -> None:
+    """Rules 22, 24: what was left out is what the model asks for, without knowing our tool."""
+    engine = new_engine(store, Shaping.RESULTS)
+    client = ClaudeClient()
+    client.say("Read it.")
+    long = long_text("long", 1200)
+    client.run("c1", long, tool="Read", file_path="/long.py")
+    first = output_of(await sent(engine, client), "c1").split("\n")
+    client.run("c2", long, tool="Read", file_path="/long.py")
+
+    outgoing = await sent(engine, client)
+
+    again = output_of(outgoing, "c2").split("\n")
+    assert "⋯ " not in "\n".join(again)
+    assert {line for line in long.split("\n") if line not in first} <= set(again)
+    assert len(again) < len(long.split("\n"))
+    assert output_of(outgoing, "c1").split("\n") == first
+
+
 async def test_reminders_at_the_end_of_a_result_stay(engine: ShapingEngine) -> None:
     """Rule 14: they are the client's words to the model, not output."""
     reminder = "\n\n<system-reminder>\nfive files were changed\n</system-reminder>"
@@ -221,6 +240,35 @@ async def test_the_model_gets_a_text_back_by_the_injected_tool(engine: ShapingEn
     assert b'"is_error": true' not in shown.body
     assert sent_messages(unknown)[: len(sent_messages(shown))] == sent_messages(shown)
     assert "Do not ask for it again" in output_of(unknown, "c4")
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("Grep", {"pattern": "line", "offset": 50}),
+        ("Bash", {"command": "make && sed -n 50p log"}),
+        ("Read", {"file_path": "/a.py", "offset": 50}),
+    ],
+)
+async def test_the_numbers_of_a_hole_are_those_of_the_lines_behind_it(
+    store: Store, tool: str, args: dict[str, Any]
+) -> None:
+    """Rules 21, 24: only of a file do lines have the numbers that they have there."""
+    engine = new_engine(store, Shaping.RESULTS)
+    client = ClaudeClient()
+    client.say("Look.")
+    text = long_text("alpha", 700)
+    client.run("c1", text, tool=tool, **args)
+    shaped = output_of(await sent(engine, client), "c1").split("\n")
+    at = next(n for n, line in enumerate(shaped) if re.match(r"⋯ lines \d+–\d+$", line))
+    client.answer(call("c2", SHOW_TOOL, handle="#1", lines=shaped[at].removeprefix("⋯ lines ")))
+    client.messages.append({"role": "user", "content": [result("c2", "No such tool")]})
+
+    found = output_of(await sent(engine, client), "c2").split("\n")
+
+    lines = text.split("\n")
+    start = lines.index(shaped[at - 1]) + 1 if at else 0
+    assert found[1:3] == lines[start : start + 2]
 
 
 async def test_a_restart_changes_nothing(store: Store) -> None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ctxmgr.core.discovery.known_tools import command_text
+from ctxmgr.core.discovery.known_tools import OutputKind, command_text
 
 _OFFSETS: Final = ("offset", "start_line", "line_start", "startLine", "start")
 _RANGES: Final = ("view_range", "line_range", "range")
@@ -25,8 +25,10 @@ _TAIL: Final = re.compile(r"\btail\s+-n\s*\+(\d{1,9})\b")
 _NUMBERED: Final = re.compile(r"\s*(\d{1,9})(?:→|\t|: |\| )[^\n]*\n\s*(\d{1,9})(?:→|\t|: |\| )")
 
 
-def first_line(args: Mapping[str, Any], output: str) -> int:
+def first_line(kind: OutputKind, args: Mapping[str, Any], output: str) -> int:
     """Return the number, from 1, of the first line of an output in its file."""
+    if kind is not OutputKind.READ:
+        return 1
     numbered = _NUMBERED.match(output)
     if numbered and int(numbered[2]) == int(numbered[1]) + 1:
         return int(numbered[1])

@@ -462,7 +462,7 @@ class HeldTurn:
             content=call.output or "",
             message=message,
             first_prompt=self.number + 1,
-            first_line=first_line(call.args, call.output or "") if kind is OutputKind.READ else 1,
+            first_line=first_line(kind, call.args, call.output or ""),
         )
 
 

@@ -16,7 +16,8 @@ class LensStream:
     def __init__(self, lenses: Lenses) -> None:
         self._lenses = lenses
         self._text = ""
-        self._reading = LensReading(all={}, visible={})
+        self.reading = LensReading(all={}, visible={})
+        """The last one; before the first word ends, no lens was asked."""
 
     def read(self, token: str) -> LensReading:
         """Return what the lenses say after this token."""
@@ -25,10 +26,10 @@ class LensStream:
         if ends_word and token:
             # the last word may go on; a token that begins with a space ends the one before it
             complete = self._text if not token[-1:].isalnum() else self._text[: -len(token.strip())]
-            self._reading = self._lenses.read(Moment(text=complete))
-        return self._reading
+            self.reading = self._lenses.read(Moment(text=complete))
+        return self.reading
 
     def end(self) -> LensReading:
         """Return what the lenses say about the whole text, its last word included."""
-        self._reading = self._lenses.read(Moment(text=self._text))
-        return self._reading
+        self.reading = self._lenses.read(Moment(text=self._text))
+        return self.reading

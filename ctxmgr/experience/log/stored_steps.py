@@ -23,7 +23,7 @@ from ctxmgr.errors import Corrupt
 from ctxmgr.experience.log.batches import shown_score
 from ctxmgr.experience.log.folder import LogFolder
 from ctxmgr.experience.log.segments import STORED_AS_DICTIONARIES, SegmentPart
-from ctxmgr.experience.records.timestep import TimestepRecord
+from ctxmgr.experience.records.timestep import TimestepRecord, timestep_id
 from ctxmgr.stores.layer_file import SqlConnection, rows_of
 
 FILES_MAX: Final = 64
@@ -79,9 +79,8 @@ class StoredSteps:
 
     def close(self) -> None:
         with self._lock:
-            while self._files:
-                self._files.popitem()[1].file.close()
-            self._groups.clear()
+            for name in list(self._files):
+                self._forget(name)
 
     def holding(
         self, connection: SqlConnection, wanted: Mapping[str, Sequence[int]]
@@ -110,10 +109,7 @@ class StoredSteps:
         ``Corrupt`` if a file cannot be read, or does not hold what the catalogue says.
         """
         with self._lock:
-            try:
-                return [record for each in held for record in self._records(each)]
-            except (pa.ArrowException, OSError, ValueError, LookupError) as error:
-                raise Corrupt(f"{self._folder.segments} cannot be read: {error}") from error
+            return [record for each in held for record in self._checked(each)]
 
     def _start(self, connection: SqlConnection, number: int, name: str, session: str) -> int:
         with self._lock:
@@ -131,30 +127,40 @@ class StoredSteps:
             self._starts.move_to_end(name)
             return self._starts[name][session]
 
-    def _records(self, held: HeldSteps) -> list[TimestepRecord]:
-        part, opened = held.part, self._open(held.segment)
-        by_group: dict[int, list[int]] = defaultdict(list)
-        for row in self._rows(opened, held):
+    def _checked(self, held: HeldSteps) -> list[TimestepRecord]:
+        path = self._folder.timesteps(held.segment)
+        try:
+            found = self._records(held)
+        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+            raise Corrupt(f"{path} cannot be read: {error}") from error
+        for tick, record in found:
+            if (record.session_id, record.tick) != (held.part.session, tick):
+                wanted = timestep_id(held.part.session, tick)
+                raise Corrupt(
+                    f"{path} has {record.id} where {wanted} should be; restore it from a backup"
+                )
+        return [record for _, record in found]
+
+    def _records(self, held: HeldSteps) -> list[tuple[int, TimestepRecord]]:
+        """Return what is where these ticks should be."""
+        opened = self._open(held.segment)
+        by_group: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for tick, row in self._rows(opened, held):
             group = bisect_right(opened.ends, row)
-            by_group[group].append(row - (opened.ends[group - 1] if group else 0))
-        records = []
-        for group, rows in by_group.items():
+            by_group[group].append((tick, row - (opened.ends[group - 1] if group else 0)))
+        records = list[tuple[int, TimestepRecord]]()
+        for group, places in by_group.items():
+            ticks, rows = zip(*places, strict=True)
             table = self._group(held.segment, group).take(pa.array(rows))
             columns = (column.to_pylist() for column in table.columns)
-            records += [_record(row) for row in zip(*columns, strict=True)]
-        for record in records:
-            if record.session_id != part.session or not part.tick0 <= record.tick <= part.tick1:
-                raise Corrupt(
-                    f"{self._folder.timesteps(held.segment)} has {record.id} where a step of"
-                    f" {part.session} should be; restore it from a backup"
-                )
+            records += zip(ticks, map(_record, zip(*columns, strict=True)), strict=True)
         return records
 
-    def _rows(self, opened: _OpenFile, held: HeldSteps) -> list[int]:
-        """Return the rows of ticks that are in the file."""
+    def _rows(self, opened: _OpenFile, held: HeldSteps) -> list[tuple[int, int]]:
+        """Return the ticks that are in the file, each with its row."""
         part, start, ticks = held.part, held.start, held.ticks
         if part.tick1 - part.tick0 + 1 == part.n:
-            return [start + tick - part.tick0 for tick in ticks]
+            return [(tick, start + tick - part.tick0) for tick in ticks]
         first, last = (bisect_right(opened.ends, row) for row in (start, start + part.n - 1))
         found = [
             opened.file.read_row_group(group, columns=["tick"], use_threads=False)
@@ -164,21 +170,33 @@ class StoredSteps:
         stored = pa.concat_tables(found).column("tick").to_numpy()[skipped : skipped + part.n]
         at = np.searchsorted(stored, ticks)
         return [
-            start + int(row)
+            (tick, start + int(row))
             for row, tick in zip(at, ticks, strict=True)
             if row < len(stored) and stored[row] == tick
         ]
 
     def _open(self, name: str) -> _OpenFile:
         if name not in self._files:
+            self._forget_removed()
             path = self._folder.timesteps(name)
             names = [*STORED_AS_DICTIONARIES, "content", "event_id"]  # of tokens, few are new
             file = pq.ParquetFile(path, read_dictionary=names)
             self._files[name] = _OpenFile.of(file)
             if len(self._files) > FILES_MAX:
-                self._files.popitem(last=False)[1].file.close()
+                self._forget(next(iter(self._files)))
         self._files.move_to_end(name)
         return self._files[name]
+
+    def _forget_removed(self) -> None:
+        """Close files that were merged into others: an open one keeps its place on the disk."""
+        for name in list(self._files):
+            if not self._folder.timesteps(name).exists():
+                self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._files.pop(name).file.close()
+        for key in [key for key in self._groups if key[0] == name]:
+            self._kept_bytes -= self._groups.pop(key).nbytes
 
     def _group(self, name: str, group: int) -> pa.Table:
         key = (name, group)

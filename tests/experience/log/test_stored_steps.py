@@ -1,12 +1,15 @@
 """Single steps of segments, read by their place in the file."""
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.errors import Corrupt
-from ctxmgr.experience.log import segments, stored_steps
+from ctxmgr.experience.log import fold, segments, stored_steps
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.records.timestep import NewTimestep, TimestepRecord
 
@@ -28,6 +31,13 @@ def record(session: str, tick: int) -> TimestepRecord:
         content=f"{session} {tick}",
         concept_activations={"c": tick % 10 / 10},
     )
+
+
+def open_files() -> Iterator[str]:
+    """Yield the names of this process's open files."""
+    for link in list(Path("/proc/self/fd").iterdir()):
+        with suppress(FileNotFoundError):  # it was open for the list itself
+            yield str(link.readlink())
 
 
 async def fill(log: ExperienceLog, ticks: list[int]) -> None:
@@ -84,3 +94,47 @@ async def test_steps_of_another_file_are_not_taken_for_those_asked_for(tmp_path:
     async with await ExperienceLog.open(tmp_path) as log:
         with pytest.raises(Corrupt, match="restore it from a backup"):
             await log.get_timestep("ts-x-7")
+
+
+async def test_other_ticks_of_a_session_are_not_taken_for_those_asked_for(tmp_path: Path) -> None:
+    """What is not where the catalogue says is damage; it is not left out of an answer."""
+    async with await ExperienceLog.open(tmp_path) as log:
+        await fill(log, list(range(1, 21)))
+    database = sqlite3.connect(tmp_path / "log.sqlite")
+    database.execute("UPDATE part SET tick0 = tick0 + 1, tick1 = tick1 + 1 WHERE session = 'a'")
+    database.commit()
+    database.close()
+
+    async with await ExperienceLog.open(tmp_path) as log:
+        with pytest.raises(Corrupt, match="has ts-a-6 where ts-a-7 should be; restore it"):
+            await log.get_timestep("ts-a-7")
+
+
+async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    """Its size tells nothing: another one of many files would be looked for."""
+    async with await ExperienceLog.open(tmp_path) as log:
+        await fill(log, list(range(1, 21)))
+    (file,) = (tmp_path / "segments").glob("timesteps-*")
+    content = file.read_bytes()
+    file.write_bytes(bytes(len(content)))
+
+    async with await ExperienceLog.open(tmp_path) as log:
+        with pytest.raises(Corrupt, match=f"{file.name} cannot be read"):
+            await log.get_timestep("ts-a-7")
+
+
+async def test_files_that_were_merged_away_do_not_stay_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An open file keeps its place on the disk after it was removed."""
+    monkeypatch.setattr(fold, "REPLACED_KEPT_MS", -1)
+    async with await ExperienceLog.open(tmp_path) as log:
+        for tick in range(1, 2 * fold.MERGE_SEGMENTS + 1):
+            await fill(log, [tick])
+            assert await log.get_timestep(f"ts-a-{tick}") == record("a", tick)
+        held = [name for name in open_files() if str(tmp_path / "segments") in name]
+
+        assert held
+        assert not [name for name in held if name.endswith("(deleted)")]
+        for tick in range(1, 2 * fold.MERGE_SEGMENTS + 1):
+            assert await log.get_timestep(f"ts-a-{tick}") == record("a", tick)
