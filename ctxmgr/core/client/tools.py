@@ -46,7 +46,7 @@ from ctxmgr.core.client.tool_definitions import (
     read_arguments,
 )
 from ctxmgr.core.context.layer_tools import LayerTool
-from ctxmgr.core.discovery.known_tools import OutputKind, absolute, output_kind
+from ctxmgr.core.discovery.known_tools import absolute, output_kind
 from ctxmgr.core.discovery.search_commands import (
     NO_FILES,
     NO_MATCHES,
@@ -252,8 +252,7 @@ class Tools:
 
         call = await self._session.call_with_handle(args.path)
         content = call.content or ""
-        read = output_kind(call.tool, call.args) is OutputKind.READ
-        first = first_line(call.args, content) if read else 1
+        first = first_line(output_kind(call.tool, call.args), call.args, content)
         lines = _LINE.findall(content)
         page = lines[max(0, args.offset - first) :][: args.limit]
         if lines and not page:

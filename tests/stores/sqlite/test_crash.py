@@ -75,9 +75,10 @@ class Workers:
             async with self._acknowledged:
                 while self._count <= target:
                     await self._acknowledged.wait()
-            victim = self._dice.choice(sorted(self._running))
-            self._running[victim].kill()
-            self.killed += 1
+            alive = [n for n, each in self._running.items() if each.returncode is None]
+            if alive:  # one that was just killed may not have been started again
+                self._running[self._dice.choice(sorted(alive))].kill()
+                self.killed += 1
 
 
 async def test_no_acknowledged_write_is_lost_by_kill_9(tmp_path: Path) -> None:
