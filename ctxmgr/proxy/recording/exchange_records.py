@@ -115,9 +115,13 @@ def exchange_document(
 
 
 def _new_folds(folds: Iterable[ShapedText], before: Iterable[ShapedText]) -> list[ShapedText]:
-    """Return what is shown in part for the first time, or shorter than before."""
+    """Return what is shown in part for the first time, or otherwise than before."""
     known = {(fold.handle, fold.message, fold.sent_tokens) for fold in before}
-    return [fold for fold in folds if (fold.handle, fold.message, fold.sent_tokens) not in known]
+    return [
+        fold
+        for fold in folds
+        if fold.planned or (fold.handle, fold.message, fold.sent_tokens) not in known
+    ]
 
 
 def rebuilt(

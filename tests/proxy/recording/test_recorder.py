@@ -17,7 +17,7 @@ from ctxmgr.core.sessions.storage import exchange_count
 from ctxmgr.core.store.contract import Put
 from ctxmgr.errors import NotFound, Unavailable
 from ctxmgr.proxy.engine import Outgoing, ShapedText
-from ctxmgr.proxy.recording.exchange_records import rebuilt
+from ctxmgr.proxy.recording.exchange_records import exchange_document, rebuilt
 from ctxmgr.proxy.recording.exchange_view import list_exchanges, show_exchange
 from ctxmgr.proxy.recording.record_queue import RecordQueue
 from ctxmgr.proxy.recording.recorder import ExchangeRecorder
@@ -245,3 +245,27 @@ async def test_a_queue_that_is_full_reports_what_it_drops(monkeypatch: pytest.Mo
         queue.put(exchange([], []), None)
 
     assert (queue.waiting, queue.dropped) == (2, 1)
+
+
+def test_a_planned_fold_is_listed_though_its_length_is_the_same() -> None:
+    """Rule 37: what an exchange changed of the prefix is found in its record."""
+    kept = ShapedText(handle="#1", tool="Read", message=1, tokens=900, sent_tokens=90)
+    before = replace(kept, handle="#7", message=2)
+    again = replace(before, planned=True)
+    sent = exchange([], [])
+    shaped = replace(sent, outgoing=replace(sent.outgoing, shaped=True, folds=(kept, again)))
+
+    document = exchange_document(
+        shaped,
+        session_id=SESSION,
+        number=2,
+        turn=1,
+        received={},
+        sent=None,
+        answer="",
+        account=None,
+        before=(kept, before),
+    )
+
+    assert [fold["handle"] for fold in document["folds"]] == ["#7"]
+    assert document["folds_total"] == 2
