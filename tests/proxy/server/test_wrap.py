@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from ctxmgr.app import App
+from ctxmgr.errors import Incorrect
 from ctxmgr.proxy.server.providers import read_upstreams
 from ctxmgr.settings import load_settings
 from ctxmgr.surfaces.operations.agents.agent_process import joined_proxy
-from ctxmgr.surfaces.operations.agents.proxy_server import open_proxy
+from ctxmgr.surfaces.operations.agents.proxy_server import open_proxy, proxy_settings
 from tests.proxy.server.events import anthropic_stream
 from tests.proxy.server.scripted_upstream import ScriptedUpstream, stream
 
@@ -186,3 +187,12 @@ async def finished_output(process: asyncio.subprocess.Process) -> str:
     async with asyncio.timeout(WAIT):
         out, _ = await process.communicate()
     return out.decode()
+
+
+@pytest.mark.parametrize("option", ["memory", "knowledge"])
+def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path, option: str) -> None:
+    """A mistyped one would begin every conversation with nothing, and nobody would notice."""
+    given = {"memory": None, "knowledge": None, option: tmp_path / "nowhere"}
+
+    with pytest.raises(Incorrect, match=f"--{option} .*nowhere: there is no such folder"):
+        proxy_settings(record_only=False, fidelity=0.5, **given)

@@ -13,6 +13,7 @@ import uvicorn
 
 from ctxmgr import connect
 from ctxmgr.core.store.urls import redact_url
+from ctxmgr.errors import Incorrect
 from ctxmgr.proxy.engine import Engine, PassThrough
 from ctxmgr.proxy.recording.record_queue import RecordQueue
 from ctxmgr.proxy.recording.recorder import ExchangeRecorder
@@ -122,9 +123,16 @@ def proxy_settings(
     return {
         "record_only": record_only,
         "fidelity": fidelity,
-        "memory": None if memory is None else str(memory.resolve()),
-        "knowledge": None if knowledge is None else str(knowledge.resolve()),
+        "memory": None if memory is None else _folder("memory", memory),
+        "knowledge": None if knowledge is None else _folder("knowledge", knowledge),
     }
+
+
+def _folder(option: str, path: Path) -> str:
+    """Return a folder's full path: a mistyped one would begin conversations with nothing."""
+    if not path.is_dir():
+        raise Incorrect(f"--{option} {path}: there is no such folder")
+    return str(path.resolve())
 
 
 def _description(

@@ -396,7 +396,7 @@ async def memory_contradictions(
 
 async def memory_resolve(
     app: "App",
-    id_: Annotated[str, Param("The id of the contradiction, or the start of it.")],
+    id_: Annotated[str, Param("The id of the contradiction, or the start of it.", metavar="ID")],
     resolution: Annotated[ResolutionName, Param("Which one holds.")],
     *,
     note: Annotated[str | None, Param("Why.")] = None,
