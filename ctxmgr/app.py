@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from ctxmgr.client_layers import (
     AGENT,
+    AttachedListener,
     attach_experience,
     attach_listener,
     attach_memory,
@@ -724,17 +725,17 @@ async def _client(
         flushers += library.flushers
         layer_tools = notes_tools(await notes_for_agents(store, library, masker))
     feed = listener_feed(store, listeners)
-    observers: list[CommitObserver] = [] if feed is None else [feed.committed]
+    attached: list[AttachedListener] = []
     if audit is not None:
-        observers.append(await _audited(store, closing, root=audit, lenses=audit_lenses))
+        attached.append(await _audited(store, closing, root=audit, lenses=audit_lenses))
     elif audit_lenses is not None:
         raise Incorrect("audit_lenses score what an audit log records: name its folder as audit")
     if experience is not None:
-        observers.append(await attach_experience(store, closing, experience))
+        attached.append(await attach_experience(store, closing, experience))
     if library is not None:
-        observers.append(await attach_transcripts(store, closing, library, masker))
+        attached.append(await attach_transcripts(store, closing, library, masker))
     if memory is not None:
-        remembered, tools, observer = await attach_memory(
+        remembered, tools, learning = await attach_memory(
             store,
             closing,
             memory,
@@ -744,14 +745,16 @@ async def _client(
         )
         contributors += (remembered,)
         layer_tools += tools
-        observers.append(observer)
+        attached.append(learning)
+    observers: tuple[CommitObserver, ...] = (
+        *(() if feed is None else (feed.committed,)),
+        *(listener.committed for listener in attached),
+    )
     trackers = None
     if tracking:
         from ctxmgr.core.client.tracker_loop import TrackerLoop
 
-        trackers = TrackerLoop(
-            store, indexing=indexing, mounts=files.mounts, observers=tuple(observers)
-        )
+        trackers = TrackerLoop(store, indexing=indexing, mounts=files.mounts, observers=observers)
     recall = None
     if search is not None:
         from ctxmgr.core.client.recall import Recall
@@ -777,15 +780,22 @@ async def _client(
         layer_tools=layer_tools,
         observers=(*observers, *([trackers.follow] if trackers is not None else [])),
     )
-    return Client(runtime, fingerprints=known, listeners=feed, tracking=trackers, policy=policy)
+    return Client(
+        runtime,
+        fingerprints=known,
+        listeners=feed,
+        attached=tuple(listener.idle for listener in attached),
+        tracking=trackers,
+        policy=policy,
+    )
 
 
 async def _audited(
     store: Store, closing: AsyncExitStack, *, root: Path, lenses: "Lenses | None"
-) -> "CommitObserver":
-    """Record the store's events in an audit log; return what a client calls after a commit.
+) -> AttachedListener:
+    """Record the store's events in an audit log.
 
-    The client gets a function that holds nothing but an event: from what an agent's tools use,
+    The client gets a function that holds nothing but two events: from what an agent's tools use,
     no attribute leads to the log.
     """
     from ctxmgr.audit.listener import AuditListener

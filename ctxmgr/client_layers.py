@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,6 +58,18 @@ QUIET_SECONDS: Final = 0.2
 
 BEHIND_SECONDS: Final = 2.0
 """How far learning may be behind a client that commits all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedListener:
+    """A layer's listener, as far as a client may know it: no attribute leads to the layer."""
+
+    committed: "CommitObserver"
+    """What the client calls after a commit."""
+
+    idle: asyncio.Event
+    """Set while every event so far was handled."""
+
 
 HISTORY_SECONDS: Final = 1.0
 """How long a client waits for the commits of its project; later prompts get them all the same."""
@@ -239,7 +252,7 @@ async def attach_memory(
     model: "Model | None",
     masker: Masker,
     budget_tokens: int,
-) -> "tuple[Contributor, tuple[LayerTool, ...], CommitObserver]":
+) -> "tuple[Contributor, tuple[LayerTool, ...], AttachedListener]":
     """Learn from the store's sessions, and give what was learnt to their prompts and agents."""
     from ctxmgr.memory.agent_tools import memory_tools
     from ctxmgr.memory.learning.foresight import FileForesight
@@ -277,8 +290,8 @@ async def attach_memory(
         next_files=foresight.next_files,
         branch=lambda: None if folder is None else feature_branch(folder),
     )
-    observer = await attach_listener(store, closing, listener, quiet_s=QUIET_SECONDS)
-    return contributor, tools, observer
+    attached = await attach_listener(store, closing, listener, quiet_s=QUIET_SECONDS)
+    return contributor, tools, attached
 
 
 async def take_history(living: "LivingMemory", folder: Path) -> None:
@@ -290,7 +303,7 @@ async def take_history(living: "LivingMemory", folder: Path) -> None:
 
 async def attach_transcripts(
     store: Store, closing: AsyncExitStack, library: "Library", masker: Masker
-) -> "CommitObserver":
+) -> AttachedListener:
     """Write transcripts of the store's sessions, commit them, and extract notes from them."""
     from ctxmgr.core.events.origins import StoreEvents
     from ctxmgr.knowledge.transcripts.listener import TranscriptListener
@@ -383,8 +396,8 @@ async def layout_of(root: Path) -> "tuple[Layout, bool]":
 
 async def attach_experience(
     store: Store, closing: AsyncExitStack, experience: "Path | XDB"
-) -> "CommitObserver":
-    """Record the store's events as experience; return what a client calls after a commit."""
+) -> AttachedListener:
+    """Record the store's events as experience."""
     from ctxmgr.core.events.origins import StoreEvents
 
     if isinstance(experience, Path):
@@ -398,7 +411,7 @@ async def attach_experience(
 
 async def attach_listener(
     store: Store, closing: AsyncExitStack, listener: "Listener", *, quiet_s: float = 0.0
-) -> "CommitObserver":
+) -> AttachedListener:
     """Deliver events to a listener until the end, and then those that are left.
 
     With ``quiet_s``, it waits until nothing was committed for so long: learning takes processor
@@ -408,18 +421,21 @@ async def attach_listener(
 
     feed = ListenerFeed(store, listeners=(listener,))
     await closing.enter_async_context(feed)
-    committed = asyncio.Event()
+    committed, idle = asyncio.Event(), asyncio.Event()
 
-    async def wake() -> None:
+    async def deliver() -> None:
         while True:
+            await feed.heard()
+            if not committed.is_set():
+                idle.set()
             await committed.wait()
             await _settled(committed, quiet_s)
             committed.clear()
             await feed.committed()
 
     async def drain() -> None:
-        waking.cancel()
-        await asyncio.gather(waking, return_exceptions=True)
+        delivering.cancel()
+        await asyncio.gather(delivering, return_exceptions=True)
         await feed.committed()
         try:
             await asyncio.wait_for(feed.heard(), DRAIN_SECONDS)
@@ -430,11 +446,12 @@ async def attach_listener(
             )
 
     async def observer(_: object) -> None:
+        idle.clear()
         committed.set()
 
-    waking = asyncio.create_task(wake())
+    delivering = asyncio.create_task(deliver())
     closing.push_async_callback(drain)
-    return observer
+    return AttachedListener(observer, idle)
 
 
 async def _settled(committed: asyncio.Event, quiet_s: float) -> None:

@@ -14,7 +14,7 @@ clients on one store are independent of each other, but share its objects.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -70,12 +70,15 @@ class Client:
         *,
         fingerprints: Fingerprints,
         listeners: "ListenerFeed | None" = None,
+        attached: Sequence[asyncio.Event] = (),
         tracking: "TrackerLoop | None" = None,
         policy: SessionPolicy = PlainForm.PLAIN,
     ) -> None:
         self._runtime = runtime
         self._policy = policy
         self._listeners = listeners
+        self._attached = attached
+        """One for each listener of a layer, set while it has handled every event."""
         self._fingerprints = fingerprints
         self._open: dict[str, LiveSession] = {}
         self._reconciling: dict[str, Reconciliation] = {}
@@ -380,6 +383,7 @@ class Client:
         """Wait until every listener has handled all events so far, or has failed."""
         if self._listeners is not None:
             await self._listeners.heard()
+        await asyncio.gather(*(idle.wait() for idle in self._attached))
 
     async def _may_read_files_of(self, session_id: str) -> bool:
         """Return whether files may be read because the stored session names them.
