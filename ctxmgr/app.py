@@ -9,31 +9,21 @@ that only the store in use is loaded, and ``--help`` is fast.
 
 import asyncio
 import logging
-import os
 import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ctxmgr.client_layers import (
     AGENT,
-    AttachedListener,
-    attach_experience,
-    attach_listener,
-    attach_memory,
-    attach_notes,
-    attach_transcripts,
     kinds_with_memory,
     layout_of,
     learner_of,
-    listener_feed,
     masked_model,
-    memory_budget,
     notes_for_agents,
     open_capture,
     open_library,
@@ -44,7 +34,6 @@ from ctxmgr.client_layers import (
     secret_finder,
     take_history,
 )
-from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
@@ -55,14 +44,10 @@ from ctxmgr.store_opening import open_at, open_loaded
 if TYPE_CHECKING:
     from ctxmgr.audit.log import AuditLog, AuditStatus, Reviewers
     from ctxmgr.core.client.client import Client
-    from ctxmgr.core.client.runtime import CommitObserver
     from ctxmgr.core.context.contributors import Contributor
     from ctxmgr.core.context.flushes import Flusher
-    from ctxmgr.core.context.layer_tools import LayerTool
     from ctxmgr.core.economy.policy import Economy
     from ctxmgr.core.events.events import Listener
-    from ctxmgr.core.files.own_files import OwnFiles
-    from ctxmgr.core.history.session_policy import SessionPolicy
     from ctxmgr.core.model import Model
     from ctxmgr.core.prices import PriceList
     from ctxmgr.core.sandbox import Sandbox
@@ -175,6 +160,7 @@ async def connect(
     for an agent. If a sandbox or ``mounts`` would show them to it, this is ``Incorrect``.
     """
     refuse_windows()
+    from ctxmgr.client_opening import ClientOptions, open_client, read_mounts, read_path
     from ctxmgr.core.history.session_policy import read_policy
 
     chosen = read_policy(policy)
@@ -183,10 +169,8 @@ async def connect(
             kinds = KINDS if memory is None else kinds_with_memory()
             opening = open_store(url, kinds=kinds, timeout_s=timeout_s)
             store = await closing.enter_async_context(await opening)
-        client = await _client(
-            store,
-            closing,
-            mounts=sandbox.mounts if sandbox else _mounts(tuple(mounts), filesystem_id),
+        options = ClientOptions(
+            mounts=sandbox.mounts if sandbox else read_mounts(tuple(mounts), filesystem_id),
             sandbox=sandbox,
             directory=directory,
             window=window or Window(),
@@ -194,29 +178,20 @@ async def connect(
             contributors=tuple(contributors),
             flushers=tuple(flushers),
             summariser=summariser,
-            fingerprints=_path(fingerprints),
-            search=_path(search),
-            audit=_path(audit),
+            fingerprints=read_path(fingerprints),
+            search=read_path(search),
+            audit=read_path(audit),
             audit_lenses=audit_lenses,
-            experience=_path(experience),
-            knowledge=_path(knowledge),
-            memory=_path(memory),
+            experience=read_path(experience),
+            knowledge=read_path(knowledge),
+            memory=read_path(memory),
             memory_model=memory_model,
             masker=Masker(secrets),
             tracking=tracking,
             policy=chosen,
         )
+        client = await open_client(store, options, closing)
         yield await closing.enter_async_context(client)
-
-
-_Opened = TypeVar("_Opened", "XDB", "Library", "Principal", Path)
-
-
-def _path(given: "str | Path | _Opened | None") -> "Path | _Opened | None":
-    """Read a path that was given as text; ``Incorrect`` if it is neither that nor opened."""
-    if isinstance(given, bool | int | float | bytes):
-        raise Incorrect(f"a folder or file is named by a path, not by {given!r}")
-    return Path(given) if isinstance(given, str) else given
 
 
 @dataclass(slots=True)
@@ -605,212 +580,3 @@ def refuse_windows() -> None:
     """Raise ``Incorrect`` on Windows, before something fails there less clearly."""
     if sys.platform == "win32":
         raise Incorrect("ctxmgr does not run on Windows; use Linux, macOS, or Linux inside WSL")
-
-
-def _mounts(mounts: tuple[Mapping[str, Any], ...], filesystem_id: str | None) -> Mounts:
-    from ctxmgr.core.files.filesystem_ids import container_filesystem_id, host_filesystem_id
-
-    if not mounts and filesystem_id is None:
-        return Mounts.of_host(host_filesystem_id())
-    from ctxmgr.core.files.mount_settings import read_mappings  # loads pydantic
-
-    mappings = read_mappings(mounts, host_id=host_filesystem_id)
-    # Without a name, two sandboxes cannot be known to be the same: each gets a new id.
-    own_id = filesystem_id or container_filesystem_id(uuid.uuid4().hex)
-    return Mounts.of_sandbox(mappings, own_id=own_id)
-
-
-def _directory(mounts: Mounts) -> str:
-    if not mounts.sandboxed:
-        return str(Path.cwd())
-    return mounts.mappings[0].agent_prefix if mounts.mappings else "/"
-
-
-async def _own_files(
-    store: Store,
-    *,
-    search: Path | None,
-    fingerprints: Path | None,
-    folders: tuple[Path | None, ...],
-) -> "OwnFiles":
-    from ctxmgr.core.files.own_files import OwnFiles, own_folders
-
-    database = (await store.status()).details.get("file")
-    files = [Path(database)] if isinstance(database, str) else []
-    files += [file for file in (search, fingerprints) if file is not None]
-    all_folders = [*own_folders(), *(folder.absolute() for folder in folders if folder is not None)]
-    return await asyncio.to_thread(
-        OwnFiles, [file.absolute() for file in files], folders=all_folders
-    )
-
-
-def _keep_out_of_reach(
-    own: "OwnFiles", mounts: Mounts, *, sandbox: "Sandbox | None", audit: Path | None
-) -> None:
-    """Raise ``Incorrect`` if an agent behind these mounts could read or change our own files.
-
-    Sandboxes hide ctxmgr's folders. A harness that runs its own tools has to do that itself, except
-    for an audit log: that is refused wherever the agent could reach it.
-    """
-    if not mounts.sandboxed:
-        return  # the agent's paths are the host's: it has every right of its user
-    from ctxmgr.core.files.own_files import host_paths, steps_of
-    from ctxmgr.settings import data_dir
-
-    files = [file for file in own.files if sandbox is not None or not own.lie_in_folders(file)]
-    audited = [] if audit is None else [audit.absolute()]
-    for path in [*files, *(own.folders if sandbox is not None else audited)]:
-        for step in steps_of(str(path)):
-            folder, name = os.path.split(step)
-            for place in host_paths(folder):
-                seen = mounts.agent_path_of(f"{place.rstrip('/')}/{name}")
-                if seen is not None:
-                    raise Incorrect(
-                        f"{str(path)!r:.200} belongs to ctxmgr, and the agent could read and change"
-                        f" it at {seen!r:.200}: put it into a folder that is not mounted, such as"
-                        f" {str(data_dir())!r:.200}"
-                    )
-
-
-async def _client(
-    store: Store,
-    closing: AsyncExitStack,
-    *,
-    mounts: Mounts,
-    sandbox: "Sandbox | None",
-    directory: str | None,
-    window: Window,
-    listeners: "tuple[Listener, ...]",
-    contributors: "tuple[Contributor, ...]",
-    flushers: "tuple[Flusher, ...]",
-    summariser: "Model | None",
-    fingerprints: Path | None,
-    search: Path | None,
-    audit: Path | None,
-    audit_lenses: "Lenses | None",
-    experience: "Path | XDB | None",
-    knowledge: "Path | Library | None",
-    memory: "Path | Principal | None",
-    memory_model: "Model | None",
-    masker: Masker,
-    tracking: bool,
-    policy: "SessionPolicy",
-) -> "Client":
-    from ctxmgr.core.client.client import Client
-    from ctxmgr.core.client.runtime import Runtime, display_path
-    from ctxmgr.core.files.fingerprints import Fingerprints
-    from ctxmgr.core.files.host_files import HostFiles
-    from ctxmgr.core.tracking.indexing import Indexing
-    from ctxmgr.messages.forms import FORMS
-
-    recorded = experience if isinstance(experience, Path | None) else experience.storage_path
-    opened = None if isinstance(knowledge, Path | None) else knowledge
-    transcripts = None if opened is None else opened.notes.layout.raw
-    own = await _own_files(
-        store, search=search, fingerprints=fingerprints, folders=(audit, recorded, transcripts)
-    )
-    files = HostFiles(mounts, own=own)
-    closing.callback(files.close)
-    _keep_out_of_reach(own, files.mounts, sandbox=sandbox, audit=audit)
-    known = Fingerprints(fingerprints)
-    known.load()
-    indexing = Indexing(store, files, fingerprints=known, kept=masker.stored)
-    library = None
-    layer_tools: tuple[LayerTool, ...] = ()
-    if knowledge is not None:
-        from ctxmgr.knowledge.agent_notes import notes_tools
-
-        library = await attach_notes(store, closing, knowledge, own=own, masker=masker)
-        contributors += library.contributors
-        flushers += library.flushers
-        layer_tools = notes_tools(await notes_for_agents(store, library, masker))
-    feed = listener_feed(store, listeners)
-    attached: list[AttachedListener] = []
-    if audit is not None:
-        attached.append(await _audited(store, closing, root=audit, lenses=audit_lenses))
-    elif audit_lenses is not None:
-        raise Incorrect("audit_lenses score what an audit log records: name its folder as audit")
-    if experience is not None:
-        attached.append(await attach_experience(store, closing, experience))
-    if library is not None:
-        attached.append(await attach_transcripts(store, closing, library, masker))
-    if memory is not None:
-        remembered, tools, learning = await attach_memory(
-            store,
-            closing,
-            memory,
-            model=memory_model,
-            masker=masker,
-            budget_tokens=memory_budget(policy),
-        )
-        contributors += (remembered,)
-        layer_tools += tools
-        attached.append(learning)
-    observers: tuple[CommitObserver, ...] = (
-        *(() if feed is None else (feed.committed,)),
-        *(listener.committed for listener in attached),
-    )
-    trackers = None
-    if tracking:
-        from ctxmgr.core.client.tracker_loop import TrackerLoop
-
-        trackers = TrackerLoop(store, indexing=indexing, mounts=files.mounts, observers=observers)
-    recall = None
-    if search is not None:
-        from ctxmgr.core.client.recall import Recall
-
-        index = await open_piece_index(search)
-        closing.push_async_callback(index.close)
-        shown_path = partial(display_path, mounts=files.mounts)
-        recall = Recall(store=store, index=index, masker=masker, display_path=shown_path)
-    runtime = Runtime(
-        store=store,
-        files=files,
-        indexing=indexing,
-        sandbox=sandbox,
-        window=window,
-        directory=directory or _directory(mounts),
-        forms={name: form.payload for name, form in FORMS.items()},
-        contributors=contributors,
-        contribute=knowledge is not None or memory is not None,
-        flushers=flushers,
-        summariser=summariser,
-        masker=masker,
-        recall=recall.search if recall is not None else None,
-        layer_tools=layer_tools,
-        observers=(*observers, *([trackers.follow] if trackers is not None else [])),
-    )
-    return Client(
-        runtime,
-        fingerprints=known,
-        listeners=feed,
-        attached=tuple(listener.idle for listener in attached),
-        tracking=trackers,
-        policy=policy,
-    )
-
-
-async def _audited(
-    store: Store, closing: AsyncExitStack, *, root: Path, lenses: "Lenses | None"
-) -> AttachedListener:
-    """Record the store's events in an audit log.
-
-    The client gets a function that holds nothing but two events: from what an agent's tools use,
-    no attribute leads to the log.
-    """
-    from ctxmgr.audit.listener import AuditListener
-    from ctxmgr.audit.log import AuditLog
-    from ctxmgr.core.events.origins import StoreEvents
-
-    log = await closing.enter_async_context(await AuditLog.open(root, be_id=AGENT))
-    scores = None if lenses is None else _all_scores(lenses)
-    listener = AuditListener(log.writer, StoreEvents(store), scores=scores)
-    return await attach_listener(store, closing, listener)
-
-
-def _all_scores(lenses: "Lenses") -> "Callable[[str], Mapping[str, float]]":
-    """Return what all lenses say about a text, without those that fail, which is logged."""
-    from ctxmgr.experience.lenses.failures import LensFailures
-
-    failures = LensFailures()
-    return lambda text: failures.note(lenses.read_text(text)).all
