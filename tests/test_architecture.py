@@ -521,7 +521,7 @@ def audit_stays_apart(tree: Tree) -> Iterator[str]:
             _layer(module) in {"audit", "app", "client_opening"} or _room(module) == "bench.audit"
         )
         if _layer(target) == "audit" and not allowed:
-            yield f"{module} imports {target}, which only the composition root and its benchmark may"
+            yield f"{module} imports {target}, which only the composition root may"
     graph: dict[str, set[str]] = {module: set() for module in tree}
     for module, target in _own_imports(tree):
         graph[module].add(target)
