@@ -40,8 +40,8 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),
         "Serve": ("serve", "mcp", "hook", "harness", "proxy", "wrap", "token"),
-        "Know": ("knowledge", "lifecycle", "topics"),
-        "Store": ("store", "xtdb", "audit", "experience", "memory"),
+        "Know": ("memory", "knowledge", "lifecycle", "topics", "experience"),
+        "Store": ("store", "audit", "xtdb"),
         "Develop": ("bench", "completion"),
     }
 )
