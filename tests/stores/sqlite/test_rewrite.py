@@ -1,6 +1,7 @@
 """Removing content for good: no byte of it is left, and everything else still reads."""
 
 import sqlite3
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from ctxmgr import Incorrect, NotFound, Unavailable
 from ctxmgr.core.store.contract import Put
 from ctxmgr.stores.sqlite.store import SqliteStore
 
+NOW = 1_700_000_000_000
 SECRET = "sk-live-5f2d1c0b9a8e7766"
 LONG = "filler " * 400 + SECRET
 """Long enough for a piece of its own."""
@@ -54,7 +56,8 @@ async def test_no_byte_of_a_replaced_document_is_left(path: Path) -> None:
 
 async def test_one_version_of_many_is_replaced(path: Path) -> None:
     """The versions around it keep their text, their times and their sequences."""
-    async with await SqliteStore.open(path) as store:
+    # each has a time of its own: in the same millisecond, a write corrects the one before it
+    async with await SqliteStore.open(path, clock=count(NOW).__next__) as store:
         commits = [
             await store.commit([Put(document("a", text=text, same="kept " * 300))])
             for text in ("one", LONG, "three")
