@@ -31,7 +31,8 @@ def installed() -> Path:
 def _install(folder: Path) -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / name, folder / name)
-    _run(folder, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+    # not `npm ci`: a registry may lack packages for other systems, and then no lock file has them
+    _run(folder, "npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund")
     _run(folder, "node", "node_modules/@anthropic-ai/claude-code/install.cjs")
     _run(folder, "node", "node_modules/opencode-ai/postinstall.mjs")
 
