@@ -323,7 +323,10 @@ async def test_a_killed_process_loses_nothing_acknowledged(root: Path) -> None:
 
 
 async def test_a_query_needs_a_reviewer(root: Path) -> None:
-    """000-R104, 000-R217: without a valid credential nothing is shown, and that is recorded."""
+    """Without a valid credential nothing is shown, and that is recorded.
+
+    Rows: 000-A02, 000-R104, 000-R217.
+    """
     await filled(root, 3)
 
     async with await opened(root) as log:

@@ -101,7 +101,7 @@ def test_what_is_recorded_is_read_back(given_entry: AuditEntry, sequence: int) -
 def test_any_altered_bit_is_found_and_its_field_is_named(
     given_entry: AuditEntry, data: st.DataObject
 ) -> None:
-    """000-R099, 000-R111, PG-15: no bit of any field can change unnoticed."""
+    """000-A03, 000-R099, 000-R111, PG-15: no bit of any field can change unnoticed."""
     line = line_of(given_entry)[:-1]
     position = data.draw(st.integers(0, len(line) - 1))
     altered = bytearray(line)

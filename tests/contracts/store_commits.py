@@ -113,7 +113,7 @@ class CommitsContract:
     async def test_writing_equal_content_twice_makes_two_versions(
         self, store: Store, namespace: Namespace
     ) -> None:
-        """Equal writes are harmless; whether to write is the client's choice (003-R034, R124)."""
+        """003-R034, 003-R124: equal writes are harmless; the client chooses whether to write."""
         first = await put(store, namespace.note(title="same"))
         second = await put(store, namespace.note(title="same"))
 

@@ -53,7 +53,7 @@ class SharedStoreContract:
     async def test_two_clients_of_the_same_source_share_one_history(
         self, store: Store, another_store: Store, namespace: Namespace
     ) -> None:
-        """A file is one object with one history, whichever client indexes it (003-R063, R123)."""
+        """003-R063, 003-R123: a file is one object with one history, whoever indexes it."""
         commits = []
         for number in range(6):
             client = (store, another_store)[number % 2]
@@ -139,7 +139,7 @@ class SharedStoreContract:
     async def test_a_change_in_one_session_does_not_affect_the_other(
         self, store: Store, another_store: Store, namespace: Namespace
     ) -> None:
-        """Each session has its own index, pools, chat and prompt (003-R006, R122, R125)."""
+        """Each session has its own index, pools, chat and prompt (003-R006, 003-R122, 003-R125)."""
         await put(store, namespace.note("s1", session_index=["f"]))
         await put(another_store, namespace.note("s2", session_index=["f"]))
         before = await store.get(namespace.id("s1"))

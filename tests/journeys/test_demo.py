@@ -125,7 +125,7 @@ def test_past_prompts_are_shown_unchanged(finished_demo: Demo) -> None:
 
 
 def test_a_topic_makes_the_agent_write_a_note(finished_demo: Demo) -> None:
-    """002-R201, R215: the topic was in the prompt, and the next session knows the lesson."""
+    """002-R201, 002-R215: the topic was in the prompt, and the next session knows the lesson."""
     facts = [fact["answer"] for fact in chapter(finished_demo, "keeps").facts]
 
     assert facts[0] == "receipts"

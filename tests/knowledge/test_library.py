@@ -401,7 +401,7 @@ class TestFlush:
 
 
 def test_models_are_opened_by_the_names_of_the_settings(tmp_path: Path) -> None:
-    """002-R210, R213: a person may choose a cheap one for the gate and for commit messages."""
+    """002-R210, 002-R213: a person may choose a cheap one for the gate and for commit messages."""
     named: list[str] = []
 
     def open_model(name: str) -> Model:

@@ -36,7 +36,7 @@ class Judge:
 
 
 async def test_a_model_finds_what_rules_cannot_and_is_asked_once(store: Store) -> None:
-    """001-R069, 001-R070, 001-A21: cached by the pair and what it says."""
+    """001-R138, 001-R069, 001-R070, 001-A21: cached by the pair and what it says."""
     judge = Judge("NO: the office cannot be in two cities")
     living = LivingMemory(store, ADA, model=judge)
     await living.add(PARIS)

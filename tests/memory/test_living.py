@@ -49,7 +49,9 @@ BODIES: tuple[Body, ...] = (
 
 @pytest.mark.parametrize("body", BODIES)
 async def test_each_type_is_stored_with_all_its_fields(memory: LivingMemory, body: Body) -> None:
-    """001-R024, 001-R026, 001-R029, 001-R035, 001-R037, 001-R040, 001-R091 to 001-R105."""
+    """001-R004, 001-R024, 001-R026, 001-R029, 001-R035, 001-R037, 001-R039, 001-R040,
+    001-R091 to 001-R105, 001-A03, 001-A04.
+    """
     added = await memory.add(
         body,
         kind=MemoryKind.DECISION,
@@ -66,7 +68,7 @@ async def test_each_type_is_stored_with_all_its_fields(memory: LivingMemory, bod
 
 
 async def test_forgetting_ends_a_memory_and_restoring_takes_it_back(memory: LivingMemory) -> None:
-    """001-R063, 001-R098: nothing is deleted; it is excluded from what is served."""
+    """001-A08, 001-R063, 001-R098: nothing is deleted; it is excluded from what is served."""
     added = (await memory.add(TABS)).memory
 
     forgotten = await memory.forget(added.id, because="no longer true")
@@ -159,7 +161,7 @@ async def test_a_prompt_gets_what_holds_in_its_project(memory: LivingMemory, sto
 async def test_a_contradiction_is_reported_once_and_shown_with_both_sides(
     memory: LivingMemory,
 ) -> None:
-    """001-R013, 001-R062, 001-R068, 001-R071, 001-R079."""
+    """001-A06, 001-R013, 001-R062, 001-R068, 001-R071, 001-R079."""
     old = (await memory.add(TABS)).memory
     new = await memory.add(SPACES)
 
@@ -225,7 +227,7 @@ async def test_a_forgotten_memory_contradicts_nothing(memory: LivingMemory) -> N
 
 
 async def test_counters_count(memory: LivingMemory) -> None:
-    """001-R072, 001-R073, 001-R075, 001-R099: an ignored memory was not accessed."""
+    """001-R139, 001-R072, 001-R073, 001-R075, 001-R099: an ignored memory was not accessed."""
     added = (await memory.add(TABS)).memory
 
     await memory.on_memory_retrieved(added.id)

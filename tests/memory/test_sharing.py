@@ -23,7 +23,7 @@ def bobs(store: Store) -> LivingMemory:
 async def test_a_shared_memory_is_seen_by_others_until_it_is_taken_back(
     memory: LivingMemory, bobs: LivingMemory
 ) -> None:
-    """001-R102: who sees it changes, what it says does not, and the history has both."""
+    """001-R129, 001-R102: who sees it changes, what it says does not, and the history has both."""
     added = (await memory.add(TABS)).memory
     assert await bobs.search("indentation") == []
 

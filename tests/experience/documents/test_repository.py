@@ -53,7 +53,7 @@ async def test_a_document_is_stored_with_all_its_fields(documents: DocumentRepos
 
 
 async def test_an_update_is_a_new_version(documents: DocumentRepository) -> None:
-    """000-R139: earlier versions stay readable, and the version is only a label."""
+    """000-A26, 000-R139: earlier versions stay readable, and the version is only a label."""
     first = await documents.add_document("a.md", "one", POLICY, version="1.0")
 
     second = await documents.update_document(first.id, "two", version="1.1")

@@ -145,7 +145,7 @@ def test_what_does_not_belong_together_is_refused(records: list[CompressedRecord
     ],
 )
 def test_a_record_belongs_to_one_unit(time: str, level: str, target: str, unit: str) -> None:
-    """000-R072: days are UTC days, and a week is in the month of its Thursday."""
+    """000-A30, 000-R072: days are UTC days, and a week is in the month of its Thursday."""
     found = unit_of(record(level=CompressionLevel[level], time=at(time)), CompressionLevel[target])
 
     assert found.name == unit

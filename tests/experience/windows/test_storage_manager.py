@@ -116,7 +116,10 @@ async def test_a_session_has_one_record_after_several_passes(file: LayerFile) ->
 
 
 async def test_a_session_keeps_the_sum_of_its_replies(file: LayerFile) -> None:
-    """000-R071, 000-R073, 000-R052 to R054: concepts, tags, a summary of summaries, lineage."""
+    """Concepts, tags, a summary of summaries, lineage.
+
+    Rows: 000-A19, 000-R071, 000-R073, 000-R052 to R054.
+    """
     fill(file, days=1, sessions=1, replies=21)
     replies = live(file)
 
@@ -162,7 +165,7 @@ async def test_under_any_pressure_no_token_is_lost(file: LayerFile) -> None:
 
 
 async def test_a_pass_that_frees_nothing_is_undone(file: LayerFile) -> None:
-    """000-A27: detail is not given up for nothing, and the run ends."""
+    """PG-19, 000-A27: detail is not given up for nothing, and the run ends."""
     fill(file, days=1, sessions=1, replies=1)
     with file.writing() as db:
         for record in read_records(db, "true"):

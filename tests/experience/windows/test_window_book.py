@@ -338,7 +338,10 @@ async def test_a_resolved_submission_releases_its_windows(
 async def test_a_window_of_two_submissions_waits_for_both(
     book: WindowBook, file: LayerFile
 ) -> None:
-    """000-R065, 000-R095, 000-A21: the second submission counts although the window was taken."""
+    """The second submission counts although the window was taken.
+
+    Rows: PG-14, 000-R065, 000-R095, 000-A21.
+    """
     tag(file, "bud", event_id="e1")
     await book.submit_graft("bud", "graft-1")
     await book.submit_graft("bud", "graft-2")

@@ -62,7 +62,7 @@ def lifecycle(notes: NotesFolder, store: Store, **config: object) -> Lifecycle:
 
 
 async def test_extracting_twice_adds_nothing_twice(notes: NotesFolder, store: Store) -> None:
-    """002-R184, R185: also if a person reworded what was added meanwhile."""
+    """002-R184, 002-R185: also if a person reworded what was added meanwhile."""
     path = keep(notes, conversation(*SAID))
     door = lifecycle(notes, store)
 
@@ -81,7 +81,7 @@ async def test_extracting_twice_adds_nothing_twice(notes: NotesFolder, store: St
 
 
 async def test_notes_have_frontmatter_and_provenance(notes: NotesFolder, store: Store) -> None:
-    """002-R178, R179, R183: what is written passes the checks of its type."""
+    """002-R178, 002-R179, 002-R183: what is written passes the checks of its type."""
     path = keep(notes, conversation(*SAID))
     await lifecycle(notes, store).extract([path])
 
@@ -96,7 +96,7 @@ async def test_notes_have_frontmatter_and_provenance(notes: NotesFolder, store: 
 
 
 async def test_pending_transcripts_are_extracted_in_order(notes: NotesFolder, store: Store) -> None:
-    """002-R176, R185: by request, what was not extracted by this version, oldest first."""
+    """002-R176, 002-R185: by request, what was not extracted by this version, oldest first."""
     later = keep(notes, conversation(*SAID, session="b", at=AT + DAY_MS))
     earlier = keep(notes, conversation(("agent", "Turns out it was DNS, again."), session="a"))
     door = lifecycle(notes, store, extraction_trigger=ExtractionTrigger.MANUAL)
@@ -112,7 +112,7 @@ async def test_pending_transcripts_are_extracted_in_order(notes: NotesFolder, st
 
 
 async def test_extraction_runs_when_a_session_ends(notes: NotesFolder, store: Store) -> None:
-    """002-R176, R214: the default."""
+    """002-R176, 002-R214: the default."""
     path = keep(notes, conversation(*SAID))
 
     await lifecycle(notes, store).session_ended(path)
@@ -170,7 +170,7 @@ async def test_a_dry_run_is_the_real_run(
 
 
 async def test_the_daily_summary_completes_the_journal(notes: NotesFolder, store: Store) -> None:
-    """002-R188, R243: nothing without transcripts, and nothing twice."""
+    """002-R188, 002-R243: nothing without transcripts, and nothing twice."""
     door = lifecycle(notes, store)
     assert (await door.condense("daily", day=WEDNESDAY)).paths == ()
     keep(notes, conversation(*SAID))
@@ -183,7 +183,7 @@ async def test_the_daily_summary_completes_the_journal(notes: NotesFolder, store
 
 
 async def test_the_weekly_rollup_distils_journals(notes: NotesFolder, store: Store) -> None:
-    """002-R189, R043, R044: dated entries, stale ones archived, below the cap, and once only."""
+    """002-R189, 002-R043, 002-R044: dated entries, stale ones archived, below the cap, once."""
     door = lifecycle(notes, store)
     assert (await door.condense("weekly", day=SUNDAY)).paths == ()
     stale = "---\ntype: memory\n---\n\n## Active Context\n\n- 2026-01-01: an old plan\n"
@@ -207,7 +207,7 @@ def memory_of(entries: list[str]) -> str:
 
 
 async def test_memory_is_pruned_above_the_cap_only(notes: NotesFolder) -> None:
-    """002-R192, R195: covered, redundant, then the oldest; nothing that left it is lost."""
+    """002-R192, 002-R195: covered, redundant, then the oldest; nothing that left it is lost."""
     days = [date(2026, 1, 1) + timedelta(days=number) for number in range(60)]
     entries = [f"{day}: decision about subject{n} and matter{n}" for n, day in enumerate(days)]
     entries.append("2026-05-01: decision about subject5 and matter5")
@@ -233,7 +233,7 @@ async def test_memory_is_pruned_above_the_cap_only(notes: NotesFolder) -> None:
 
 
 async def test_entries_that_contradict_each_other_are_not_the_same(notes: NotesFolder) -> None:
-    """002-R192, R195: nor are a person's own, which have no date; what is repeated is archived."""
+    """002-R192, 002-R195: nor are a person's own, which have no date; repeats are archived."""
     same = "deploy the billing service to the production cluster on a Friday"
     entries = [
         f"2026-05-01: we never {same}",
@@ -256,7 +256,7 @@ async def test_entries_that_contradict_each_other_are_not_the_same(notes: NotesF
 
 
 async def test_old_journals_move_to_the_archive(notes: NotesFolder) -> None:
-    """002-R193, R048: the day is that of the name, and the 90th day stays."""
+    """002-R193, 002-R048: the day is that of the name, and the 90th day stays."""
     for day in ("2026-02-18", "2026-02-19"):
         notes.write(f"knowledge/journal/{day}.md", "- x\n", replacing=None)
     draft = NotesDraft(notes)
@@ -272,7 +272,7 @@ async def test_old_journals_move_to_the_archive(notes: NotesFolder) -> None:
 
 
 def test_scores_halve_in_two_weeks() -> None:
-    """002-R194, A27: an unreferenced note counts as referenced once."""
+    """002-R194, 002-A27: an unreferenced note counts as referenced once."""
     assert eviction_score(age_days=14, references=1, relevance=1) == pytest.approx(0.497, abs=0.01)
     assert eviction_score(age_days=92, references=0, relevance=1) > 0.01
     assert eviction_score(age_days=93, references=0, relevance=1) < 0.01
@@ -280,7 +280,7 @@ def test_scores_halve_in_two_weeks() -> None:
 
 
 async def test_what_nobody_needs_is_archived(notes: NotesFolder) -> None:
-    """002-R194, R195, A27: identity, memory, indexes, topics and pinned notes stay."""
+    """002-R194, 002-R195, 002-A27: identity, memory, indexes, topics and pinned notes stay."""
     old = "---\nupdated: 2025-01-01\n---\n\ntext\n"
     kept = {
         "knowledge/identity/SOUL.md": old,
@@ -350,7 +350,7 @@ async def test_nothing_leaves_a_note_before_it_is_in_the_other(notes: NotesFolde
 async def test_of_two_processes_one_runs_a_task(
     notes: NotesFolder, store: Store, tmp_path: Path
 ) -> None:
-    """002-R170, R216: also if both try at the same moment."""
+    """002-R170, 002-R216: also if both try at the same moment."""
     keep(notes, conversation(*SAID, at=AT - DAY_MS))
     now = AT
     async with await open_store(tmp_path / "agent.db") as other:
@@ -396,7 +396,7 @@ async def test_a_rollup_takes_entries_and_not_the_list_of_sessions(
 
 
 async def test_missed_nights_are_made_up_for(notes: NotesFolder, store: Store) -> None:
-    """002-R216, A30: a laptop that slept for three days has three journals afterwards."""
+    """002-R216, 002-A30: a laptop that slept for three days has three journals afterwards."""
     door = lifecycle(notes, store)
     await door.run_due(now=AT)
     for number in range(3):
@@ -409,7 +409,7 @@ async def test_missed_nights_are_made_up_for(notes: NotesFolder, store: Store) -
 
 
 def test_schedules_are_settings() -> None:
-    """002-R211, R212, R176: daily at 23:00, Sundays at midnight, hourly if asked for."""
+    """002-R211, 002-R212, 002-R176: daily at 23:00, Sundays at midnight, hourly if asked for."""
     midnight = AT - AT % DAY_MS
     hourly = LifecycleConfig(extraction_trigger=ExtractionTrigger.HOURLY)
 
@@ -453,7 +453,7 @@ TOPIC = "topics/mail.md"
 
 
 async def test_changes_of_topics_wait_for_a_person(notes: NotesFolder, store: Store) -> None:
-    """002-A35, R005: a proposal shows its diff and origin, and changes nothing by itself."""
+    """002-A35, 002-R005: a proposal shows its diff and origin, and changes nothing by itself."""
     notes.write(TOPIC, "old\n", replacing=None)
     review = lifecycle(notes, store).review
 

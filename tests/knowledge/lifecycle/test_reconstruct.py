@@ -30,7 +30,10 @@ async def git(root: Path, *arguments: str) -> str:
 
 
 async def test_notes_are_built_again_on_a_branch_and_merged(tmp_path: Path) -> None:
-    """002-R007, R008, R009, R196, R197, R198, R199, A28: with a rollup for every historic week."""
+    """With a rollup for every historic week.
+
+    Rows: 002-R007, 002-R008, 002-R009, 002-R196, 002-R197, 002-R198, 002-R199, 002-A28.
+    """
     layout = Layout(tmp_path / "notes", tmp_path / "raw")
     await init_repository(layout)
     notes = NotesFolder(layout)

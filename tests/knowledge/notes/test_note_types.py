@@ -81,7 +81,10 @@ def test_a_note_of_every_type_can_be_made_and_is_right(path: str) -> None:
 def test_what_is_wrong_is_said_with_line_and_remedy(
     path: str, old: str, new: str, *, line: int, severity: str, message: str
 ) -> None:
-    """002-R038, R041, R044, R053, R054, R055, R056, R058, R060: each field has its values."""
+    """Each field has its values.
+
+    Rows: 002-R038, 002-R041, 002-R044, 002-R053, 002-R054, 002-R055, 002-R056, 002-R058, 002-R060.
+    """
     findings = check_note(Note(path, RIGHT[path].replace(old, new, 1)))
 
     assert [(each.line, each.severity) for each in findings if message in each.message] == [
@@ -102,7 +105,7 @@ def test_a_topic_without_triggers_is_a_warning() -> None:
     ("lines", "severities"), [(180, []), (181, ["warning"]), (220, ["warning"]), (221, ["error"])]
 )
 def test_a_long_memory_is_a_warning_and_then_an_error(lines: int, severities: list[str]) -> None:
-    """002-R041, 002-R075: the core memory is in every prompt, so its length is bounded."""
+    """002-A04, 002-R041, 002-R075: the core memory is in every prompt, so its length is bounded."""
     titles = "## Key Decisions\n## Lessons Learned\n## Active Context\n"
     text = titles + "x\n" * (lines - 3)
 
@@ -204,7 +207,7 @@ def test_the_layout_names_every_folder() -> None:
 
 
 def test_the_archive_mirrors_the_folders() -> None:
-    """002-R018, 002-R048: journals go to archive/journal."""
+    """002-A03, 002-R018, 002-R048: journals go to archive/journal."""
     assert archive_path("knowledge/journal/2026-01-01.md") == "archive/journal/2026-01-01.md"
     assert str(day_of("archive/journal/2026-01-01.md")) == "2026-01-01"
     assert day_of("2026-13-01.md") is None

@@ -36,7 +36,10 @@ def lifecycle(memory: MemoryGit, store: Store, **config: bool) -> Lifecycle:
 async def test_days_and_weeks_are_tagged_when_they_have_ended(
     memory: MemoryGit, store: Store, git: RunsGit
 ) -> None:
-    """002-R070, R071, R213: once each, only days with commits, also after a week of sleep."""
+    """Once each, only days with commits, also after a week of sleep.
+
+    Rows: 002-R070, 002-R071, 002-R213.
+    """
     committed = int(git("log", "-1", "--format=%ct")) * 1_000
     day = datetime.fromtimestamp(committed / 1_000, UTC)
     year, week, _ = day.isocalendar()
@@ -55,7 +58,7 @@ async def test_days_and_weeks_are_tagged_when_they_have_ended(
 async def test_what_is_switched_off_does_not_happen(
     memory: MemoryGit, store: Store, git: RunsGit
 ) -> None:
-    """002-R213, A34: notes are written and left to the person; nothing is tagged or pushed."""
+    """002-R213, 002-A34: notes are written and left to the person; nothing is tagged or pushed."""
     head = git("rev-parse", "HEAD")
     note = "knowledge/reference/a.md"
     door = lifecycle(memory, store, auto_commit=False, auto_tag_daily=False)

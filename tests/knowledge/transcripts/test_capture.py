@@ -46,7 +46,10 @@ def read(raw: Path) -> list[SessionTranscript]:
 
 
 async def test_the_four_calls_write_a_transcript(tmp_path: Path) -> None:
-    """002-R171, R172, R173, R174, R203, R242: a harness needs no store to keep transcripts."""
+    """A harness needs no store to keep transcripts.
+
+    Rows: 002-R171, 002-R172, 002-R173, 002-R174, 002-R203, 002-R242.
+    """
     async with await opened(tmp_path) as capture:
         path = await capture.on_session_start("s1", at=AT, model="m", channel="cli")
         first = parse_transcript((tmp_path / path).read_text())
@@ -72,7 +75,7 @@ async def test_the_four_calls_write_a_transcript(tmp_path: Path) -> None:
 
 
 async def test_a_closed_transcript_is_read_only_and_its_hash_recorded(tmp_path: Path) -> None:
-    """002-R003, R004, A06: what was said cannot be changed without anybody noticing."""
+    """002-R003, 002-R004, 002-A06: what was said cannot be changed without anybody noticing."""
     async with await opened(tmp_path) as capture:
         await capture.on_message("s1", "user", "Hello there", at=AT)
         closed = await capture.on_session_end("s1", at=AT)
@@ -168,7 +171,7 @@ async def test_a_lost_file_loses_no_later_turn(tmp_path: Path) -> None:
 
 
 async def test_what_follows_a_close_is_repeated_until_it_succeeds(tmp_path: Path) -> None:
-    """002-R004, R174: a transcript is committed, if not now, then by the next process."""
+    """002-R004, 002-R174: a transcript is committed, if not now, then by the next process."""
     done: list[str] = []
 
     async def fail(_: ClosedTranscript) -> None:
@@ -239,7 +242,10 @@ async def worked(path: Path, raw: Path | None) -> None:
 
 
 async def test_a_store_becomes_a_transcript(tmp_path: Path) -> None:
-    """002-R214, R032, R033, R035, R036, A34, X-C07: in the order in which it was said."""
+    """In the order in which it was said.
+
+    Rows: 002-R214, 002-R032, 002-R033, 002-R035, 002-R036, 002-A34, X-C07.
+    """
     raw = tmp_path / "raw"
     await worked(tmp_path / "a.db", raw)
 
@@ -281,7 +287,7 @@ async def test_a_second_listener_writes_nothing_twice(tmp_path: Path) -> None:
 
 
 async def test_an_open_transcript_is_not_written_twice(tmp_path: Path) -> None:
-    """002-R022, R231: its database was lost while the session was open."""
+    """002-R022, 002-R231: its database was lost while the session was open."""
     raw = tmp_path / "raw"
     async with connect(tmp_path / "a.db", tracking=False) as client:
         live = await client.start("s1", system_prompt="Be brief.")

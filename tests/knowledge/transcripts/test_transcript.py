@@ -109,7 +109,7 @@ HEAD = TranscriptHead(session_id="ses_5f1c09ab", session="ses_5f1c09ab", started
 
 
 def test_the_format_is_that_of_the_requirements() -> None:
-    """002-R024–R034, R059: heads, turns, tool calls, memory operations and attachments."""
+    """002-R024–R034, 002-R059: heads, turns, tool calls, memory operations and attachments."""
     blocks: list[Block] = [ToolLine.of("bash", "ls\n-la", "ok: 3 files"), "Three files."]
     change = KnowledgeLine.of("updated", "knowledge/memory/MEMORY.md", "a lesson")
     transcript = SessionTranscript(

@@ -416,7 +416,10 @@ async def test_contradictions_that_slipped_in_are_found(
 async def test_a_server_consolidates_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """001-R056, PG-28: what `ctxmgr serve` runs is this code, and it goes on after an error."""
+    """What `ctxmgr serve` runs is this code, and it goes on after an error.
+
+    Rows: 001-R003, 001-R056, PG-28.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(app_module, "LIFECYCLE_SECONDS", 0.0)
     done = asyncio.Event()

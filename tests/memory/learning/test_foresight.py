@@ -57,7 +57,7 @@ def project(tmp_path: Path) -> Path:
 async def test_a_prompt_has_what_belongs_to_the_file(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """001-R002, 001-R015, 001-R048, 001-R081: no word of the message is in the memory."""
+    """001-R047, 001-R002, 001-R015, 001-R048, 001-R081: no word of the message is in the memory."""
     monkeypatch.setattr("ctxmgr.client_layers.HISTORY_SECONDS", 60.0)
     url = project.parent / "agent.db"
     kinds = {**KINDS, **MEMORY_KINDS}

@@ -21,7 +21,7 @@ async def shown(store: Store, fact: Fact, kind: MemoryKind = MemoryKind.NOTE) ->
 
 
 async def test_an_exchange_counts_once_and_a_citation_counts(store: Store) -> None:
-    """001-R072, 001-R073, PG-23: judged while the session goes on, not at its end."""
+    """001-A11, 001-R072, 001-R073, PG-23: judged while the session goes on, not at its end."""
     memory = await shown(store, Fact(key="packages", value="pnpm"))
     async with client_of(store) as client:
         session = await client.start("one", system_prompt="You help.")

@@ -96,7 +96,7 @@ def test_patterns_and_workflows_have_their_hint_as_level_2(count: Callable[[str]
 @given(body=BODIES, original=st.none() | TEXT)
 @settings(max_examples=60, deadline=None)
 def test_no_level_is_longer_than_the_one_before(body: Body, original: str | None) -> None:
-    """001-R090, 001-R096: whatever the memory says."""
+    """001-A14, 001-R090, 001-R096: whatever the memory says."""
     count = named_vocabulary("cl100k_base").count
 
     levels = levels_by_rule(body, count, original=original)

@@ -48,7 +48,9 @@ _MEMORIES: tuple[tuple[Body, MemoryKind, tuple[str, ...]], ...] = (
 
 
 async def test_each_memory_is_in_the_tier_of_its_use(memory: LivingMemory) -> None:
-    """001-R012, 001-R015, 001-R018, 001-R020, 001-R021, 001-R079, 001-R081, 001-R083, 001-R085."""
+    """001-R012, 001-R015, 001-R018, 001-R020, 001-R021, 001-R079, 001-R081, 001-R083, 001-R085,
+    001-A02.
+    """
     await fill(memory)
 
     found = await tiers(memory, Signals(current_file="src/payment/gateway.py"))

@@ -29,7 +29,9 @@ def item(name: str, *forms: str) -> TierItem:
 
 
 def test_the_default_budget_and_its_profiles() -> None:
-    """001-R007 to 001-R011, 001-R078 to 001-R084, 001-R113, 001-R118, 001-R122."""
+    """001-R007 to 001-R011, 001-R078 to 001-R084, 001-R113, 001-R118, 001-R122, 001-A01,
+    001-A18.
+    """
     assert tier_budgets(8_000) == (2_000, 3_000, 2_000, 1_000)
     assert tier_budgets(8_000, "new_feature") == (2_000, 3_000, 2_000, 1_000)
     assert tier_budgets(8_000, "debugging") == (3_000, 2_500, 1_500, 1_000)
@@ -71,7 +73,10 @@ def test_an_item_is_shown_once() -> None:
 def test_no_tier_and_no_context_exceeds_its_budget(
     budget: int, tiers: tuple[Sequence[TierItem], ...]
 ) -> None:
-    """001-R086, 001-R108, 001-R140: counted in the text that is rendered."""
+    """Counted in the text that is rendered.
+
+    Rows: 001-R131, 001-A15, 001-A16, 001-R086, 001-R108, 001-R140.
+    """
     builder = ContextBuilder(budget, count=COUNT)
 
     builder.add_tier1(tiers[0])

@@ -56,7 +56,7 @@ async def app(
 
 
 async def test_the_gate_asks_a_model_only_if_it_is_named(app: App, server: ModelServer) -> None:
-    """002-R090, R116, R117, R223, A15: one token, and the ledger has its price."""
+    """002-R090, 002-R116, 002-R117, 002-R223, 002-A15: one token, and the ledger has its price."""
     server.script(says(Text("YES")), says(Text("YES")))
 
     asked = await topics_try(app, "Which oven?", model=MODEL)
@@ -88,7 +88,7 @@ async def test_a_model_that_is_refused_leaves_the_rule(app: App, server: ModelSe
 async def test_a_model_extracts_condenses_and_summarises(
     app: App, server: ModelServer, home: Path
 ) -> None:
-    """002-R066, R176, R187, R226: what it answers is written, with what it cost."""
+    """002-R066, 002-R176, 002-R187, 002-R226: what it answers is written, with what it cost."""
     assert app.here is not None
     async with connect(home / "a.db", tracking=False, knowledge=app.here) as client:
         live = await client.start("s1", system_prompt="Be brief.")

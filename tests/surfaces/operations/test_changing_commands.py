@@ -23,7 +23,7 @@ Run = Callable[..., Result]
 
 
 def test_a_user_folds_pins_and_activates(ctxmgr: Run, worked: Worked) -> None:
-    """Each reports the object's new level; the rules are those for agents (003-R101, R105–R107)."""
+    """003-R101, 003-R105–R107: each reports the new level; the rules are those for agents."""
     options = ("--store", worked.url, "--json")
 
     folded = json_of(ctxmgr("deactivate", worked.sid, worked.notes, *options))

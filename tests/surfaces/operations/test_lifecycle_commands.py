@@ -46,7 +46,10 @@ def notes(ctxmgr: Callable[..., Result], tmp_path: Path) -> Path:
 
 
 def test_a_session_becomes_notes_and_commits(ask: Callable[..., Any], notes: Path) -> None:
-    """002-R004, R061, R170, R174, R176, R214: nothing more than `connect(knowledge=DIR)`."""
+    """Nothing more than `connect(knowledge=DIR)`.
+
+    Rows: 002-R004, 002-R061, 002-R170, 002-R174, 002-R176, 002-R214.
+    """
     status = ask("lifecycle", "status")
 
     raw = Path(status["raw"])
@@ -67,7 +70,7 @@ def test_a_session_becomes_notes_and_commits(ask: Callable[..., Any], notes: Pat
 
 
 def test_steps_run_by_command(ask: Callable[..., Any], notes: Path) -> None:
-    """002-R170, R185, R243: each with a dry run that prints the diff."""
+    """002-R170, 002-R185, 002-R243: each with a dry run that prints the diff."""
     memory = (notes / MEMORY).read_text()
 
     replayed = ask("lifecycle", "replay", "--dry-run")
@@ -93,7 +96,7 @@ def test_steps_run_by_command(ask: Callable[..., Any], notes: Path) -> None:
 
 
 def test_notes_are_reconstructed_by_command(ask: Callable[..., Any], notes: Path) -> None:
-    """002-R196, R199: on a branch, then merged."""
+    """002-R196, 002-R199: on a branch, then merged."""
     built = ask("lifecycle", "reconstruct", "again")
     merged = ask("lifecycle", "reconstruct", "again", "--merge")
 
@@ -105,7 +108,7 @@ def test_notes_are_reconstructed_by_command(ask: Callable[..., Any], notes: Path
 def test_an_altered_transcript_is_found(
     ask: Callable[..., Any], ctxmgr: Callable[..., Result], notes: Path, tmp_path: Path
 ) -> None:
-    """002-R003, A06: the check fails, and names the file."""
+    """002-R003, 002-A06: the check fails, and names the file."""
     intact = ask("lifecycle", "check", "--project", str(notes))
     (transcript,) = Path(ask("lifecycle", "status")["raw"]).rglob("*.md")
     transcript.chmod(0o600)

@@ -74,7 +74,10 @@ def notes(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def test_notes_are_compared_by_a_providers_vectors(
     notes: Path, server: tuple[Embeddings, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """002-R209, R225, R236: each note is sent once, without secrets; words decide if it is down."""
+    """Each note is sent once, without secrets; words decide if it is down.
+
+    Rows: 002-R209, 002-R225, 002-R236.
+    """
     served, url = server
     monkeypatch.setenv("CTXMGR_API", "openai")
     monkeypatch.setenv("CTXMGR_BASE_URL", url)
