@@ -85,8 +85,11 @@ _AGED: Final = (60, 2000, 6000)
 _AGED_ARGUMENT_SHARE: Final = (0.05, 0.1, 0.4)
 _AGED_ARGUMENT: Final = (20, 90, 150)
 _AGED_WORTH: Final = (0.2, 0.045, 0.01)
+# A line of a digest is read in every later call, and must be worth more than one of an idle text; a
+# low limit would leave out worthy lines of long texts instead.
 _DIGEST_SHARE: Final = (0.05, 0.5, 0.7)
-_DIGEST: Final = (20, 1000, 3000)
+_DIGEST: Final = (20, 2000, 3000)
+_DIGEST_WORTH: Final = (0.2, 0.07, 0.01)
 _CAUTION: Final = (2, 3, 8)
 
 NAMES_TOKENS: Final = 300
@@ -198,7 +201,7 @@ class Economy:
         return FoldLimits(
             tokens=limit,
             names_tokens=_names_tokens(OutputKind.OTHER, tokens),
-            worth_min=self._at(_AGED_WORTH),
+            worth_min=self._at(_DIGEST_WORTH),
         )
 
     def once_compacted(self) -> Self:

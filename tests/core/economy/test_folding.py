@@ -6,15 +6,19 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctxmgr.core.discovery.known_tools import OutputKind
 from ctxmgr.core.economy.folding import (
     FoldableText,
     FoldLimits,
     TextSpan,
     TextView,
+    digest_view,
     fold,
+    line_text,
     shown,
     visible_lines,
 )
+from ctxmgr.core.economy.policy import Economy
 from ctxmgr.core.economy.visible_names import VisibleNames
 
 LIMITS: Final = FoldLimits(tokens=40, ends=0.5, names_tokens=10)
@@ -202,3 +206,30 @@ def test_a_stored_view_is_rendered_the_same(content: str) -> None:
 
     assert stored == view
     assert shown(content, stored, handle="#1") == shown(content, view, handle="#1")
+
+
+def test_a_digest_leaves_out_lines_that_an_idle_text_still_shows():
+    """It is read in every later call: a name in a long sentence is listed, and costs less."""
+    sentences = "\n".join(f"it was said of number_{n:03} once" for n in range(40))
+    text = FoldableText.of(f"{sentences}\n{'the same words again ' * 90}", count=count)
+    idle = Economy().aged(OutputKind.OTHER, tokens=text.tokens)
+
+    old = digest_view(
+        text, limits=Economy().digest(tokens=text.tokens), visible=VisibleNames(), count=count
+    )
+    aged = fold(text, limits=idle, visible=VisibleNames(), count=count)
+
+    assert any("number_" in line_text(text.content, line) for line in visible_lines(text, aged))
+    assert not list(visible_lines(text, old))
+    assert "number_039" in old.names
+
+
+def test_a_digest_keeps_all_that_is_worth_its_tokens():
+    """The value of a line decides, and not how long the text is that it stands in."""
+    names = "\n".join(f"name_{n:04}" for n in range(500))
+    text = FoldableText.of(f"{names}\n{'the same words again ' * 500}", count=count)
+    limits = Economy().digest(tokens=text.tokens)
+
+    view = digest_view(text, limits=limits, visible=VisibleNames(), count=count)
+
+    assert len(list(visible_lines(text, view))) == 500
