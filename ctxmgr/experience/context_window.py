@@ -15,10 +15,10 @@ import json
 import logging
 import math
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ctxmgr.core.context.flushes import Flusher, FlushRequest, flush
 from ctxmgr.core.context.pressure import Pressure, PressureStep, oldest_half, tokens_after
@@ -47,7 +47,7 @@ CONCEPTS_MAX: Final = 10
 """Key concepts of a summary."""
 
 STEPS_MAX: Final = 100_000
-"""Timesteps of a range that a summary is made from, the newest ones."""
+"""Timesteps of a range whose texts a summary is made from, the newest ones."""
 
 LINE_CHARS: Final = 200
 """Characters of an event in a summary that was not said to the agent."""
@@ -71,6 +71,18 @@ class ContextState:
     utilization: float
     session_id: str
     current_tick: int
+
+
+class _Experience(NamedTuple):
+    """What a range of ticks holds."""
+
+    steps: int
+    newest: Collection[TimestepRecord]
+    """At most ``STEPS_MAX`` of them."""
+    concepts: list[str]
+    """The key concepts."""
+    highest: Mapping[str, float]
+    """The highest score of each concept."""
 
 
 class ContextWindowManager:
@@ -126,18 +138,19 @@ class ContextWindowManager:
         rows = await self._experience.file.read(
             lambda db: rows_of(
                 db,
-                "SELECT range_end, summary FROM compactions WHERE session_id = ?"
-                " ORDER BY range_end DESC LIMIT 1",
+                "SELECT min(range_start) OVER (), range_end, summary FROM compactions"
+                " WHERE session_id = ? ORDER BY range_end DESC LIMIT 1",
                 (self._session_id,),
             )
         )
-        end, summary = rows[0] if rows else (0, "")
+        first, end, summary = rows[0] if rows else (None, 0, "")
         last = await self._experience.last_tick(self._session_id)
-        steps = await self._steps(end + 1, last) if last > end else []
-        self._spans = [(step.tick, token_count(step)) for step in steps]
+        pages = self._experience.pages(self._session_id, (end + 1, last))
+        self._spans = [(step.tick, token_count(step)) async for page in pages for step in page]
         self._spans_tokens = sum(tokens for _, tokens in self._spans)
         self._summary, self._summary_tokens = summary, self._count(summary) if summary else 0
         self._tick = last
+        self._hot_from = first  # a process may have ended before what it compacted had expired
 
     def get_context_state(self) -> ContextState:
         tokens = self._spans_tokens + self._summary_tokens
@@ -184,17 +197,15 @@ class ContextWindowManager:
 
     async def generate_summary(self, start_tick: int, end_tick: int) -> tuple[str, list[str]]:
         """Return a summary of a range of ticks, and the ids of its key concepts."""
-        steps = await self._steps(start_tick, end_tick)
-        scores: defaultdict[str, float] = defaultdict(float)
-        for step in steps:
-            for concept, score in step.concept_activations.items():
-                scores[concept] += score
-        concepts = sorted(scores, key=lambda concept: (-scores[concept], concept))[:CONCEPTS_MAX]
+        experience = await self._experience_of(start_tick, end_tick)
+        return await self._summarise(experience), experience.concepts
+
+    async def _summarise(self, experience: "_Experience") -> str:
         tokens = max(SUMMARY_TOKENS_MIN, int(SUMMARY_SHARE * self._max_tokens))
-        lines = [*self._summary.splitlines(), *_lines(steps)]
+        lines = [*self._summary.splitlines(), *_lines(experience.newest)]
         self._charge = None
         written = await self._written("\n".join(lines), tokens)
-        return written or self._chosen(lines, tokens), concepts
+        return written or self._chosen(lines, tokens)
 
     def _half(self) -> int:
         """Return how many spans the oldest half of the context has, besides the summary."""
@@ -207,7 +218,7 @@ class ContextWindowManager:
         if not self._flushers:
             return
         first, last = self._spans[0][0], self._spans[self._half() - 1][0]
-        text = "\n".join(_lines(await self._steps(first, last)))
+        text = "\n".join(_lines((await self._experience_of(first, last)).newest))
         request = FlushRequest(session_id=self._session_id, first=first, last=last, text=text)
         await flush(self._flushers, request)
 
@@ -215,7 +226,8 @@ class ContextWindowManager:
         before, spans = self.get_context_state().current_tokens, self._half()
         gone, stays = self._spans[:spans], self._spans[spans:]
         start, end = gone[0][0], gone[-1][0]
-        summary, concepts = await self.generate_summary(start, end)
+        experience = await self._experience_of(start, end)
+        summary = await self._summarise(experience)
         summary_tokens = self._count(summary)
         removed = sum(tokens for _, tokens in gone) + self._summary_tokens
         charge = self._charge
@@ -225,12 +237,12 @@ class ContextWindowManager:
             timestamp=int(self._clock() * 1000),
             range_start=start,
             range_end=end,
-            timesteps_compacted=len(await self._steps(start, end)),
+            timesteps_compacted=experience.steps,
             tokens_before=before,
             tokens_after=tokens_after(before, removed=removed, summary=summary_tokens),
             summary=summary,
-            summary_concept_tags=tuple(concepts),
-            top_k_activations=await self._activations(start, end, concepts),
+            summary_concept_tags=tuple(experience.concepts),
+            top_k_activations={name: experience.highest[name] for name in experience.concepts},
             trigger=trigger,
             model=None if charge is None else charge.model,
             usage=None if charge is None or charge.usage is None else to_value(charge.usage),
@@ -246,18 +258,19 @@ class ContextWindowManager:
             self._hot_from = cold[-1].end_tick + 1 if cold else hot_from
         return record
 
-    async def _activations(self, start: int, end: int, concepts: Sequence[str]) -> dict[str, float]:
-        """Return the highest score of each concept in a range."""
-        steps = await self._steps(start, end)
-        return {
-            concept: max(step.concept_activations.get(concept, 0.0) for step in steps)
-            for concept in concepts
-        }
-
-    async def _steps(self, start: int, end: int) -> list[TimestepRecord]:
-        return await self._experience.query(
-            session_id=self._session_id, tick_range=(start, end), limit=STEPS_MAX
-        )
+    async def _experience_of(self, start: int, end: int) -> "_Experience":
+        """Return what is known of a range of ticks."""
+        steps, newest = 0, deque[TimestepRecord](maxlen=STEPS_MAX)
+        sums, highest = defaultdict[str, float](float), defaultdict[str, float](float)
+        async for page in self._experience.pages(self._session_id, (start, end)):
+            steps += len(page)
+            newest.extend(page)
+            for step in page:
+                for concept, score in step.concept_activations.items():
+                    sums[concept] += score
+                    highest[concept] = max(highest[concept], score)
+        concepts = sorted(sums, key=lambda concept: (-sums[concept], concept))[:CONCEPTS_MAX]
+        return _Experience(steps, newest, concepts, highest)
 
     async def _written(self, text: str, tokens: int) -> str:
         """Return the summary of the model; empty if there is none, or it is late or fails."""
@@ -287,7 +300,7 @@ class ContextWindowManager:
         return "\n".join(lines[first:] or [line[:LINE_CHARS] for line in lines[-1:]])
 
 
-def _lines(steps: Sequence[TimestepRecord]) -> list[str]:
+def _lines(steps: Collection[TimestepRecord]) -> list[str]:
     """Return one line per event: what was said to the agent whole, of others the beginning."""
     texts: dict[tuple[str | None, int], tuple[EventType, str]] = {}
     for number, step in enumerate(steps):

@@ -10,9 +10,11 @@ from ctxmgr.core.events.event_type import EventType
 from ctxmgr.core.model import AnswerDone, AnswerPart, Charge, Request, Stop, TextDelta, Usage
 from ctxmgr.core.objects.compaction import CompactionTrigger
 from ctxmgr.errors import Incorrect, ModelUnavailable
+from ctxmgr.experience import context_window
 from ctxmgr.experience.context_window import ContextWindowManager
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.records.timestep import TimestepRecord
+from ctxmgr.experience.windows.window_book import WindowBook
 from ctxmgr.stores.layer_file import rows_of
 
 
@@ -169,3 +171,37 @@ async def test_wrong_counts_are_refused(log: ExperienceLog) -> None:
         await window.add_tokens(1, 4)
     with pytest.raises(Incorrect, match="compaction_threshold"):
         ContextWindowManager(100, log, 0, session_id="s1")
+
+
+async def test_what_a_killed_process_compacted_expires_later(log: ExperienceLog) -> None:
+    """000-R061: the next compaction expires what the last one took out of the context."""
+    book = WindowBook(log, warm_quota_tokens=100)
+    killed = ContextWindowManager(100, log, session_id="s1")  # its windows did not expire
+    for tick in range(1, 11):
+        await killed.add_tokens(8, tick)
+    assert await book.windows("s1") == []
+
+    window = ContextWindowManager(100, log, session_id="s1", windows=book)
+    await window.restore()
+    record = await window.request_compaction()
+
+    assert record is not None
+    assert record.range_start > 1
+    assert [each.start_tick for each in await book.windows("s1")] == [1]
+    assert (await book.windows("s1"))[-1].end_tick == record.range_end
+
+
+async def test_long_ranges_are_counted_whole_and_summarised_by_their_end(
+    log: ExperienceLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """000-R055, 000-R146: however many timesteps a range has."""
+    monkeypatch.setattr(context_window, "STEPS_MAX", 30)
+    window = ContextWindowManager(1_000, log, session_id="s1")
+    await window.restore()
+
+    record = await window.request_compaction()
+
+    assert record is not None
+    assert record.timesteps_compacted == record.range_end > 30
+    assert f"token{record.range_end}" in record.summary
+    assert "please do step 1\n" not in record.summary

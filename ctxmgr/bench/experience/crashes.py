@@ -1,7 +1,8 @@
-"""Kill processes that append, fold and merge, and look for what was acknowledged.
+"""Kill processes that append, fold, merge and compress, and look for what was acknowledged.
 
 Each round starts two processes on one log, and kills them at a random moment. Then every session is
-read: its ticks have no gap and none is there twice, and all files are as they were written.
+read: each of its ticks is in the log or in one cold window, none is in both or missing, compressed
+records stand for as many tokens as these windows had, and all files are as they were written.
 """
 
 import asyncio
@@ -19,6 +20,27 @@ QUICK_ROUNDS: Final = 1
 PROCESSES: Final = 2
 SECONDS_MAX: Final = 0.6
 """A process lives at most so long after its first acknowledgement."""
+
+
+_FOUND: Final = """
+WITH cold AS (
+    SELECT session_id, unnest(range(start_tick, end_tick + 1)) AS tick
+    FROM time_windows WHERE fidelity = 'cold'
+), places AS (
+    SELECT session_id, tick, 1 AS steps, 0 AS cold FROM timesteps
+    UNION ALL SELECT session_id, tick, 0, 1 FROM cold
+), ticks AS (
+    SELECT session_id, tick, sum(steps) AS steps, sum(cold) AS cold FROM places GROUP BY ALL
+)
+SELECT session_id, sum(steps)::BIGINT, sum(cold)::BIGINT, max(tick),
+    count(*) FILTER (steps + cold > 1),
+    (SELECT count(*) FROM activations AS a WHERE a.session_id = t.session_id)
+FROM ticks AS t GROUP BY session_id
+"""
+
+_COLD_TOKENS: Final = """
+SELECT coalesce(sum(token_count), 0)::BIGINT FROM compressed_records WHERE superseded_by IS NULL
+"""
 
 
 async def crash_figures(rounds: int, *, say: Say) -> list[Figure]:
@@ -59,15 +81,18 @@ async def faults_of(root: Path, acknowledged: dict[str, int]) -> list[str]:
     faults = []
     async with await ExperienceLog.open(root) as log:
         await log.check(hashes=True)
-        result = await log.sql(
-            "SELECT session_id, count(*), count(DISTINCT tick), max(tick), (SELECT count(*)"
-            " FROM activations a WHERE a.session_id = t.session_id)"
-            " FROM timesteps t GROUP BY session_id",
-            rows_max=1_000_000,
-        )
+        result = await log.sql(_FOUND, rows_max=1_000_000)
         found = {row[0]: row[1:] for row in result.rows}
-        for session, last in acknowledged.items():
-            steps, ticks, highest, activations = found.get(session, (0, 0, 0, 0))
-            if not steps == ticks == highest >= last or activations != 2 * steps:
-                faults.append(f"{session}: {steps} steps, {ticks} ticks, last {highest} of {last}")
+        for session, acknowledged_tick in acknowledged.items():
+            steps, cold, last, faulty, activations = found.get(session, (0, 0, 0, 0, 0))
+            whole = steps + cold == last >= acknowledged_tick and not faulty
+            if not whole or activations != 2 * steps:
+                faults.append(
+                    f"{session}: {steps} steps and {cold} cold ticks, {faulty} of them twice, last"
+                    f" {last} of {acknowledged_tick}"
+                )
+        tokens = await log.sql(_COLD_TOKENS)
+        cold_ticks = sum(row[1] for row in found.values())
+        if tokens.rows != ((cold_ticks,),):
+            faults.append(f"{tokens.rows[0][0]} compressed tokens stand for {cold_ticks} ticks")
     return faults

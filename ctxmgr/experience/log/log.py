@@ -8,7 +8,7 @@ have recorded. Nothing is swallowed: a query that fails raises.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -39,6 +39,9 @@ from ctxmgr.stores.layer_file import LayerFile, SqlConnection, rows_of
 
 TOP_K_MAX: Final = 1_000
 """Activations of one step that can be stored."""
+
+PAGE_STEPS: Final = 20_000
+"""Timesteps that are read at once of a long range, some 20 MB."""
 
 _log = logging.getLogger(__name__)
 
@@ -196,6 +199,22 @@ class ExperienceLog:
             offset=offset,
         )
         return await asyncio.to_thread(self._reader.query, filters)
+
+    async def pages(
+        self, session_id: str, tick_range: tuple[int, int], *, steps: int = PAGE_STEPS
+    ) -> AsyncIterator[list[TimestepRecord]]:
+        """Yield the timesteps of a range in order, in lists of at most so many ``steps``.
+
+        Their ticks need not be contiguous, and a range may be far longer than what is in it.
+        """
+        start, end = tick_range
+        while start <= end:
+            page = await self.query(session_id=session_id, tick_range=(start, end), limit=steps)
+            if page:
+                yield page
+            if len(page) < steps:
+                return
+            start = page[-1].tick + 1
 
     async def event_ticks(
         self, session_id: str, event_ids: Sequence[str]

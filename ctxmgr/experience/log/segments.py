@@ -199,12 +199,13 @@ def activation_groups(timesteps: pa.Table) -> Iterator[pa.RecordBatch]:
     maps = timesteps.column("concept_activations").chunks
     keys = pa.chunked_array([each.keys for each in maps]).unify_dictionaries()
     dictionary = keys.chunk(0).dictionary
-    by_name = pc.array_sort_indices(dictionary).to_numpy().astype(np.int32)
+    by_name = pc.array_sort_indices(dictionary)
+    names = dictionary.take(by_name)
     # One number for each activation, which sorts by concept and then by step: the rank of its
     # concept above its position. NumPy sorts them in place, and several times as fast as by two
     # keys.
     order = np.arange(sum(map(len, keys.chunks)), dtype=np.uint64)
-    rank_of = _ranks(by_name).astype(np.uint64) << _RANK_SHIFT
+    rank_of = _ranks(by_name.to_numpy()).astype(np.uint64) << _RANK_SHIFT
     start = 0
     for chunk in keys.chunks:
         order[start : start + len(chunk)] |= rank_of[chunk.indices.to_numpy()]
@@ -220,8 +221,11 @@ def activation_groups(timesteps: pa.Table) -> Iterator[pa.RecordBatch]:
         group = order[start : start + ROW_GROUP_ACTIVATIONS]
         chosen = (group & _POSITIONS).astype(np.int64)
         at = steps[chosen]
+        ranks = (group >> _RANK_SHIFT).astype(np.int32)
+        first, last = int(ranks[0]), int(ranks[-1])
         columns = [
-            pa.DictionaryArray.from_arrays(by_name[group >> _RANK_SHIFT], dictionary),
+            # Only the names in this group: each has a dictionary of its own in the file.
+            pa.DictionaryArray.from_arrays(ranks - first, names.slice(first, last - first + 1)),
             pa.DictionaryArray.from_arrays(session_codes[at], sessions.dictionary),
             pa.array(ticks[at]),
             pa.array(days[at]).view(pa.date32()),

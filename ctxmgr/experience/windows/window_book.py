@@ -272,7 +272,7 @@ class WindowBook:
             return chain
 
         chain = await self._file.read(query)
-        if not chain and not (is_step and await self._steps(session_id, Ticks(tick, tick))):
+        if not chain and (not is_step or await self._log.get_timestep(record_id) is None):
             raise NotFound(f"there is no timestep or compressed record {record_id!r:.200}")
         return chain
 
@@ -311,8 +311,10 @@ class WindowBook:
         self, session_id: str, part: Ticks, *, divide: bool
     ) -> Sequence[TimestepRecord]:
         """Return the first timesteps of a range, without an event that is not complete."""
-        end = min(part.end, part.start + STEPS_PER_CHANGE - 1)
-        steps = await self._steps(session_id, Ticks(part.start, end))
+        steps = await self._log.query(
+            session_id=session_id, tick_range=part, limit=STEPS_PER_CHANGE
+        )
+        end = steps[-1].tick if len(steps) == STEPS_PER_CHANGE else part.end
         events = {step.event_id for step in steps if step.event_id is not None}
         ticks = await self._log.event_ticks(session_id, sorted(events))
         # Events may overlap, as those of parallel tool calls do: the cut divides none of them.
@@ -324,21 +326,9 @@ class WindowBook:
         # An event that is longer than one change is divided, as it would otherwise never expire.
         return whole if whole or not (divide or end < part.end) else steps
 
-    async def _steps(self, session_id: str, ticks: Ticks) -> Sequence[TimestepRecord]:
-        """Return the timesteps of a range that are still in the log, in order."""
-        return await self._log.query(
-            session_id=session_id, tick_range=ticks, limit=STEPS_PER_CHANGE + 1
-        )
-
     async def _all_steps(self, window: TimeWindow) -> list[TimestepRecord]:
-        return [
-            step
-            for start in range(window.start_tick, window.end_tick + 1, STEPS_PER_CHANGE)
-            for step in await self._steps(
-                window.session_id,
-                Ticks(start, min(window.end_tick, start + STEPS_PER_CHANGE - 1)),
-            )
-        ]
+        pages = self._log.pages(window.session_id, window.ticks)
+        return [step async for page in pages for step in page]
 
     async def _annotations(
         self, table: str, windows: Sequence[TimeWindow]
@@ -362,14 +352,9 @@ class WindowBook:
         recorded = Ticks(ticks.start, min(ticks.end, await self._log.last_tick(session_id)))
         for part in uncovered(recorded, (window.ticks for window in known)):
             tokens, first, last = 0, None, None
-            for start in range(part.start, part.end + 1, STEPS_PER_CHANGE):
-                end = min(part.end, start + STEPS_PER_CHANGE - 1)
-                steps = await self._steps(session_id, Ticks(start, end))
-                if steps:
-                    first, last = first or steps[0], steps[-1]
-                    tokens += sum(map(token_count, steps))
-                elif last is not None:
-                    break
+            async for steps in self._log.pages(session_id, part):
+                first, last = first or steps[0], steps[-1]
+                tokens += sum(map(token_count, steps))
             if first is not None and last is not None:
                 found.append(_window_of(first, last, tokens))
         return found

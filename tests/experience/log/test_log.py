@@ -416,3 +416,14 @@ async def test_decoded_batches_are_released(
         await log.fold()
         assert len(await log.query(session_id="s", limit=100)) == 60
         assert log._tail._decoded == {}
+
+
+async def test_pages_hold_every_step_of_a_range(tmp_path: Path) -> None:
+    """000-R116: whatever its length, and however far its ticks are apart."""
+    async with await ExperienceLog.open(tmp_path / "log") as log:
+        for tick in (1, 2, 3, 900_000, 900_001):
+            await log.append("s", [step()], first_tick=tick)
+
+        pages = [[step.tick for step in page] async for page in log.pages("s", (2, 2**53), steps=2)]
+
+    assert pages == [[2, 3], [900_000, 900_001]]

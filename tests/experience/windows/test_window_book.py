@@ -418,3 +418,21 @@ def test_merged_ranges_are_disjoint_and_equal(ranges: list[Ticks]) -> None:
     assert {tick for part in merged for tick in range(part.start, part.end + 1)} == {
         tick for part in ranges for tick in range(part.start, part.end + 1)
     }
+
+
+async def test_ticks_may_be_far_apart(tmp_path: Path) -> None:
+    """000-R025, 000-R062, 000-R069: ticks only grow; they may be times in milliseconds."""
+    ticks = [1, 70_000, 1_790_000_000_000, 1_790_000_900_000]
+    async with await ExperienceLog.open(tmp_path / "gaps") as log:
+        for tick in ticks:
+            [step] = _steps("s1", tick, tick)
+            await log.record_timestep(step)
+        book = WindowBook(log, warm_quota_tokens=QUOTA)
+
+        retained = await book.retain("s1", Ticks(ticks[0], ticks[1]))
+        [cold] = await book.expire("s1", before_tick=ticks[3])
+        left = [step.tick for step in await log.query(session_id="s1")]
+
+    assert (retained.tokens, [each.ticks for each in retained.windows]) == (2, [Ticks(1, 70_000)])
+    assert (cold.ticks, cold.token_count) == (Ticks(ticks[2], ticks[2]), 1)
+    assert left == [ticks[0], ticks[1], ticks[3]]
