@@ -7,12 +7,12 @@ to. An embedder's name therefore changes with its weights. NumPy is imported whe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ctxmgr.errors import Incorrect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy import float32
     from numpy.typing import NDArray
@@ -34,6 +34,14 @@ class Embedder(Protocol):
 
         The same texts give the same vectors in every process.
         """
+
+
+@runtime_checkable
+class WordEmbedder(Embedder, Protocol):
+    """An embedder whose vector of a text is the mean of its words' vectors."""
+
+    def embed_words(self, weights: Mapping[str, float]) -> Vectors:
+        """Return one vector of words, in which each counts as much as its weight."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

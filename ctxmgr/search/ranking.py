@@ -15,14 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
-from math import log1p
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from ctxmgr.search.days import day_ranges
 from ctxmgr.search.piece_vectors import content_words
-from ctxmgr.search.search_pool import PoolPart, SearchPool
+from ctxmgr.search.search_pool import PoolPart, SearchPool, idf
 from ctxmgr.search.segment import DAY_NONE, GAP, english_stem, piece_slots, speaker_term
 from ctxmgr.search.terms import FUNCTION_WORDS, STOP_WORDS, words
 
@@ -234,8 +233,8 @@ class _Search:
             if place is not None
         ]
         return _AskedTerm(
-            idf=_idf(sum(part.pieces_with(place) for part, place in known), pieces),
-            source_idf=_idf(sum(part.sources_with(place) for part, place in known), sources),
+            idf=idf(sum(part.pieces_with(place) for part, place in known), pieces),
+            source_idf=idf(sum(part.sources_with(place) for part, place in known), sources),
             places=places,
         )
 
@@ -453,10 +452,6 @@ def _wanted_sources(part: PoolPart, wanted: Callable[[str], bool] | None) -> "ND
         for live, source_id in zip(part.live, part.source_ids, strict=True)
     ]
     return np.array(accepted, dtype=np.bool_)
-
-
-def _idf(found: int, total: int) -> float:
-    return log1p((total - found + 0.5) / (found + 0.5))
 
 
 def _bm25(counts: "Ints", lengths: "Ints", average: float, idf: float) -> "Floats":

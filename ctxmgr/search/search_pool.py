@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
+from math import log1p
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from ctxmgr.search.piece_vectors import PieceVectors, embed_sources, join
 from ctxmgr.search.pieces import SearchSource
-from ctxmgr.search.segment import DAY_NONE, GAP, PoolSegment, build
+from ctxmgr.search.segment import DAY_NONE, GAP, PoolSegment, build, english_stem
 from ctxmgr.search.terms import words
 
 if TYPE_CHECKING:
@@ -87,6 +88,15 @@ class SearchPool:
             terms += int(part.segment.source_lengths[part.live].sum())
         return sources, pieces, terms
 
+    def word_idf(self, word: str) -> float:
+        """Return how well a word tells pieces apart."""
+        number = self.number(english_stem(word))
+        found = 0
+        if number is not None:
+            places = [(part, part.segment.place(number)) for part in self.parts]
+            found = sum(part.pieces_with(place) for part, place in places if place is not None)
+        return idf(found, self.totals[1])
+
     @cached_property
     def speaker_words(self) -> Mapping[str, frozenset[str]]:
         return {name: frozenset(words(name)) for name in self.speakers}
@@ -131,6 +141,11 @@ class SearchPool:
                 )
             )
         return join(sample) if sample else None
+
+
+def idf(found: int, total: int) -> float:
+    """Return the inverse document frequency of a term that some of the documents have."""
+    return log1p((total - found + 0.5) / (found + 0.5))
 
 
 def build_pool(

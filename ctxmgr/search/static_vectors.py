@@ -18,7 +18,7 @@ from ctxmgr.errors import ExtraMissing, Unavailable, requires_extra
 from ctxmgr.search.embedder import Vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Self
 
     from numpy import float32
@@ -41,7 +41,7 @@ _VOCABULARY: Final = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 
 
 class StaticEmbedder:
-    """An ``Embedder`` that looks words up in a table."""
+    """A ``WordEmbedder`` that looks words up in a table."""
 
     def __init__(self, table: NDArray[float32], tokenizer: Tokenizer) -> None:
         self._table = table
@@ -81,9 +81,25 @@ class StaticEmbedder:
             for number, entry in enumerate(encoded, start):
                 if entry.ids:
                     rows[number] = self._table[entry.ids].mean(axis=0)
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        rows /= np.where(lengths > 0, lengths, np.float32(1))
-        return Vectors(embedder=NAME, rows=rows)
+        return Vectors(embedder=NAME, rows=_of_length_one(rows))
+
+    def embed_words(self, weights: Mapping[str, float]) -> Vectors:
+        import numpy as np  # noqa: PLC0415 -- installed with the extra
+
+        row = np.zeros((1, self.dimension), dtype=np.float32)
+        for word, weight in weights.items():
+            ids = self._tokenizer.encode(word, add_special_tokens=False).ids
+            row[0] += np.float32(weight) * self._table[ids].sum(axis=0)
+        return Vectors(embedder=NAME, rows=_of_length_one(row))
+
+
+def _of_length_one(rows: NDArray[float32]) -> NDArray[float32]:
+    """Divide each row by its length, unless it is zero."""
+    import numpy as np  # noqa: PLC0415 -- installed with the extra
+
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows /= np.where(lengths > 0, lengths, np.float32(1))
+    return rows
 
 
 @cache

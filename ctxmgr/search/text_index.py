@@ -1,6 +1,6 @@
 """A search index in a file: sources, and segments for the ranking. Touches the file; needs NumPy.
 
-    put, remove ─► source rows ─► a new segment ─► merged with the one before, if that is not larger
+    put, remove ─► source rows ─► a new segment ─► merged with those before that are not much larger
     search ──────► segments that are not loaded yet ─► rank ─► pieces with their text
 
 The index is derived data and may be deleted at any time. Several processes may use one file: a
@@ -196,6 +196,8 @@ class TextIndex:
         for segment_id, _, name, _ in rows:
             if name is None or (replace and name != embedder.name):
                 done += await self._file.write(partial(self._embed, segment_id, embedder))
+        if done:
+            await self._file.write(self._merge)
         return done
 
     async def search(
@@ -294,11 +296,21 @@ class TextIndex:
         return known | {term: connection.execute(self._sql["term"], (term,)).get for term in new}
 
     def _merge(self, connection: SqlConnection) -> None:
-        """Merge the newest segments until each has a fraction of the pieces of the one before."""
+        """Merge the newest segments until each has a fraction of the pieces of the one before.
+
+        One that has no vectors yet stays apart from those that have: a merged segment would have
+        to be embedded again as a whole.
+        """
         rows = self._select(connection, "segments")
+        if not rows:
+            return
         count = 1
         total = rows[-1][1]
-        while count < len(rows) and rows[-count - 1][1] < MERGE_FACTOR * total:
+        while (
+            count < len(rows)
+            and rows[-count - 1][1] < MERGE_FACTOR * total
+            and rows[-count - 1][2:] == rows[-1][2:]
+        ):
             count += 1
             total += rows[-count][1]
         if count == 1:
@@ -324,12 +336,11 @@ class TextIndex:
         merged = self._store(connection, merge(parts))
         for ordinal, source_id in enumerate(moved):
             connection.execute(self._sql["move_source"], (merged, ordinal, source_id))
-        if len({(own.embedder, own.dimension) for own, _, _ in vectors}) == 1 and len(
-            vectors
-        ) == len(parts):
+        if vectors:
             self._store_vectors(connection, merged, join(vectors))
         for row in rows[-count:]:
             connection.execute(self._sql["remove_segment"], (row[0],))
+        connection.execute(self._sql["count_change"])
 
     def _embed(self, segment_id: int, embedder: Embedder, connection: SqlConnection) -> int:
         """Embed one segment; 0 if another process has merged it."""

@@ -52,6 +52,18 @@ def test_vectors_have_length_one_whatever_the_batch(embedder: StaticEmbedder) ->
     assert [round(float((row**2).sum()), 4) for row in many.rows] == [1, 0, 1]
 
 
+def test_words_count_as_much_as_they_weigh(embedder: StaticEmbedder) -> None:
+    """A text is the mean of its words, so one that weighs more pulls the mean to its meaning."""
+    dog, law = embedder.embed(["dog", "law"]).rows
+    even = embedder.embed_words({"dog": 1, "law": 1}).rows[0]
+    legal = embedder.embed_words({"dog": 1, "law": 3}).rows[0]
+
+    assert legal @ law > even @ law > 0
+    assert legal @ dog < even @ dog
+    assert even @ embedder.embed(["dog law"]).rows[0] > 0.999
+    assert not embedder.embed_words({}).rows.any()
+
+
 def test_vectors_of_two_embedders_are_not_compared(embedder: StaticEmbedder) -> None:
     """X-C16: a product of unrelated vectors is a number, and it means nothing."""
     ours = embedder.embed(["text"])

@@ -1,9 +1,11 @@
 """The search index in a file."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import apsw
 import pytest
@@ -11,9 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctxmgr.errors import Corrupt, Incorrect
+from ctxmgr.search.embedder import Vectors
 from ctxmgr.search.pieces import SearchSource
 from ctxmgr.search.static_vectors import StaticEmbedder
 from ctxmgr.search.text_index import TextIndex
+
+
+class _CountingEmbedder(StaticEmbedder):
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.embedded: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.embedded.extend(texts)
+        return super().embed(texts)
 
 
 def _note(path: str, text: str, category: str = "reference") -> SearchSource:
@@ -66,6 +79,23 @@ async def test_a_change_of_another_process_is_seen(tmp_path: Path) -> None:
     assert [r.path for r in await one.search("cocoa")] == ["c.md"]
     one.close()
     two.close()
+
+
+async def test_what_has_vectors_is_not_embedded_again(tmp_path: Path) -> None:
+    """002-R077: a small change costs what is new, also when segments are merged."""
+    embedder = _CountingEmbedder.load()
+    index = await TextIndex.open(tmp_path / "index.db", embedder=embedder)
+    await index.put([_note(f"{n}.md", f"weather report {n}") for n in range(3)])
+    await index.embed_missing()
+    embedder.embedded.clear()
+
+    for change in range(4):
+        await index.put([_note(f"new-{change}.md", f"storm {change}")])
+        assert await index.embed_missing() == 1
+
+    assert sorted(set(embedder.embedded)) == [f"storm {change}" for change in range(4)]
+    assert len(await index.search("weather storm", limit=10)) == 7
+    index.close()
 
 
 async def test_text_is_found_before_it_is_embedded(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ TOKEN_CHARS_MAX: Final = 20
 CUT: Final = "[…]"
 """Where a text was cut."""
 
-_JOINT_TOKENS: Final = 2
+_JOINT_TOKENS: Final = 1
 """What joining two sections may add to the sum of their counts."""
 
 _COMMENT: Final = re.compile(

@@ -1,8 +1,13 @@
 """How well notes fit a query, by the ranking of ``ctxmgr.search``. Needs NumPy; keeps an index.
 
-    words     the lexical score of the note's best passage, divided by that of the best note
-    vectors   the similarity of its most similar passage, 0 if that is negative: the cosines of the
-              passage, with and without stop words, of the two on each side, and of its folder
+    words     the lexical score of the note's best passage
+    vectors   the similarity of its most similar passage: the cosines of the passage, with and
+              without stop words, of the two on each side, and of its folder
+
+Each is taken as its distance above the mean of all notes in standard deviations, divided by the
+largest of both sides: what stands out by its words or by its meaning has 1, the average note 0.
+Otherwise one rare word would outweigh every meaning, and a plain question every word. In the
+question's vector for passages, a word counts as much as it tells them apart.
 
 Notes of one folder are ranked as passages of one source, in the order of their names: what is
 beside a note, and what its folder is about, counts for it, as turns of a session do. Notes of a
@@ -23,9 +28,10 @@ import numpy as np
 
 from ctxmgr.knowledge.compiler.scoring import SNIPPET_CHARS_MAX, NoteRelevance
 from ctxmgr.knowledge.notes.layout import day_of
+from ctxmgr.search.embedder import WordEmbedder
 from ctxmgr.search.piece_vectors import content_words, embed_sources
 from ctxmgr.search.pieces import Piece, SearchSource
-from ctxmgr.search.ranking import FILL_BUDGET, rank
+from ctxmgr.search.ranking import RankWeights, rank
 from ctxmgr.search.search_pool import PoolPart, SearchPool
 from ctxmgr.search.segment import build
 
@@ -44,6 +50,18 @@ PARTS_MAX: Final = 16
 
 RANKED_MAX: Final = 1_000
 """Passages that are looked at; many more than fit a prompt."""
+
+WEIGHTS: Final = RankWeights(source=1.0)
+"""Of words: notes of one folder are less alike than the turns of a session."""
+
+UNRELATED_NOTES: Final = 10
+"""Notes without any likeness that are added to the mean, so that a few notes have one, too."""
+
+DEVIATION_MIN: Final = 0.05
+"""Of either side: with less, the notes are alike."""
+
+HEIGHT_FULL: Final = 3.0
+"""Standard deviations above the mean that count as 1, if no note is higher."""
 
 CONTENT, PLAIN, FOLDER, BESIDE = 0.45, 0.25, 0.15, 0.0375
 """What cosines are worth for a passage: its own without stop words and with them, that of its
@@ -86,6 +104,17 @@ class _Part:
         return all(self.live)
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _AskedVectors:
+    """The vectors of a query."""
+
+    telling: Floats
+    """Without stop words; a word counts as much as it tells passages apart."""
+    content: Floats
+    """Without stop words."""
+    plain: Floats
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Similar:
     """How similar a query is to passages."""
@@ -125,13 +154,13 @@ class NotePool:
         assert self._pool is not None
         lexical: dict[str, float] = {}
         passages: dict[str, tuple[_Place, int]] = {}
-        for found in rank(self._pool, query, limit=RANKED_MAX, weights=FILL_BUDGET):
+        for found in rank(self._pool, query, limit=RANKED_MAX, weights=WEIGHTS):
             place = self._places[found.source_id, found.piece]
             if place.path not in lexical:
                 lexical[place.path] = found.score
                 passages[place.path] = (place, found.piece)
-        best = max(lexical.values(), default=0.0) or 1.0
         if self.embedder is None:
+            best = max(lexical.values(), default=0.0) or 1.0
 
             def passage(path: str) -> str:
                 return _snippet(*passages[path])
@@ -145,18 +174,21 @@ class NotePool:
             found = passages.get(path)
             return _snippet(*found) if found is not None else similar.passage(path)
 
+        by_words = _heights(lexical.get(path, 0.0) for path in similar.best)
+        by_meaning = _heights(similar.best.values())
+        full = max(HEIGHT_FULL, *by_words, *by_meaning)
         return {
-            path: NoteRelevance(lexical.get(path, 0.0) / best, max(0.0, value), similar_passage)
-            for path, value in similar.best.items()
+            path: NoteRelevance(words / full, meaning / full, similar_passage)
+            for path, words, meaning in zip(similar.best, by_words, by_meaning, strict=True)
         }
 
     def _similar(self, query: str, embedder: Embedder) -> _Similar:
         """Compare the query with every passage."""
-        content, plain = embedder.embed([content_words(query), query]).rows
+        asked = self._embedded(query, embedder)
         rows: list[Floats] = []
         best: dict[str, float] = {}
         for part in self._parts:
-            similar = _similarities(part.pool, content, plain)
+            similar = _similarities(part.pool, asked)
             rows.append(similar)
             highest = np.maximum.reduceat(similar, part.first).tolist()
             if part.all_live:
@@ -164,6 +196,17 @@ class NotePool:
             else:
                 best.update(compress(zip(part.paths, highest, strict=True), part.live))
         return _Similar(self._parts, rows, best)
+
+    def _embedded(self, query: str, embedder: Embedder) -> _AskedVectors:
+        words = content_words(query)
+        content, plain = embedder.embed([words, query]).rows
+        if not isinstance(embedder, WordEmbedder):
+            return _AskedVectors(telling=content, content=content, plain=plain)
+        assert self._pool is not None
+        weights = {word: self._pool.word_idf(word) for word in words.split()}
+        return _AskedVectors(
+            telling=embedder.embed_words(weights).rows[0], content=content, plain=plain
+        )
 
     def _update(self, files: Sequence[KnowledgeFile]) -> None:
         """Index what changed since the last call."""
@@ -213,14 +256,24 @@ class NotePool:
         return _Part(pool, places, np.cumsum(sizes, dtype=np.int32)[:-1])
 
 
-def _similarities(part: PoolPart, content: Floats, plain: Floats) -> Floats:
+def _heights(values: Iterable[float]) -> list[float]:
+    """Return how far each value is above the mean, in standard deviations; 0 if it is below."""
+    heights = np.fromiter(values, dtype=np.float64)
+    count = len(heights) + UNRELATED_NOTES
+    mean = heights.sum() / count
+    deviation = max(DEVIATION_MIN, ((heights @ heights) / count - mean * mean) ** 0.5)
+    above: list[float] = np.maximum((heights - mean) / deviation, 0.0).tolist()
+    return above
+
+
+def _similarities(part: PoolPart, asked: _AskedVectors) -> Floats:
     """Return how similar each passage is to a query."""
     assert part.vectors is not None
-    cosines = part.vectors.content.similarities(content)
-    folders = part.vectors.source.similarities(content)
+    cosines = part.vectors.content.similarities(asked.telling)
+    folders = part.vectors.source.similarities(asked.content)
     owners = np.repeat(np.arange(len(part.segment.pieces)), part.segment.pieces)
     similar: Floats = np.float32(CONTENT) * cosines + np.float32(FOLDER) * folders[owners]
-    similar += np.float32(PLAIN) * part.vectors.plain.similarities(plain)
+    similar += np.float32(PLAIN) * part.vectors.plain.similarities(asked.plain)
     worth = np.full(len(similar), CONTENT + FOLDER + PLAIN, dtype=np.float32)
     for distance in (1, 2):
         beside = np.float32(BESIDE) * (owners[distance:] == owners[:-distance])
