@@ -18,7 +18,7 @@ from ctxmgr.core.model import Ledger, Model, Question, ask
 from ctxmgr.core.store.contract import Instant, Put, Store
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.memory.contradictions.restated_values import restated_value
-from ctxmgr.memory.contradictions.slots import differ_in_qualifier
+from ctxmgr.memory.contradictions.slot_words import slot_name
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.contradiction import Contradiction, contradiction_id
 from ctxmgr.memory.records.learning_kinds import VERDICT
@@ -145,7 +145,8 @@ class ContradictionScanner:
             assert isinstance(other.body, Fact)
             assert isinstance(memory.body, Fact)
             same = other.body.scope == memory.body.scope
-            if not same or differ_in_qualifier(other.body, memory.body):
+            names = slot_name(other.body.key), slot_name(memory.body.key)
+            if not same or names[0].qualifiers != names[1].qualifiers:
                 continue
             values = restated_value(
                 other.levels.full, memory.levels.full, idf=self._resident.pool().rarity

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.model import Model
@@ -49,6 +50,9 @@ from ctxmgr.memory.transfer import (
     exported_memories,
     import_memories,
 )
+
+FOUND_MAX: Final = 1_000
+"""Memories that a search returns at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,9 +293,13 @@ class LivingMemory:
     ) -> Contradiction:
         """Close a contradiction as a person decided; only ``merged`` takes a body."""
         _check_note(note or "")
-        if (merged is not None) is not (resolution is Resolution.MERGED):
-            raise Incorrect("the text of a merged memory belongs to the resolution merged alone")
+        if merged is None and resolution is Resolution.MERGED:
+            raise Incorrect("the resolution merged needs the text that holds instead of both")
+        if merged is not None and resolution is not Resolution.MERGED:
+            raise Incorrect(f"only the resolution merged takes a text, not {resolution}")
         pair = await self.repository.contradiction(contradiction)
+        if not pair.is_open:
+            raise Incorrect(f"the contradiction {pair.id} is resolved already: {pair.resolution}")
         resolved = replace(
             pair, resolution=resolution, resolution_note=note, resolved_at=self._now()
         )
@@ -369,6 +377,10 @@ class LivingMemory:
 
     async def search(self, question: str, *, limit: int = 10) -> list[tuple[Memory, float]]:
         """Return the memories that match a question and hold in this project, best first."""
+        if not question.strip():
+            raise Incorrect("the question is empty; pass words to look for")
+        if not 1 <= limit <= FOUND_MAX:
+            raise Incorrect(f"the limit is {limit}; pass 1 to {FOUND_MAX}")
         await self.resident.refresh()
         scores = self.resident.relevance(question)
         memories = self.resident.shortlist.memories

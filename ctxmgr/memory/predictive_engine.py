@@ -156,7 +156,7 @@ class PredictiveEngine:
             yield from shortlist.about(path)
         if signals.file_opened is not None:
             opened = signals.file_opened
-            same = shortlist.about(opened)
+            same = list(shortlist.about(opened))
             yield from same
             for memory_id in same:  # what memories name beside the file belongs to it
                 for tag in shortlist.memories[memory_id].tags:

@@ -35,7 +35,8 @@ MATCHES_MAX: Final = 200
 
 MATCH_MIN: Final = 0.08
 """What a match is worth at least: this share of the question's information, or as much nearby.
-Vectors alone do not make a match, since something is always nearest."""
+Vectors alone do not make a match, since something is always nearest, and do not undo one: among a
+few memories half of the matches are less like the question than the mean."""
 
 MERGE_FACTOR: Final = 4
 """A segment is merged with the one before unless that has as many times its sources."""
@@ -116,8 +117,7 @@ class MemoryPool:
         for piece in found:
             pieces = self._pieces[piece.source_id]
             memory_id = pieces[piece.piece] if len(pieces) > 1 else pieces[0]
-            if piece.score > 0:
-                scores.setdefault(memory_id, piece.score)
+            scores.setdefault(memory_id, max(piece.score, MATCH_MIN))
         return scores
 
     def rarity(self, stem: str) -> float:

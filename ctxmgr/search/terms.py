@@ -197,8 +197,8 @@ def words(text: str) -> list[str]:
 @lru_cache(maxsize=32_768)
 def stem(word: str) -> str:
     """Remove a plural or verb ending from a lower-case word; stop words have no other forms."""
-    if word in STOP_WORDS or not word.isascii():
-        return word
+    if word in STOP_WORDS or not word.isascii() or word[-1].isdigit():
+        return word  # 100 is not a form of 10
     word = _without_plural(word)
     if word.endswith("ied") and len(word) > _PLURAL_CHARS_MIN:
         return f"{word[:-3]}y"

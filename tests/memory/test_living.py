@@ -204,7 +204,7 @@ async def test_four_resolutions(
     ended = [each for each in everything if each.valid_to is not None]
     assert all(each.superseded_by is not None for each in ended)
     assert all(each.ended_because == "asked the team" for each in ended)
-    with pytest.raises(Incorrect, match="not open"):
+    with pytest.raises(Incorrect, match="resolved already"):
         await memory.resolve(pair.id, Resolution.BOTH_VALID)
     for each in ended:
         with pytest.raises(Incorrect, match="superseded"):
@@ -409,3 +409,33 @@ async def test_the_start_of_an_id_is_enough_to_resolve(memory: LivingMemory) -> 
     assert (resolved.id, resolved.is_open) == (pair.id, False)
     with pytest.raises(NotFound, match="no contradiction"):
         await memory.resolve("zzzz", Resolution.BOTH_VALID)
+
+
+async def test_each_of_a_few_memories_that_match_is_found(memory: LivingMemory) -> None:
+    """001-R006: vectors order the matches, and do not undo one: half are below the mean."""
+    await memory.add(Fact(key="test runner", value="pytest", reason="fixtures"))
+    await memory.add(Fact(key="suite of tests", value="nightly, in CI"))
+    await memory.add(Fact(key="linter", value="ruff"))
+
+    found = await memory.search("how do we run the tests?")
+
+    assert {memory.levels.index for memory, _ in found} == {"test runner", "suite of tests"}
+    assert all(score > 0 for _, score in found)
+    for question, limit in (("tests", 0), ("tests", -1), ("tests", 1_001), (" ", 5)):
+        with pytest.raises(Incorrect):
+            await memory.search(question, limit=limit)
+
+
+async def test_what_is_wrong_with_a_resolution_is_said(memory: LivingMemory) -> None:
+    """001-R112: a text too many or too few, and a contradiction that was resolved before."""
+    await memory.add(Fact(key="db", value="PostgreSQL 14"))
+    added = await memory.add(Fact(key="db", value="PostgreSQL 15"))
+    (pair,) = added.contradictions
+
+    with pytest.raises(Incorrect, match="merged needs the text"):
+        await memory.resolve(pair.id, Resolution.MERGED)
+    with pytest.raises(Incorrect, match="only the resolution merged takes a text"):
+        await memory.resolve(pair.id, Resolution.A_WINS, merged=Fact(key="db", value="16"))
+    await memory.resolve(pair.id, Resolution.A_WINS)
+    with pytest.raises(Incorrect, match="is resolved already: a_wins"):
+        await memory.resolve(pair.id, Resolution.B_WINS)

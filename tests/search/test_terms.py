@@ -24,7 +24,9 @@ def test_forms_of_a_word_have_one_stem(word: str, base: str) -> None:
     assert stem(word) == stem(base)
 
 
-@pytest.mark.parametrize("word", ["need", "king", "bus", "analysis", "the", "größe"])
+@pytest.mark.parametrize(
+    "word", ["need", "king", "bus", "analysis", "the", "größe", "100", "v2000"]
+)
 def test_what_only_looks_like_an_ending_stays(word: str) -> None:
     """Otherwise unrelated words would meet in one stem."""
     assert stem(word) == word

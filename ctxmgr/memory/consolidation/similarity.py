@@ -8,7 +8,8 @@ words, without filler, that both have. Other numbers, or a negation in one of th
 import re
 from typing import Final
 
-from ctxmgr.memory.contradictions.slots import is_negated, slot_words, value_parts
+from ctxmgr.memory.contradictions.slot_words import slot_words
+from ctxmgr.memory.contradictions.slots import is_negated, value_parts
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.search.terms import STOP_WORDS, stem
 

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ctxmgr.memory.contradictions.slots import disagreement, slot_words
+from ctxmgr.memory.contradictions.slot_words import slot_words
+from ctxmgr.memory.contradictions.slots import disagreement
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.memory import Memory, Visibility
 

@@ -102,14 +102,17 @@ class Shortlist:
         """Return how useful memories have proved, as of the day of the last question."""
         return {each: -self._entries[each][0] for each in memory_ids}
 
-    def about(self, path: str) -> list[str]:
-        """Return the memories about a file, whatever part of its path they name."""
-        found = self._named.get(path.rpartition("/")[2], ())
-        return [
+    def about(self, path: str) -> Iterator[str]:
+        """Yield the memories about a file, whatever part of its path they name.
+
+        Those that were learnt or used last come first: of many, a caller takes only some.
+        """
+        found = self._named.get(path.rpartition("/")[2], {})
+        return (
             each
-            for each in found
+            for each in reversed(found)
             if any(is_same_file(tag, path) for tag in self.memories[each].tags)
-        ]
+        )
 
     def covering(self, path: str) -> list[str]:
         """Return the memories about a file or a folder above it, by the whole path."""

@@ -189,7 +189,10 @@ def _flattened(fields_by_name: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _row(value: Any) -> Mapping[str, Any]:
     if is_dataclass(value):
-        return _unstreamed_fields(value)
+        row: dict[str, Any] = {}
+        for name, part in _unstreamed_fields(value).items():
+            row |= _unstreamed_fields(part) if is_dataclass(part) else {name: part}
+        return row
     return value if isinstance(value, Mapping) else {"value": value}
 
 

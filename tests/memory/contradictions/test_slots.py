@@ -20,6 +20,12 @@ def fact(key: str, value: str, scope: str | None = None) -> Fact:
         (fact("port", "8080"), fact("default port", "9090")),
         (fact("commit style", "use emojis"), fact("commit style", "do not use emojis")),
         (fact("timeout", "30 seconds"), fact("timeout", "ten seconds")),
+        (fact("upload limit", "10 MB"), fact("upload limit", "100 MB")),
+        (fact("cache TTL", "60 s"), fact("how long cache entries live", "1 hour")),
+        (fact("where we deploy", "Heroku"), fact("Deployment target", "Fly.io")),
+        (fact("CI provider", "Jenkins"), fact("our continuous integration", "GitLab CI")),
+        (fact("storage of secrets", "Vault"), fact("where secrets are stored", "env files")),
+        (fact("API base URL", "https://api.shop.io"), fact("apiBaseUrl", "https://shop.io/api")),
     ],
 )
 def test_two_values_for_one_slot_disagree(one: Fact, other: Fact) -> None:
@@ -39,6 +45,10 @@ def test_two_values_for_one_slot_disagree(one: Fact, other: Fact) -> None:
         (fact("port of the API", "8080"), fact("port of the database", "5432")),
         (fact("auto push", "off"), fact("auto push", "disabled")),
         (fact("owner", "Ada"), fact("reviewer", "Grace")),
+        (fact("cache provider", "redis"), fact("cache strategy", "write through")),
+        (fact("maximum upload size", "10 MB"), fact("minimum upload size", "1 KB")),
+        (fact("log format", "JSON"), fact("format of dates", "ISO 8601")),
+        (fact("docs", "in /docs"), fact("documentation", "in /docs, built nightly")),
     ],
 )
 def test_the_same_value_or_another_slot_does_not(one: Fact, other: Fact) -> None:

@@ -74,3 +74,13 @@ def test_the_shortlist_holds_everything_that_would_be_shown(
 
     assert assembled(short=True).context == assembled(short=False).context
     assert shortlist.memories.keys() == memories.keys()
+
+
+def test_what_was_learnt_last_about_a_file_comes_first() -> None:
+    """001-R048: predictions take only some of many memories, and not the oldest of them."""
+    memories = [replace(each, tags=("src/shop.py",)) for each in MEMORIES[:3]]
+    shortlist = Shortlist()
+    shortlist.load(memories[:2], {}, now=NOW)
+    shortlist.put(memories[2], MemoryUsage(memory_id=memories[2].id))
+
+    assert next(shortlist.about("shop.py")) == memories[2].id

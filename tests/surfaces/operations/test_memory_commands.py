@@ -23,7 +23,10 @@ def test_a_fact_is_added_found_corrected_and_forgotten(ctxmgr: Callable[..., Res
     used = json_of(ctxmgr("memory", "feedback", start, "cited", "--json"))
     passed_over = json_of(ctxmgr("memory", "feedback", start, "ignored", "--json"))
     full = json_of(ctxmgr("memory", "expand", start, "--json"))
+    table = ctxmgr("memory", "search", "tests").stdout
 
+    assert "test runner: pytest" in table
+    assert "{" not in table
     assert [each["memory"]["id"] for each in found["memories"]] == [added["memory"]["id"]]
     assert "test runner: pytest" in text["context"]
     assert sum(text["tiers"].values()) == text["token_count"] <= 8_000
