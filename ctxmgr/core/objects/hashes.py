@@ -91,8 +91,11 @@ def file_metadata_hash(*, file_type: str, char_count: int) -> str:
 
 def object_hash(*, file: str | None, content: str | None, metadata: str) -> str:
     """Hash the three hashes of a version into one."""
-    template = b'{"content_hash":%b,"file_hash":%b,"metadata_hash":%b}'
-    return sha256(template % (_hash_json(content), _hash_json(file), _hash_json(metadata)))
+    # Text is put together faster than bytes, and every object is hashed here.
+    return sha256(
+        f'{{"content_hash":{_hash_json(content)},"file_hash":{_hash_json(file)},'
+        f'"metadata_hash":{_hash_json(metadata)}}}'.encode()
+    )
 
 
 def sha256(*parts: bytes | bytearray) -> str:
@@ -110,7 +113,9 @@ def is_hash(value: object) -> bool:
     return isinstance(value, str) and _HEX.fullmatch(value) is not None
 
 
-def _hash_json(value: str | None) -> bytes:
+def _hash_json(value: str | None) -> str:
+    if value is None:
+        return "null"
     if type(value) is str and value.isalnum():  # nothing to escape
-        return b'"%b"' % value.encode()
-    return canonical(value)
+        return f'"{value}"'
+    return canonical(value).decode()

@@ -1,7 +1,7 @@
 """Sessions: which objects an agent sees, and how that changes."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ctxmgr.core.objects.session_record import SessionRecord
@@ -17,6 +17,7 @@ def _lists(session: Session) -> tuple[list[str], ...]:
 
 
 @given(steps, steps)
+@example([("read", "a"), ("pin", "a")], [("deactivate", "a"), ("unpin", "a"), ("deactivate", "a")])
 def test_the_four_sets_keep_their_invariants(first: Steps, then: Steps) -> None:
     """003-R015, 003-R089, 003-R090, 003-R091, 003-R092, 003-R098, 003-A08: the index only grows,
     and every visible object is in it.
