@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.proxy.engine import Engine, Incoming, Outgoing
-from ctxmgr.proxy.server.content_codings import ContentDecoder, readable_codings
+from ctxmgr.proxy.server.content_codings import IDENTITY, ContentDecoder, readable_codings
 from ctxmgr.proxy.server.exchange import ExchangeSink, ProxiedExchange
 from ctxmgr.proxy.server.headers import (
     PROXY_HEADER,
@@ -41,7 +41,7 @@ BODY_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of one request, also when it is decompressed: providers accept 32 MB, images included."""
 
 BODIES_BYTES_MAX: Final = 512 * 1024 * 1024
-"""Of all requests that are held at once; more are answered 503."""
+"""Of all requests that are held at once, and what they decompress to; more are answered 503."""
 
 BODY_SECONDS_MAX: Final = 60.0
 """Time in which a request must arrive."""
@@ -57,8 +57,8 @@ of a shaped conversation and is worse than a short wait."""
 REFUSAL_BYTES_MAX: Final = 64 * 1024
 """Read of the answer that refuses a shaped request."""
 
-DECODED_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""Read of one answer for its usage; the reader itself keeps little of it."""
+DECODED_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Read of one answer for its usage; the longest have about 32 MB. The reader keeps little of it."""
 
 STATUS_PATH: Final = "/ctxmgr/status"
 
@@ -182,10 +182,10 @@ class ProxyApplication:
         )
         length = head.named.get("content-length")
         content: bytes | AsyncIterator[bytes] = b""
-        if length is not None and length != "0":
-            headers.append((b"content-length", length.encode("latin-1")))
+        if "transfer-encoding" in head.named:  # it decides, if a request has both
             content = body.chunks()
-        elif "transfer-encoding" in head.named:
+        elif length is not None and length != "0":
+            headers.append((b"content-length", length.encode("latin-1")))
             content = body.chunks()
         else:
             await body.drain()
@@ -206,14 +206,17 @@ class ProxyApplication:
         """Forward a request that is understood."""
         body = _RequestBody(receive)
         raw = await self._read(body)
+        held = len(raw)
         try:
-            passing = await self._prepared(head, raw)
+            decoded, unread = self._decoded(head, raw)
+            held += len(decoded) if decoded is not raw else 0
+            passing = await self._prepared(head, raw, decoded, unread)
             try:
                 await _until_gone(self._forward(passing, responder), body)
             finally:
                 await self._finish(passing)
         finally:
-            self._held -= len(raw)
+            self._held -= held
 
     async def _read(self, body: "_RequestBody") -> bytes:
         data = bytearray()
@@ -232,16 +235,29 @@ class ProxyApplication:
             raise
         return bytes(data)
 
-    async def _prepared(self, head: _Head, raw: bytes) -> _Passing:
+    def _decoded(self, head: _Head, raw: bytes) -> tuple[bytes, str | None]:
+        """Return the decompressed body, which is held from now on, or why it cannot be read."""
+        coding = head.named.get("content-encoding", "").strip().lower()
+        if coding in {"", IDENTITY}:
+            return raw, None
+        data = bytearray()
+        try:
+            for piece in ContentDecoder(coding, bytes_max=BODY_BYTES_MAX).pieces(raw):
+                self._held += len(piece)
+                data += piece
+                _check_size(len(data), held=self._held)
+        except BaseException as error:
+            self._held -= len(data)
+            if isinstance(error, Incorrect):
+                return b"", str(error)
+            raise
+        return bytes(data), None
+
+    async def _prepared(self, head: _Head, raw: bytes, body: bytes, unread: str | None) -> _Passing:
         began, began_ms = time.perf_counter(), time.time_ns() // 1_000_000
         assert head.target.api is not None
-        try:
-            decoder = ContentDecoder(
-                head.named.get("content-encoding", "").strip().lower(), bytes_max=BODY_BYTES_MAX
-            )
-            body = decoder.feed(raw)
-        except Incorrect as error:
-            body, outgoing = b"", Outgoing(body=raw, reason=str(error))
+        if unread is not None:
+            outgoing = Outgoing(body=raw, reason=unread)
         else:
             incoming = Incoming(
                 api=head.target.api,
@@ -335,7 +351,7 @@ class ProxyApplication:
             if passing.first_byte is None:
                 passing.first_byte = time.perf_counter()
             await responder.chunk(chunk)
-            decoder = _feed(reader, decoder, chunk)
+            decoder = await _feed(reader, decoder, chunk)
         passing.ended = True
         if not awaited:
             await self._stored(passing)
@@ -505,14 +521,17 @@ def _note(outgoing: Outgoing) -> str:
     return f'unshaped; reason="{header_text(outgoing.reason or "nothing to shape")}"'
 
 
-def _feed(
+async def _feed(
     reader: UsageReader, decoder: ContentDecoder | None, chunk: bytes
 ) -> ContentDecoder | None:
     """Let the reader see a piece of the answer; None if no more of it can be read."""
     if decoder is None:
         return None
     try:
-        reader.feed(decoder.feed(chunk))
+        for number, piece in enumerate(decoder.pieces(chunk)):
+            if number:  # of a chunk that decompresses to much: other streams go on meanwhile
+                await asyncio.sleep(0)
+            reader.feed(piece)
     except Incorrect as error:
         reader.complete_copy = False
         _log.warning("the usage of an answer cannot be read: %s", error)

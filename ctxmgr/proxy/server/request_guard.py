@@ -19,7 +19,10 @@ from ctxmgr.proxy.server.headers import TOKEN_HEADER
 _HOST: Final = re.compile(
     r"(?:(?P<four>[0-9.]{1,15})|(?P<name>localhost)|\[(?P<six>[0-9A-Fa-f:.]{1,45})\])(?::[0-9]{1,5})?"
 )
-_DOTS: Final = re.compile(r"/(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+_DOTS: Final = re.compile(
+    r"(?:[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:;|[/\\]|%2f|%5c|%3b|$)", re.IGNORECASE
+)
+"""A segment that some servers take for the folder above."""
 
 
 class RequestRefused(Exception):  # noqa: N818 (named for what happened)

@@ -30,6 +30,9 @@ IDLE_CONNECTIONS_MAX: Final = 50
 SHOWN_LENGTH_MAX: Final = 500
 """Characters of an address in a message."""
 
+_STATUSES: Final = range(200, 600)
+"""Of answers that can be passed on (RFC 9110, 15)."""
+
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -94,6 +97,9 @@ class Upstream:
             request = httpx.Request(method, httpx.URL(url), headers=headers, content=body)
             response = await self._client(request.url.host).send(request, stream=True)
         try:
+            if response.status_code not in _STATUSES:
+                message = f"{shown} answered with the invalid status {response.status_code}"
+                raise UpstreamFailure(502, message)
             yield UpstreamAnswer(response, shown=shown)
         finally:
             await response.aclose()

@@ -45,11 +45,7 @@ class UsageReader:
         self._kept += data[:room]
         self.complete_copy = self.complete_copy and len(data) <= room
         if self.streamed:
-            *lines, rest = data.split(b"\n")
-            for line in lines:
-                self._add(line)
-                self._end_line()
-            self._add(rest)
+            self._scan(data)
 
     def usage(self) -> Usage | None:
         """Return the usage that was reported so far; None if there was none."""
@@ -63,6 +59,19 @@ class UsageReader:
     def answer(self) -> bytes:
         """The answer as it came, decompressed, up to ``ANSWER_BYTES_MAX``."""
         return bytes(self._kept)
+
+    def _scan(self, data: bytes) -> None:
+        """Read the lines that report usage. All others are skipped without being split."""
+        start, rest = data.find(b"\n") + 1, data.rfind(b"\n") + 1
+        if start:
+            self._add(data[: start - 1])
+            self._end_line()
+        while (found := data.find(_USAGE, start, rest)) >= 0:
+            end = data.index(b"\n", found)
+            self._add(data[data.rindex(b"\n", 0, found) + 1 : end])
+            self._end_line()
+            start = end + 1
+        self._add(data[rest:])
 
     def _add(self, part: bytes) -> None:
         if len(self._line) + len(part) > LINE_BYTES_MAX:
