@@ -16,6 +16,7 @@ from ctxmgr.memory.prediction.context_prediction import (
     ContextPrediction,
     TierPredictions,
     WorkSignals,
+    is_preference_of,
 )
 from ctxmgr.memory.prediction.related_files import RelatedFiles
 from ctxmgr.memory.prediction.source_imports import imports_of
@@ -30,6 +31,9 @@ BRANCH_CUT: Final = 0.5
 """The share of the best match's score that a memory needs to be about a branch."""
 
 BRANCH_MAX: Final = 4
+
+PREFERENCES_MAX: Final = 4
+"""What a prompt gets of a collaborator's preferences."""
 
 _DECIDED: Final = frozenset({MemoryKind.DECISION, MemoryKind.ADR})
 
@@ -131,6 +135,17 @@ class PredictiveEngine:
             and memory.holds_in(self._resident.project_id)
         ]
         return dict.fromkeys(found[:BRANCH_MAX], f"matches the branch {branch}")
+
+    def for_collaborator(self, person: str) -> dict[str, str]:
+        """Return what a person prefers, with the reason, the most useful first."""
+        memories, project = self._resident.shortlist.memories, self._resident.project_id
+        found = (
+            memory_id
+            for memory_id in self._resident.shortlist.background()
+            if is_preference_of(memories[memory_id], person)
+            and memories[memory_id].holds_in(project)
+        )
+        return dict.fromkeys(islice(found, PREFERENCES_MAX), f"{person} prefers it")
 
     def _tiers(self, signals: WorkSignals, relevance: Mapping[str, float]) -> TierPredictions:
         """Return the memories that signals may call for, ready to be asked."""

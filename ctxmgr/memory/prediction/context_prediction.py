@@ -128,8 +128,9 @@ class TierPredictions:
         folder = (self._signals.file_opened or "").rpartition("/")[0]
         found = []
         for memory in self._memories.values():
-            if self._is_of_collaborator(memory):
-                found.append(_predicted(memory, 0.9, f"{self._signals.collaborator} prefers it"))
+            person = self._signals.collaborator
+            if person is not None and is_preference_of(memory, person):
+                found.append(_predicted(memory, 0.9, f"{person} prefers it"))
             elif (beside := self._beside_tag(memory)) is not None:
                 found.append(_predicted(memory, 0.7, beside))
             elif folder and any(tag.startswith(folder) for tag in memory.tags):
@@ -213,14 +214,6 @@ class TierPredictions:
     def _is_about(self, memory: Memory, path: str | None) -> bool:
         return path is not None and any(_covers(tag, path) for tag in memory.tags)
 
-    def _is_of_collaborator(self, memory: Memory) -> bool:
-        person = self._signals.collaborator
-        return (
-            person is not None
-            and memory.kind is MemoryKind.PREFERENCE
-            and (f"@{person}" in memory.tags or memory.user_id == person)
-        )
-
     def _is_of_hour(self, memory: Memory) -> bool:
         if self._signals.hour is None:
             return False
@@ -232,6 +225,12 @@ class TierPredictions:
     def _best(self, found: Iterable[PredictedMemory]) -> list[PredictedMemory]:
         order = sorted(found, key=lambda each: (-each.relevance, each.memory.id))
         return order[:TIER_MAX]
+
+
+def is_preference_of(memory: Memory, person: str) -> bool:
+    """Whether a person prefers it, who said so or whose tag it has."""
+    is_theirs = f"@{person}" in memory.tags or memory.user_id == person
+    return is_theirs and memory.kind is MemoryKind.PREFERENCE
 
 
 def _predicted(memory: Memory, relevance: float, why: str) -> PredictedMemory:

@@ -3,7 +3,7 @@
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.bodies import Body, Episode, Fact, Pattern, Workflow
 from ctxmgr.memory.records.memory import MemoryKind
-from ctxmgr.memory.tiers.assembly import Signals
+from ctxmgr.memory.tiers.assembly import EARLIER_WORK_MAX, Signals
 
 NARRATIVE = "An hour of reading the payment code, and of guessing. " * 30
 
@@ -48,7 +48,7 @@ _MEMORIES: tuple[tuple[Body, MemoryKind, tuple[str, ...]], ...] = (
 
 
 async def test_each_memory_is_in_the_tier_of_its_use(memory: LivingMemory) -> None:
-    """001-R012, 001-R015, 001-R018, 001-R020, 001-R021, 001-R079, 001-R081, 001-R083, 001-R085,
+    """001-R012, 001-R015, 001-R018, 001-R020 to 001-R022, 001-R079, 001-R081, 001-R083, 001-R085,
     001-A02.
     """
     await fill(memory)
@@ -60,6 +60,39 @@ async def test_each_memory_is_in_the_tier_of_its_use(memory: LivingMemory) -> No
     assert found["payment-gateway-timed"] == 2
     assert (found["quotes"], found["release"], found["cache"]) == (3, 3, 3)
     assert (found["lunch"], found["endpoint"]) == (4, 4)
+
+
+async def test_what_matches_is_in_tier_2_and_earlier_work_below(memory: LivingMemory) -> None:
+    """001-R016, 001-R019, 001-R032, 001-R033: decisions that match; of other work, a short form."""
+    await fill(memory)
+    for number in range(8):
+        problem = f"The {number}th report was slow to print, and then it was made faster."
+        title = f"Report {number} printed slowly"
+        await memory.add(Episode(title=title, full_narrative=NARRATIVE, problem=problem))
+
+    assembled = await memory.assemble_context(signals=Signals(message="is Redis our cache?"))
+
+    levels = {each.id: each.levels for each in await memory.memories()}
+    (decision,) = (item for item in assembled.shown if "Redis" in item.text)
+    assert decision.tier == 2
+    earlier = [item for item in assembled.shown if item.why == "earlier work"]
+    assert [item.tier for item in earlier] == [3] * EARLIER_WORK_MAX
+    assert all(item.text == levels[item.id].compressed for item in earlier)
+    index = [item for item in assembled.shown if item.tier == 4 and "report" in item.text]
+    assert index
+    assert all(item.text == f"{item.id[:8]} {levels[item.id].index}" for item in index)
+
+
+async def test_what_a_collaborator_prefers_is_in_tier_2(memory: LivingMemory) -> None:
+    """001-R017: in the background otherwise."""
+    taste = Fact(key="reviews", value="small commits")
+    added = await memory.add(taste, kind=MemoryKind.PREFERENCE, tags=("@grace",))
+
+    alone = await tiers(memory, Signals())
+    together = await tiers(memory, Signals(collaborator="grace"))
+
+    name = added.memory.levels.index
+    assert (alone[name], together[name]) == (3, 2)
 
 
 async def test_the_narrative_of_an_episode_is_never_shown(memory: LivingMemory) -> None:

@@ -433,6 +433,9 @@ async def memory_assemble(
     message: Annotated[
         str | None, Param("What the agent was asked.", part_of=("signals", "message"))
     ] = None,
+    collaborator: Annotated[
+        str | None, Param("Who works on it as well.", part_of=("signals", "collaborator"))
+    ] = None,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> AssembledMemory:
     """Show the text that a prompt would get."""
@@ -446,6 +449,7 @@ async def memory_assemble(
             recent_errors=recent_error,
             activity=activity,
             message=message,
+            collaborator=collaborator,
         ),
     )
     shown = [
