@@ -25,7 +25,7 @@ from typing import Final, Literal
 from ctxmgr.errors import Incorrect, InvalidNote
 from ctxmgr.knowledge.notes.frontmatter import Value, field_lines, set_fields, split
 from ctxmgr.knowledge.notes.note import Note, read_date, read_datetime
-from ctxmgr.knowledge.notes.sections import one_line
+from ctxmgr.knowledge.notes.sections import one_line, outside_code
 
 MEMORY_LINES_WARN: Final = 180
 MEMORY_LINES_CAP: Final = 200
@@ -233,6 +233,8 @@ def new_note(note_type: NoteType, *, title: str, fields: Mapping[str, Value]) ->
 
 _Problem = tuple[int, Severity, str]
 
+_CONFLICT: Final = ("<<<<<<< ", "=======", ">>>>>>> ")
+
 
 def _check(note: Note) -> Iterator[_Problem]:
     try:
@@ -246,6 +248,7 @@ def _check(note: Note) -> Iterator[_Problem]:
         else:
             yield from _fields(CONVERSATION, fields, lines, missing="error")
         return
+    yield from _conflicts(note)
     expected = expected_type(note.path)
     if expected is NoteType.MEMORY:
         yield from _memory_lines(note)
@@ -285,6 +288,20 @@ def _fields(
         if wanted is not None:
             shown = f"{fields[name]!r:.80}"
             yield lines.get(name, 1), "error", f"{name} is {shown}, but has to be {wanted}"
+
+
+def _conflicts(note: Note) -> Iterator[_Problem]:
+    """Find where git left both sides of a merge; the marks are looked for in their order."""
+    wanted, begun = 0, 0
+    for line, text in outside_code(note.body):
+        if text.startswith(_CONFLICT[0]):
+            wanted, begun = 1, line
+        elif wanted and text.startswith(_CONFLICT[wanted]):
+            wanted += 1
+        if wanted == len(_CONFLICT):
+            message = "both sides of a merge are here: keep one, and delete the marks of git"
+            yield note.body_line + begun - 1, "error", message
+            return
 
 
 def _sections(note: Note, form: NoteForm) -> Iterator[_Problem]:

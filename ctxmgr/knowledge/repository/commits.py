@@ -85,6 +85,8 @@ class CommitFolder:
 
     def __init__(self, git: Git) -> None:
         self.git = git
+        self.left_out: tuple[str, ...] = ()
+        """What the last commit left to the person, also if there was nothing else to commit."""
         self._algorithm: str | None = None
 
     @asynccontextmanager
@@ -131,6 +133,7 @@ class CommitFolder:
         await self.require_ready()
         async with self._index_lock() as index:
             plan = await self._plan(contents)
+            self.left_out = tuple(plan.left_out)
             if not plan.changed and second_parent is None:
                 return None
             await self._store_blobs(contents, plan)

@@ -122,6 +122,7 @@ class MemoryGit:
                 return commit_message(chosen, summary, body=change_list(diff), session=session)
 
             made = await self.commits.commit(contents, message=text)
+            self.left_out += self.commits.left_out
         return None if made is None else _with_remarks(made, left_out)
 
     async def commit_conversation(self, path: str, *, slug: str) -> GitCommit | None:

@@ -92,6 +92,19 @@ def test_what_is_wrong_is_said_with_line_and_remedy(
     ], findings
 
 
+def test_a_note_with_both_sides_of_a_merge_is_an_error() -> None:
+    """002-R037: what git wrote in the middle of a merge is not what anybody noted."""
+    both = "<<<<<<< HEAD\nPort 1.\n=======\nPort 2.\n>>>>>>> side\n"
+    path = "knowledge/reference/ports.md"
+
+    (found,) = check_note(Note(path, f"# Ports\n\n{both}"))
+
+    assert (found.severity, found.line) == ("error", 3)
+    assert "both sides of a merge" in found.message
+    assert check_note(Note(path, f"# Merging\n\n```text\n{both}```\n")) == ()
+    assert check_note(Note(path, "# Old headings\n\nPorts\n=======\n")) == ()
+
+
 def test_a_topic_without_triggers_is_a_warning() -> None:
     """002-R076: it would never fire by itself, which may be meant."""
     (finding,) = check_note(

@@ -89,6 +89,9 @@ async def test_staged_work_of_a_person_stays_staged(memory: MemoryGit, git: Runs
     assert made.remarks[0].startswith(f"{ADA}: you have staged")
     assert git("diff", "--cached") == staged
     assert git("diff") == unstaged
+    assert await memory.batch_commit() is None
+    (left,) = memory.left_out
+    assert left.startswith(f"{ADA}: you have staged")  # it is named without a commit, too
 
 
 @pytest.mark.parametrize("name", sorted(set(commits.IN_PROGRESS) - {"rebase-apply"}))
