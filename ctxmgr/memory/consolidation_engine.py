@@ -128,13 +128,13 @@ class ConsolidationEngine:
         usages = await self._store.get_many(ids)
         for object_id, version in usages.items():
             self._tokens[object_id] = version.token
-        used = [read_usage(version.document) for version in usages.values()]
+        used = [self._repository.readable(read_usage, version) for version in usages.values()]
         pairs = await self._repository.contradictions(only_open=False)
         return Workspace(
             principal=self._repository.principal,
             now=now,
             memories=memories,
-            usage={usage.memory_id: usage for usage in used},
+            usage={usage.memory_id: usage for usage in used if usage is not None},
             contradictions={pair.id: pair for pair in pairs},
             links={link.id: link for link in await self._repository.links()},
         )

@@ -3,12 +3,16 @@
 Every read is for a principal, and visibility is part of the query: private memories of the user,
 shared ones of the project, and those of the system. Every change matches the version it was made
 from: two writers at once, and one gets ``Conflict``.
+
+A damaged document, or one of a later version, does not cost the others: where many are read it is
+left out, with a warning, and named in ``damaged``. Whoever asks for it gets ``Corrupt``.
 """
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from ctxmgr.core.store.contract import (
     LATEST,
@@ -23,7 +27,7 @@ from ctxmgr.core.store.contract import (
     Store,
     Version,
 )
-from ctxmgr.errors import Incorrect, NotFound
+from ctxmgr.errors import Corrupt, Incorrect, NotFound
 from ctxmgr.memory.extraction.refusals import RefusedBatch, read_refusals
 from ctxmgr.memory.records.consolidation_run import RUN_KIND
 from ctxmgr.memory.records.contradiction import (
@@ -92,6 +96,10 @@ _REACH: Final = MappingProxyType(
 PREFIX_CHARS_MIN: Final = 4
 """Characters of a shortened id."""
 
+_log = logging.getLogger(__name__)
+
+_Read = TypeVar("_Read")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryVersion:
@@ -109,6 +117,23 @@ class MemoryRepository:
         self._store = store
         self.principal = principal
         self._now = now
+        self.damaged: dict[str, str] = {}
+        """Documents that were left out since they cannot be read, with the reason."""
+
+    def readable(
+        self, read: Callable[[Mapping[str, Any]], _Read], version: Version
+    ) -> _Read | None:
+        """Return what a document says; None, with a warning, if it is damaged."""
+        try:
+            found = read(version.document)
+        except Corrupt as error:
+            if version.object_id not in self.damaged:
+                _log.warning("left out: %s", error)
+            self.damaged[version.object_id] = str(error)
+            return None
+        if self.damaged:
+            self.damaged.pop(version.object_id, None)
+        return found
 
     async def add(self, memory: Memory) -> None:
         """Store a new memory; ``Conflict`` if there is one with its id."""
@@ -125,6 +150,9 @@ class MemoryRepository:
             raise Incorrect(f"{start!r:.80}: give at least {PREFIX_CHARS_MIN} characters of an id")
         found = [each.id async for each in self.all() if each.id.startswith(start) and among(each)]
         if not found:
+            for object_id, reason in self.damaged.items():
+                if object_id.startswith(stored_id(start)):
+                    raise Corrupt(reason)
             raise NotFound(f"there is no memory {start!r:.80}")
         if len(found) > 1:
             raise Incorrect(f"{len(found)} memories begin with {start!r:.80}; give more of the id")
@@ -139,8 +167,8 @@ class MemoryRepository:
         """Yield every memory that the principal may see, with the token of its version."""
         for query in self._queries():
             async for version in self.found(query, as_of=as_of):
-                memory = read_memory(version.document)
-                if memory.visible_to(self.principal):
+                memory = self.readable(read_memory, version)
+                if memory is not None and memory.visible_to(self.principal):
                     yield memory, version.token
 
     async def valid(self, *, as_of: AsOf = LATEST) -> list[Memory]:
@@ -241,8 +269,9 @@ class MemoryRepository:
         found = await self._store.get_many([f"{USAGE}:{memory_id}" for memory_id in ids])
         usages = {memory_id: MemoryUsage(memory_id=memory_id) for memory_id in ids}
         for version in found.values():
-            usage = read_usage(version.document)
-            usages[usage.memory_id] = usage
+            usage = self.readable(read_usage, version)
+            if usage is not None:
+                usages[usage.memory_id] = usage
         return usages
 
     async def count(self, changes: dict[str, Callable[[MemoryUsage], MemoryUsage]]) -> None:
@@ -260,9 +289,8 @@ class MemoryRepository:
         operations: list[Match | Put] = []
         for memory_id, change in changes.items():
             version = stored.get(f"{USAGE}:{memory_id}")
-            before = MemoryUsage(memory_id=memory_id)
-            if version is not None:
-                before = read_usage(version.document)
+            known = None if version is None else self.readable(read_usage, version)
+            before = known or MemoryUsage(memory_id=memory_id)
             operations += [
                 Match(f"{USAGE}:{memory_id}", None if version is None else version.token),
                 Put(stored_usage(change(before))),
@@ -286,7 +314,11 @@ class MemoryRepository:
         Resolved ones are returned whatever became of their memories.
         """
         query = Query(CONTRADICTION, {"resolved_at": None} if only_open else {})
-        pairs = [read_contradiction(version.document) async for version in self.found(query)]
+        pairs = [
+            pair
+            async for version in self.found(query)
+            if (pair := self.readable(read_contradiction, version)) is not None
+        ]
         memories = await self.seen(
             {each for pair in pairs for each in (pair.memory_a, pair.memory_b)}
         )
@@ -347,7 +379,10 @@ class MemoryRepository:
         if memory_id is not None:
             queries = [Query(LINK, {side: memory_id}) for side in ("memory_a", "memory_b")]
         found = [
-            read_link(version.document) for query in queries async for version in self.found(query)
+            link
+            for query in queries
+            async for version in self.found(query)
+            if (link := self.readable(read_link, version)) is not None
         ]
         seen = await self.seen({each for link in found for each in (link.memory_a, link.memory_b)})
         return sorted(
@@ -378,8 +413,8 @@ class MemoryRepository:
     async def seen(self, memory_ids: Iterable[str]) -> dict[str, Memory]:
         """Return those of some memories that the principal may see, by id."""
         found = await self._store.get_many([stored_id(memory_id) for memory_id in memory_ids])
-        memories = [read_memory(version.document) for version in found.values()]
-        return {each.id: each for each in memories if each.visible_to(self.principal)}
+        memories = [self.readable(read_memory, version) for version in found.values()]
+        return {each.id: each for each in memories if each and each.visible_to(self.principal)}
 
     async def _version(self, memory_id: str, *, as_of: AsOf = LATEST) -> Version:
         version = await self._store.get(stored_id(memory_id), as_of=as_of)

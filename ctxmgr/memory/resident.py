@@ -108,7 +108,9 @@ class ResidentMemories:
             return self._links
         found: dict[str, list[MemoryLink]] = {}
         async for version in self._repository.found(Query(LINK)):
-            link = read_link(version.document)
+            link = self._repository.readable(read_link, version)
+            if link is None:
+                continue
             for memory_id in (link.memory_a, link.memory_b):
                 found.setdefault(memory_id, []).append(link)
         self._links = found  # complete: another task may have dropped them meanwhile
@@ -173,7 +175,7 @@ class ResidentMemories:
         now = self._now()
         for memory_id in memory_ids:
             version = documents.get(stored_id(memory_id))
-            memory = None if version is None else read_memory(version.document)
+            memory = None if version is None else self._repository.readable(read_memory, version)
             self._drop(memory_id)
             if (
                 memory is None
@@ -182,8 +184,8 @@ class ResidentMemories:
             ):
                 continue
             used = documents.get(f"{USAGE}:{memory_id}")
-            usage = MemoryUsage(memory_id=memory_id)
-            self._put(memory, usage if used is None else read_usage(used.document))
+            usage = None if used is None else self._repository.readable(read_usage, used)
+            self._put(memory, usage or MemoryUsage(memory_id=memory_id))
 
     def _put(self, memory: Memory, usage: MemoryUsage) -> None:
         self.shortlist.put(memory, usage)

@@ -15,6 +15,7 @@ from typing import Final
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.contract import INSTANT_MAX, AsOf, Match, Put, Store
 from ctxmgr.core.store.queries import batched
+from ctxmgr.errors import Corrupt
 from ctxmgr.memory.purging import is_purged
 from ctxmgr.memory.records.contradiction import (
     CONTRADICTION,
@@ -74,6 +75,8 @@ async def exported_memories(repository: MemoryRepository, *, private: bool) -> M
         and not is_purged(memory)
         and (private or memory.visibility is not Visibility.USER_PRIVATE)
     ]
+    if repository.damaged:
+        raise Corrupt(next(iter(repository.damaged.values())))
     by_id = {memory.id: memory for memory in found}
     usage: dict[str, MemoryUsage] = {}
     for part in batched(by_id, IDS_AT_ONCE):

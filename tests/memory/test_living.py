@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from ctxmgr import AsOf, Commit, Put, Store
+from ctxmgr import AsOf, Commit, Put, Store, open_store
 from ctxmgr.core.store.contract import Operation
 from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
 from ctxmgr.memory.living import LivingMemory
@@ -29,6 +30,8 @@ from ctxmgr.memory.records.memory import (
     stored_memory,
 )
 from ctxmgr.memory.records.principal import Principal
+from ctxmgr.memory.records.usage import USAGE
+from ctxmgr.memory.repository import MEMORY_KINDS
 from tests.memory.conftest import START
 
 ADA = Principal(user_id="ada", project_id="shop")
@@ -439,3 +442,34 @@ async def test_what_is_wrong_with_a_resolution_is_said(memory: LivingMemory) -> 
     await memory.resolve(pair.id, Resolution.A_WINS)
     with pytest.raises(Incorrect, match="is resolved already: a_wins"):
         await memory.resolve(pair.id, Resolution.B_WINS)
+
+
+async def test_a_damaged_memory_does_not_cost_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or one of a later version, by whoever else writes to the store. It is named, not hidden."""
+    unchecked = {name: replace(kind, check=None) for name, kind in MEMORY_KINDS.items()}
+    async with await open_store(f"sqlite:///{tmp_path}/d.db", kinds=unchecked) as store:
+        writer = LivingMemory(store, ADA)
+        damaged = (await writer.add(TABS)).memory
+        whole = (await writer.add(Fact(key="db", value="SQLite"))).memory
+        used = {"xt/id": f"{USAGE}:{whole.id}", "type": USAGE, "memory_id": whole.id}
+        await store.commit([Put({**stored_memory(damaged), "kind": "oracle"}), Put(used)])
+        memory = LivingMemory(store, ADA)
+
+        await memory.prepare()
+        context = (await memory.assemble_context(500)).context
+
+        assert context.endswith(" db\n\n")
+        assert "indentation" not in context
+        assert [each.id for each in await memory.memories()] == [whole.id]
+        assert await memory.consolidate(dry_run=True) == await memory.consolidate(dry_run=True)
+        assert damaged.id in caplog.text
+        assert any(damaged.id in each for each in memory.repository.damaged)
+        for act in (memory.get, memory.expand):
+            with pytest.raises(Corrupt, match="not readable"):
+                await act(damaged.id)
+        with pytest.raises(Corrupt, match="not readable"):
+            await memory.export_file(private=True)
+        await memory.on_memory_cited(whole.id)
+        assert (await memory.repository.usage([whole.id]))[whole.id].citation_count == 1

@@ -18,7 +18,7 @@ from ctxmgr.core.context.tokens import TokenCounter
 from ctxmgr.core.events.events import EventId, FileEvent
 from ctxmgr.core.objects.envelope import turn_id
 from ctxmgr.core.store.contract import AsOf, Instant, Match, Put, Store, Version
-from ctxmgr.errors import Conflict, Incorrect, NotFound
+from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
 from ctxmgr.memory.contradictions.slot_index import SlotIndex
 from ctxmgr.memory.contradictions.slots import says_nothing_new
 from ctxmgr.memory.extraction.exchange import Exchange
@@ -293,7 +293,7 @@ class Learner:
         if known is None:
             try:
                 known = await self._repository.find_id(start)
-            except (NotFound, Incorrect):  # purged since, or two begin alike
+            except (NotFound, Incorrect, Corrupt):  # purged since, or two begin alike
                 return None
             self.note_ids([known])
         return known
@@ -354,7 +354,10 @@ class Learner:
     ) -> "_Known | None":
         """Return why a memory is not stored: the same is known, or a person forgot it."""
         if earlier is not None:
-            known = await self._why_not_again(read_memory(earlier.document))
+            before = self._repository.readable(read_memory, earlier)
+            if before is None:
+                return _Known("what is stored of it cannot be read")
+            known = await self._why_not_again(before)
             if known is not None:
                 return known
         same = self._resident.same(memory)
@@ -381,9 +384,10 @@ class Learner:
             if earlier.superseded_by is None:
                 return None
             version = await self._store.get(stored_id(earlier.superseded_by))
-            if version is None:
+            found = None if version is None else self._repository.readable(read_memory, version)
+            if found is None:
                 return None
-            earlier = read_memory(version.document)
+            earlier = found
         return _Known("it was superseded too often")
 
     def _memory(

@@ -47,6 +47,8 @@ class MemoryRows:
     memories: tuple[MemoryRow, ...]
     total: int
     """Memories on all pages."""
+    damaged: tuple[str, ...]
+    """Why others are missing: they cannot be read."""
     cursor: str | None
 
 
@@ -226,7 +228,12 @@ async def memory_list(
         limit=limit,
         cursor=cursor,
     )
-    return MemoryRows(memories=tuple(map(row, page)), total=len(chosen), cursor=following)
+    return MemoryRows(
+        memories=tuple(map(row, page)),
+        total=len(chosen),
+        damaged=tuple(memory.repository.damaged.values()),
+        cursor=following,
+    )
 
 
 async def memory_show(
