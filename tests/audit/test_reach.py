@@ -141,7 +141,7 @@ async def test_a_restored_store_is_audited_from_its_beginning(root: Path, tmp_pa
 
 
 async def test_no_attribute_leads_to_the_log(root: Path, tmp_path: Path) -> None:
-    """000-R100, 000-R174: nothing that serves the agent holds the log or its writer."""
+    """000-R100, 000-R174, X-C13: nothing that serves the agent holds the log or its writer."""
     async with ctxmgr.connect(f"sqlite:///{tmp_path}/a.db", audit=root, tracking=False) as client:
         session = await client.start("s1", system_prompt="")
         tools = client.tools(session) if hasattr(client, "tools") else session

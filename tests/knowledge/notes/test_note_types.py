@@ -56,7 +56,9 @@ RIGHT = {
 
 @pytest.mark.parametrize("path", RIGHT)
 def test_a_note_of_every_type_can_be_made_and_is_right(path: str) -> None:
-    """002-R038, 002-R040, 002-R045, 002-R049, 002-R050, 002-R051, 002-R052, 002-R057."""
+    """002-R038, 002-R040, 002-R045, 002-R049, 002-R050, 002-R051, 002-R052, 002-R057,
+    002-A09.
+    """
     assert check_note(read_note(path, RIGHT[path])) == ()
 
 

@@ -46,9 +46,9 @@ def read(raw: Path) -> list[SessionTranscript]:
 
 
 async def test_the_four_calls_write_a_transcript(tmp_path: Path) -> None:
-    """A harness needs no store to keep transcripts.
+    """A harness needs no store to keep transcripts; the slug follows when it is closed.
 
-    Rows: 002-R171, 002-R172, 002-R173, 002-R174, 002-R203, 002-R242.
+    Rows: 002-R171, 002-R172, 002-R173, 002-R174, 002-R203, 002-R242, 002-A05.
     """
     async with await opened(tmp_path) as capture:
         path = await capture.on_session_start("s1", at=AT, model="m", channel="cli")

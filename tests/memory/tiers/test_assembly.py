@@ -63,7 +63,10 @@ async def test_each_memory_is_in_the_tier_of_its_use(memory: LivingMemory) -> No
 
 
 async def test_what_matches_is_in_tier_2_and_earlier_work_below(memory: LivingMemory) -> None:
-    """001-R016, 001-R019, 001-R032, 001-R033: decisions that match; of other work, a short form."""
+    """Decisions that match are shown in full; of other work, a short form or its name.
+
+    Rows: 001-R016, 001-R019, 001-R032, 001-R033, 001-R141.
+    """
     await fill(memory)
     for number in range(8):
         problem = f"The {number}th report was slow to print, and then it was made faster."

@@ -195,7 +195,7 @@ def test_a_purge_that_did_not_finish_is_repeated_by_age(
 def test_one_version_of_a_file_is_purged_on_either_store(
     ctxmgr: Run, worked: Worked, tmp_path: Path
 ) -> None:
-    """Design D9: the id, the hashes and a record stay; the other version is still proven."""
+    """X-C04, design D9: the id, the hashes and a record stay; the other version is still proven."""
     options = ("--store", worked.url, "--json")
     named = ("--session", worked.sid, "--object", "/workspace/notes.md", "--version", "2")
     asyncio.run(_hold_open(worked.url))
