@@ -13,7 +13,10 @@ from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.experience.documents.document import DocumentType
 from ctxmgr.experience.hooks import WorkspaceHooks
 from ctxmgr.experience.lenses.lens import LensPolicy, Moment
+from ctxmgr.experience.records.annotations import choose_target
 from ctxmgr.experience.records.kinds import BudStatus, TagType
+from ctxmgr.experience.records.timestep import NewTimestep
+from ctxmgr.experience.tags import index
 from ctxmgr.experience.xdb import XDB
 from tests.experience.packs import PACK, small_pack
 
@@ -192,3 +195,38 @@ async def test_a_bad_pack_leaves_nothing_open(tmp_path: Path) -> None:
     async with XDB(tmp_path / "x", "be") as xdb:
         with pytest.raises(Incorrect, match="there is no concept pack"):
             await xdb.browse_concepts()
+
+
+async def test_all_examples_of_a_bud_are_returned(
+    xdb: XDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """000-R134, 000-R168: however many there are, and more than one answer of the log holds."""
+    monkeypatch.setattr(index, "LIMIT_MAX", 70)
+    steps = [
+        NewTimestep(timestamp=n, event_type=EventType.OUTPUT, content=f"{n}") for n in range(150)
+    ]
+    await xdb.experience_log.append("long", steps)
+    bud = await xdb.create_bud_tag("irony", "says the opposite")
+    await xdb.tag_index.apply(bud.id, choose_target("long", tick_range=(1, 150)))
+
+    examples = await xdb.get_bud_examples(bud.id)
+
+    assert [step.tick for step in examples] == list(range(1, 151))
+    assert len(await xdb.tag_index.get_bud_examples(bud.id, limit=3, offset=149)) == 1
+
+
+async def test_only_buds_with_examples_are_submitted(xdb: XDB) -> None:
+    """000-R092: a submission without evidence is a mistake, which is said at once."""
+    bud = await xdb.create_bud_tag("irony", "says the opposite")
+    entity = await xdb.create_entity_tag("Ada", "person")
+
+    with pytest.raises(NotFound, match="no examples"):
+        await xdb.windows.submit_graft(bud.id, "graft-1")
+    with pytest.raises(Incorrect, match="not a bud"):
+        await xdb.windows.submit_graft(entity.id, "graft-1")
+
+
+async def test_an_empty_comment_is_refused(xdb: XDB) -> None:
+    """000-R164: it would say nothing to whoever reads it later."""
+    with pytest.raises(Incorrect, match="empty"):
+        await xdb.comment(" \n", timestep_id="ts-s-1")

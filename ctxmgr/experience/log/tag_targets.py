@@ -85,6 +85,8 @@ def add_application(connection: SqlConnection, application: TagApplication) -> s
 
 def add_comment(connection: SqlConnection, comment: Comment) -> str:
     """Store a comment; ``NotFound`` if it is on ticks that were not recorded yet."""
+    if not comment.content.strip():
+        raise Incorrect("the comment is empty: say something about what happened")
     _require_recorded(connection, comment)
     connection.execute(
         f"INSERT INTO comments (id, {_TARGET}, content, created_at, updated_at)"
