@@ -230,3 +230,21 @@ async def test_an_empty_comment_is_refused(xdb: XDB) -> None:
     """000-R164: it would say nothing to whoever reads it later."""
     with pytest.raises(Incorrect, match="empty"):
         await xdb.comment(" \n", timestep_id="ts-s-1")
+
+
+async def test_tags_of_a_range_of_any_length_are_found(xdb: XDB) -> None:
+    """000-A09: on timesteps too, of a session whose id looks like a step of another one."""
+    step = NewTimestep(timestamp=1, event_type=EventType.OUTPUT)
+    await xdb.experience_log.append("s", [step], first_tick=900)
+    await xdb.experience_log.append("s-7", [step] * 8)
+    for identifier in ("ts-s-2", "ts-s-900", "ts-s-7-8"):
+        await xdb.tag("odd", timestep_id=identifier)
+
+    async def found(session: str, ticks: tuple[int, int]) -> list[str]:
+        log = xdb.experience_log
+        rows = await log.get_tags_for_range(session, ticks, event_ids=(), limit=9)
+        return sorted(str(application.timestep_id) for _, application in rows)
+
+    assert await found("s", (1, 2**53)) == ["ts-s-2", "ts-s-900"]
+    assert await found("s", (8, 899)) == []
+    assert await found("s-7", (8, 8)) == ["ts-s-7-8"]

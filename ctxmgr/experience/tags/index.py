@@ -406,7 +406,7 @@ class TagIndex:
 
     def _graph(self) -> ConceptGraph:
         if self.concept_graph is None:
-            raise Incorrect("there is no concept pack; open the experience with one")
+            raise Incorrect("there is no concept pack: `ctxmgr experience build-pack` builds one")
         return self.concept_graph
 
 
