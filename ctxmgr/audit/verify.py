@@ -9,6 +9,7 @@ match its signature need not be taken apart. ``every_hash`` does it nevertheless
 """
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from ctxmgr.errors import ChainBroken, Incorrect, NotFound
 
 SEGMENT_READ_MAX: Final = 64 * 1024 * 1024
 """Bytes of a segment that are read. A full segment and one more batch are far smaller."""
+
+_PUBLIC_KEY: Final = re.compile("[0-9a-fA-F]{64}")
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Receives the bytes verified so far, and all bytes."""
@@ -90,6 +93,8 @@ def verify(
     ``public_key`` is the key to trust, if it was kept elsewhere; otherwise the log's own.
     """
     began = time.perf_counter()
+    if public_key is not None and not _PUBLIC_KEY.fullmatch(public_key):
+        raise Incorrect(f"{public_key!r:.80} is not a public key: it has 64 hexadecimal digits")
     configuration = folder.configuration()
     key = public_key or configuration.public_key
     with folder.locked():

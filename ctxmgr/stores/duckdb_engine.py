@@ -6,6 +6,8 @@
 DuckDB's errors become those of ``ctxmgr.errors``. Needs the extra ``experience``.
 """
 
+import errno
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -123,6 +125,8 @@ def copy_views(
                 connection.execute(f"CREATE VIEW {name} AS {definition}")
             return {name: _copy(connection, name, folder / f"{name}.parquet") for name in views}
         except duckdb.Error as error:
+            if os.strerror(errno.ENOSPC) in str(error):
+                raise Unavailable(f"{folder}: the disk is full; nothing was exported") from error
             raise Corrupt(f"the log cannot be exported: {_first_line(error)}") from error
 
 

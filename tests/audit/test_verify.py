@@ -308,6 +308,8 @@ def test_a_key_that_was_kept_elsewhere_finds_a_log_that_was_signed_anew(root: Pa
 
     assert verify(AuditFolder(root), public_key=kept).faults == ()
     assert verify(AuditFolder(root), public_key="00" * 32).faults[0].place == "checkpoint 1"
+    with pytest.raises(Incorrect, match="'00' is not a public key"):  # and the log is not accused
+        verify(AuditFolder(root), public_key="00")
 
 
 def test_an_altered_head_is_found(root: Path) -> None:

@@ -13,7 +13,10 @@ from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.experience.documents.document import DocumentType
 from ctxmgr.experience.hooks import WorkspaceHooks
 from ctxmgr.experience.lenses.lens import LensPolicy, Moment
+from ctxmgr.experience.records.annotations import choose_target
 from ctxmgr.experience.records.kinds import BudStatus, TagType
+from ctxmgr.experience.records.timestep import NewTimestep
+from ctxmgr.experience.tags import index
 from ctxmgr.experience.xdb import XDB
 from tests.experience.packs import PACK, small_pack
 
@@ -192,3 +195,56 @@ async def test_a_bad_pack_leaves_nothing_open(tmp_path: Path) -> None:
     async with XDB(tmp_path / "x", "be") as xdb:
         with pytest.raises(Incorrect, match="there is no concept pack"):
             await xdb.browse_concepts()
+
+
+async def test_all_examples_of_a_bud_are_returned(
+    xdb: XDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """000-R134, 000-R168: however many there are, and more than one answer of the log holds."""
+    monkeypatch.setattr(index, "LIMIT_MAX", 70)
+    steps = [
+        NewTimestep(timestamp=n, event_type=EventType.OUTPUT, content=f"{n}") for n in range(150)
+    ]
+    await xdb.experience_log.append("long", steps)
+    bud = await xdb.create_bud_tag("irony", "says the opposite")
+    await xdb.tag_index.apply(bud.id, choose_target("long", tick_range=(1, 150)))
+
+    examples = await xdb.get_bud_examples(bud.id)
+
+    assert [step.tick for step in examples] == list(range(1, 151))
+    assert len(await xdb.tag_index.get_bud_examples(bud.id, limit=3, offset=149)) == 1
+
+
+async def test_only_buds_with_examples_are_submitted(xdb: XDB) -> None:
+    """000-R092: a submission without evidence is a mistake, which is said at once."""
+    bud = await xdb.create_bud_tag("irony", "says the opposite")
+    entity = await xdb.create_entity_tag("Ada", "person")
+
+    with pytest.raises(NotFound, match="no examples"):
+        await xdb.windows.submit_graft(bud.id, "graft-1")
+    with pytest.raises(Incorrect, match="not a bud"):
+        await xdb.windows.submit_graft(entity.id, "graft-1")
+
+
+async def test_an_empty_comment_is_refused(xdb: XDB) -> None:
+    """000-R164: it would say nothing to whoever reads it later."""
+    with pytest.raises(Incorrect, match="empty"):
+        await xdb.comment(" \n", timestep_id="ts-s-1")
+
+
+async def test_tags_of_a_range_of_any_length_are_found(xdb: XDB) -> None:
+    """000-A09: on timesteps too, of a session whose id looks like a step of another one."""
+    step = NewTimestep(timestamp=1, event_type=EventType.OUTPUT)
+    await xdb.experience_log.append("s", [step], first_tick=900)
+    await xdb.experience_log.append("s-7", [step] * 8)
+    for identifier in ("ts-s-2", "ts-s-900", "ts-s-7-8"):
+        await xdb.tag("odd", timestep_id=identifier)
+
+    async def found(session: str, ticks: tuple[int, int]) -> list[str]:
+        log = xdb.experience_log
+        rows = await log.get_tags_for_range(session, ticks, event_ids=(), limit=9)
+        return sorted(str(application.timestep_id) for _, application in rows)
+
+    assert await found("s", (1, 2**53)) == ["ts-s-2", "ts-s-900"]
+    assert await found("s", (8, 899)) == []
+    assert await found("s-7", (8, 8)) == ["ts-s-7-8"]

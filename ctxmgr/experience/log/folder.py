@@ -101,8 +101,11 @@ class LogFolder:
                 os.fsync(descriptor)
             temporary.rename(path)
             self._flush_names()
-        except OSError as error:
-            raise Unavailable(f"{path}: {error.strerror}; nothing was lost") from error
+        except BaseException as error:
+            temporary.unlink(missing_ok=True)  # or a full disk would stay full
+            if isinstance(error, OSError):
+                raise Unavailable(f"{path}: {error.strerror}; nothing was lost") from error
+            raise
 
     def sweep(self, *, listed: Iterable[str]) -> int:
         """Remove the files of segments that are not listed; under the lock only."""

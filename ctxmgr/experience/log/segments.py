@@ -235,7 +235,7 @@ def activation_groups(timesteps: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 def write_segment(folder: LogFolder, timesteps: pa.Table, *, encoding: Encoding) -> WrittenSegment:
-    """Write the two files of a segment; they are on disk when this returns."""
+    """Write the two files of a segment, both or none; they are on disk when this returns."""
     name = uuid.uuid4().hex[:16]
     starts = range(0, timesteps.num_rows, ROW_GROUP_STEPS)
     steps = (timesteps.slice(start, ROW_GROUP_STEPS) for start in starts)
@@ -249,8 +249,12 @@ def write_segment(folder: LogFolder, timesteps: pa.Table, *, encoding: Encoding)
 
     with folder.new_file(folder.timesteps(name)) as steps_file:
         _write_groups(steps_file, TIMESTEPS_SCHEMA, steps, encoding.timesteps)
-    with folder.new_file(folder.activations(name)) as activations_file:
-        _write_groups(activations_file, ACTIVATIONS_SCHEMA, activations(), encoding.activations)
+    try:
+        with folder.new_file(folder.activations(name)) as activations_file:
+            _write_groups(activations_file, ACTIVATIONS_SCHEMA, activations(), encoding.activations)
+    except BaseException:
+        folder.timesteps(name).unlink()
+        raise
     return WrittenSegment(
         name,
         timesteps.num_rows,

@@ -85,6 +85,8 @@ def add_application(connection: SqlConnection, application: TagApplication) -> s
 
 def add_comment(connection: SqlConnection, comment: Comment) -> str:
     """Store a comment; ``NotFound`` if it is on ticks that were not recorded yet."""
+    if not comment.content.strip():
+        raise Incorrect("the comment is empty: say something about what happened")
     _require_recorded(connection, comment)
     connection.execute(
         f"INSERT INTO comments (id, {_TARGET}, content, created_at, updated_at)"
@@ -150,17 +152,17 @@ def applications_of_range(
 ) -> list[tuple[str, TagApplication]]:
     """Return the newest applications that meet the ticks, with the names of their tags."""
     start, end = ticks
-    timestep_ids = [timestep_id(session_id, tick) for tick in range(start, end + 1)]
     rows = connection.execute(
         f"SELECT tags.name, a.id, tag_id, {_TARGET}, confidence, source, a.created_at, note,"
         " inherited_from FROM tag_applications AS a JOIN tags ON tags.id = tag_id"
         " WHERE session_id = ? AND (range_start <= ? AND range_end >= ?"
         " OR event_id IN (SELECT value FROM json_each(?))"
-        " OR timestep_id IN (SELECT value FROM json_each(?)))"
+        " OR CAST(substr(timestep_id, ?) AS INTEGER) BETWEEN ? AND ?)"
         " ORDER BY a.created_at DESC, a.id LIMIT ?",
         (
             *(session_id, end, start),
-            *(orjson.dumps(list(event_ids)).decode(), orjson.dumps(timestep_ids).decode()),
+            orjson.dumps(list(event_ids)).decode(),
+            *(len(timestep_id(session_id, 0)), start, end),
             limit,
         ),
     )

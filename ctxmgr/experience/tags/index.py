@@ -21,6 +21,7 @@ import orjson
 from ctxmgr.errors import Incorrect, NotFound
 from ctxmgr.experience.concepts.concept import check_concept_id
 from ctxmgr.experience.concepts.graph import ConceptGraph
+from ctxmgr.experience.log.filters import LIMIT_MAX
 from ctxmgr.experience.log.tag_targets import TAG_COLUMNS, add_application, read_tag
 from ctxmgr.experience.records.annotations import AnnotationTarget, Tag, TagApplication
 from ctxmgr.experience.records.contents import storable
@@ -287,11 +288,23 @@ class TagIndex:
         return await self.find_tags(tag_type=TagType.BUD, bud_status=status)
 
     async def get_bud_examples(
-        self, tag_id: str, *, limit: int = 100, offset: int = 0
+        self, tag_id: str, *, limit: int | None = None, offset: int = 0
     ) -> list[TimestepRecord]:
-        """Return the timesteps that a bud was applied to: alone, in an event or in a range."""
+        """Return the timesteps that a bud was applied to: alone, in an event or in a range.
+
+        These are all of them, unless there is a ``limit``.
+        """
         tag = await self.require_tag(tag_id)
-        return await self._steps.query(tags=[tag.id], limit=limit, offset=offset)
+        if limit is not None:
+            return await self._steps.query(tags=[tag.id], limit=limit, offset=offset)
+        found: list[TimestepRecord] = []
+        while page := await self._steps.query(
+            tags=[tag.id], limit=LIMIT_MAX, offset=offset + len(found)
+        ):
+            found += page
+            if len(page) < LIMIT_MAX:
+                break
+        return found
 
     async def _change(self, tag_id: str, change: Callable[[Tag], Tag]) -> Tag:
         """Change a tag in one transaction, so that two processes cannot both take a step."""
@@ -393,7 +406,7 @@ class TagIndex:
 
     def _graph(self) -> ConceptGraph:
         if self.concept_graph is None:
-            raise Incorrect("there is no concept pack; open the experience with one")
+            raise Incorrect("there is no concept pack: `ctxmgr experience build-pack` builds one")
         return self.concept_graph
 
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 from ctxmgr.errors import Incorrect, NotFound, QuotaExceeded, Unavailable
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.log.tag_targets import tag_targets
-from ctxmgr.experience.records.kinds import CompressionLevel, Fidelity
+from ctxmgr.experience.records.kinds import CompressionLevel, Fidelity, TagType
 from ctxmgr.experience.records.timestep import TimestepRecord, parse_timestep_id
 from ctxmgr.experience.windows.compression import (
     TOP_K,
@@ -26,7 +26,11 @@ from ctxmgr.experience.windows.compression import (
     strongest,
     token_count,
 )
-from ctxmgr.experience.windows.evidence import EvidencePackage, write_package
+from ctxmgr.experience.windows.evidence import (
+    EvidencePackage,
+    check_submission_id,
+    write_package,
+)
 from ctxmgr.experience.windows.time_windows import (
     Ticks,
     TimeWindow,
@@ -170,9 +174,14 @@ class WindowBook:
         """Keep every window with an example of a bud until the submission is resolved.
 
         HOT and WARM windows become SUBMITTED; one that is SUBMITTED already gets the second id.
-        Examples that were compressed before are reported as missing.
+        Examples that were compressed before are reported as missing; ``NotFound`` if there is no
+        example at all, or no such bud.
         """
+        check_submission_id(submission_id)
+        await self._file.read(lambda db: _require_bud(db, bud_tag_id))
         ranges, lost = await self._tagged_ticks(bud_tag_id)
+        if not ranges and not lost:
+            raise NotFound(f"the bud {bud_tag_id} has no examples: apply it to some first")
 
         async def prepare() -> Callable[[SqlConnection], GraftSubmission]:
             known = {session_id: await self.windows(session_id) for session_id in ranges}
@@ -436,6 +445,14 @@ def _require_window(db: SqlConnection, window_id: str) -> TimeWindow:
     if not windows:
         raise NotFound(f"there is no window {window_id!r:.200}")
     return windows[0]
+
+
+def _require_bud(db: SqlConnection, tag_id: str) -> None:
+    rows = db.execute("SELECT tag_type FROM tags WHERE id = ?", (tag_id,)).fetchall()
+    if not rows:
+        raise NotFound(f"there is no tag {tag_id!r:.80}")
+    if rows[0][0] != TagType.BUD:
+        raise Incorrect(f"the tag {tag_id} is not a bud, which collects examples to submit")
 
 
 def _submitted(db: SqlConnection, submission_id: str) -> list[TimeWindow]:

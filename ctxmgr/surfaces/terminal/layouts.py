@@ -12,6 +12,7 @@ Every section has its own character besides its colour, so a bar can be read wit
 Layouts fit 80 columns.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import groupby
@@ -24,6 +25,7 @@ from rich.text import Text
 
 from ctxmgr.core.history.cache_report import UNBROKEN
 from ctxmgr.surfaces.encoding import iso, json_bytes, short_id
+from ctxmgr.surfaces.operations.layers.experience import SqlRows
 from ctxmgr.surfaces.terminal.console import print_escaped
 from ctxmgr.surfaces.terminal.tables import render
 from ctxmgr.surfaces.terminal.tables import show as show_table
@@ -82,6 +84,8 @@ def show(result: Any) -> None:
             print_escaped(diagnosis_layout(result))
         case TurnView():
             print_escaped(turn_layout(result))
+        case SqlRows():
+            print_escaped(sql_layout(result))
         case ObjectPage() | SessionOverview() | SessionAsOf():
             lines = (replace(line, object_id=short_id(line.object_id)) for line in result.objects)
             show_table(replace(result, objects=tuple(lines)))
@@ -104,6 +108,23 @@ def _show_prompt(view: PromptView) -> None:
         click.echo(view.prompt, nl=False)
     else:
         click.echo(json_bytes(view.prompt))
+
+
+def sql_layout(result: SqlRows) -> RenderableType:
+    """Lay out the rows of a statement, with its columns and nothing else."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for name in result.columns:
+        table.add_column(Text(name), overflow="fold")
+    for row in result.rows:
+        table.add_row(*(Text(_sql_value(row[name])) for name in result.columns))
+    more = [Text("there are more rows: --limit returns them", style="dim")]
+    return Group(table, *(more if result.truncated else []))
+
+
+def _sql_value(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "NULL", True: "true", False: "false"}[value]
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
 
 
 def log_layout(log: Log) -> RenderableType:

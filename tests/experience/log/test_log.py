@@ -1,6 +1,8 @@
 """The experience log: recording, finding again, folding and merging."""
 
 import asyncio
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +15,7 @@ import pytest
 from ctxmgr.core.events.event_type import EventType
 from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound, Unavailable
 from ctxmgr.experience.log import batches, fold, tail
+from ctxmgr.experience.log.folder import NewFile
 from ctxmgr.experience.log.log import ExperienceLog
 from ctxmgr.experience.records.timestep import NewTimestep, TimestepRecord
 from ctxmgr.stores.layer_file import LayerFile, SqlConnection
@@ -427,3 +430,27 @@ async def test_pages_hold_every_step_of_a_range(tmp_path: Path) -> None:
         pages = [[step.tick for step in page] async for page in log.pages("s", (2, 2**53), steps=2)]
 
     assert pages == [[2, 3], [900_000, 900_001]]
+
+
+@pytest.mark.parametrize("written", [1, 30])
+async def test_a_fold_on_a_full_disk_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """000-R113: what was appended stays in the tail, and a full disk does not fill up further."""
+    writes, write = iter(range(written)), NewFile.write
+
+    def limited(file: NewFile, data: bytes) -> int:
+        if next(writes, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data)
+
+    async with await ExperienceLog.open(tmp_path / "log") as log:
+        await log.append("s", [step(n) for n in range(1, 5)])
+        with monkeypatch.context() as patched:
+            patched.setattr(NewFile, "write", limited)
+            with pytest.raises(Unavailable, match="No space left"):
+                await log.fold()
+
+        assert list((tmp_path / "log" / "segments").iterdir()) == []
+        assert await log.fold() == 4
+        assert len(await log.query(session_id="s")) == 4

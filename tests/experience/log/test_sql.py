@@ -1,13 +1,17 @@
 """SQL over the log: live, and closed off from everything else."""
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
 from ctxmgr.errors import Incorrect, Unavailable
 from ctxmgr.experience.log.log import ExperienceLog
+from ctxmgr.stores import duckdb_engine
 from tests.experience.log.test_log import HONESTY, filled, step
 
 
@@ -189,3 +193,20 @@ async def test_an_export_holds_every_table(tmp_path: Path) -> None:
         assert sorted(table.column("tick").to_pylist()) == list(range(1, 11))
         with pytest.raises(Incorrect, match="exists"):
             await log.export(tmp_path / "out")
+
+
+async def test_an_export_to_a_full_disk_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PG-18: the log is not called damaged, and the next attempt may use the same name."""
+
+    def full(*_: object) -> int:
+        raise duckdb.IOException(f"Could not write file: {os.strerror(errno.ENOSPC)}")
+
+    async with await filled(tmp_path / "log", 10, folds=1) as log:
+        with monkeypatch.context() as patched:
+            patched.setattr(duckdb_engine, "_copy", full)
+            with pytest.raises(Unavailable, match="the disk is full"):
+                await log.export(tmp_path / "out")
+
+        assert (await log.export(tmp_path / "out"))["timesteps"] == 10

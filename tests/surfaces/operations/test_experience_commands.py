@@ -152,3 +152,16 @@ def test_an_answer_of_recall_is_bounded(run: Run, folder: Path, limit: str) -> N
     result = run("experience", "recall", "--limit", limit, code=2)
 
     assert "limit must be 1 to 2,000" in result.output
+
+
+def test_rows_of_sql_are_a_table(run: Run, folder: Path) -> None:
+    """000-R193: a person reads columns, also those that are empty, and no JSON."""
+    statement = "SELECT event_type, token_id, tick > 1 AS later, [tick] AS ticks FROM timesteps"
+    lines = run("experience", "sql", f"{statement} ORDER BY tick", "--limit", "2").output.split(
+        "\n"
+    )
+
+    assert lines[0].split() == ["event_type", "token_id", "later", "ticks"]
+    assert lines[1].split() == ["system", "NULL", "false", "[1]"]
+    assert lines[2].split() == ["system", "NULL", "true", "[2]"]
+    assert lines[3].rstrip() == "there are more rows: --limit returns them"

@@ -189,3 +189,24 @@ def test_http_reads_windows_of_the_configured_folder_only(folder: Path, tmp_path
 
 async def _create(url: str) -> None:
     await (await open_store(url)).close()
+
+
+def test_a_bud_is_submitted_by_its_name(
+    ask: Callable[..., Any], ctxmgr: Callable[..., Result]
+) -> None:
+    """000-R092: and what would keep nothing is refused, not reported as done."""
+    wrong = {
+        ("no such bud", "graft-1"): "there is no tag 'no such bud'",
+        ("bud-1", "../graft"): "'../graft' is not an id of a submission",
+    }
+    for (bud, submission), message in wrong.items():
+        result = ctxmgr("experience", "submit", bud, submission)
+        assert (result.exit_code != 0, message in result.output) == (True, True), result.output
+
+    assert len(ask("submit", "Kindness", "graft-1")["windows"]) == 1
+
+
+def test_an_empty_answer_says_so(ctxmgr: Callable[..., Result], folder: Path) -> None:
+    """A terminal that prints nothing at all leaves a person in doubt."""
+    assert ctxmgr("experience", "windows", "nosuch").output.strip() == "nothing"
+    assert ctxmgr("experience", "recall", "--session", "nosuch").output.strip() == "nothing"

@@ -215,14 +215,15 @@ async def experience_release(
 
 async def experience_submit(
     app: "App",
-    bud: Annotated[str, Param("The id of a bud's tag.")],
+    bud: Annotated[str, Param("The id or name of a bud.")],
     submission: Annotated[str, Param("The id of the submission.")],
     *,
     folder: Annotated[Path | None, _FOLDER] = None,
 ) -> SubmittedWindows:
     """Keep the examples of a bud until a submission is resolved."""
     async with app.xdb(folder) as xdb:
-        done = await xdb.windows.submit_graft(bud, submission)
+        tag = await xdb.tag_index.resolve(bud)
+        done = await xdb.windows.submit_graft(bud if tag is None else tag.id, submission)
     return SubmittedWindows(
         submission_id=done.submission_id, windows=done.window_ids, missing=done.missing
     )
