@@ -317,7 +317,8 @@ class _Change:
             case NoteType.IDENTITY | NoteType.TOPIC:
                 return ""  # a person reads it before it counts
             case NoteType.JOURNAL:
-                fields = {"date": self._journal_day().isoformat(), "sessions": []}
+                title = self._journal_day().isoformat()
+                fields = {"date": title, "sessions": []}
             case NoteType.PROJECT_CONTEXT:
                 title = self.path.split("/")[-2]
                 fields["project"] = title

@@ -197,7 +197,7 @@ class Library:
             files,
             now=self.now(),
             main=self.main,
-            hints={each.topic.name: remark for each in active if (remark := each.remark)},
+            remarks={each.topic.name: remark for each in active if (remark := each.remark)},
             budget_tokens=budget_tokens,
         )
 

@@ -108,13 +108,13 @@ class ContextCompiler:
         *,
         now: Instant,
         main: bool = True,
-        hints: Mapping[str, str] | None = None,
+        remarks: Mapping[str, str] | None = None,
         budget_tokens: int | None = None,
     ) -> Compiled:
         """Compile, and say what was included and what was left out.
 
         ``main`` says whether this is a person's own session; only there the core memory is shown.
-        ``hints`` are corrections by topic, shown before its instructions.
+        ``remarks`` by topic, such as corrections, are shown before its instructions.
         """
         plan = _Plan(
             config=self.config.compiler,
@@ -131,7 +131,7 @@ class ContextCompiler:
         plan.add_fixed([each for each in session_history if each.role == "system"], now)
         topics = sorted(active_topics, key=lambda topic: (-topic.priority_score, topic.name))
         for topic in topics:
-            plan.add_topic(topic, (hints or {}).get(topic.name, ""))
+            plan.add_topic(topic, (remarks or {}).get(topic.name, ""))
         candidates = plan.candidates()
         fits: Mapping[str, NoteRelevance] = {}
         if self._relevance is not None and candidates:
@@ -322,13 +322,11 @@ class _Plan:
 
     # P2
 
-    def add_topic(self, topic: ActiveTopic, hint: str) -> None:
+    def add_topic(self, topic: ActiveTopic, remark: str) -> None:
         """Show the instructions of a topic and then its subscriptions, each whole or not."""
         allowed = _tokens(topic.max_context_kb)
         instructions = topic.render_instructions().strip()
-        text = SEPARATOR.join(
-            part for part in (hint and f"Correction: {hint}", instructions) if part
-        )
+        text = SEPARATOR.join(part for part in (remark, instructions) if part)
         if text:
             name = f"topic:{topic.name}"
             allowed -= self._add_for_topic(

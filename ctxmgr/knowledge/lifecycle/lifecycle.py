@@ -435,7 +435,7 @@ class Lifecycle:
             applied = await asyncio.to_thread(draft.apply)
             paths, conflicts = applied.paths, applied.conflicts
             if self._git is not None and self._git_config.auto_commit and paths:
-                message = f"{step}: {len(paths)} notes"
+                message = f"{step}: {len(paths)} {'note' if len(paths) == 1 else 'notes'}"
                 await self._git.batch_commit(message, kind=kind, session=session)
         return LifecycleStep(
             step=step,

@@ -12,7 +12,7 @@ The result is the JSON that ``ctxmgr NAME --json`` prints.
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -165,7 +165,7 @@ def build(
     *,
     operations: Iterable[Operation],
     loopback: bool,
-    keys: "Keys | None",
+    keys: "Callable[[], Keys | None]",
     token_required: bool,
     read_only: bool,
     rate_per_second: int,

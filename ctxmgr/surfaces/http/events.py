@@ -28,7 +28,7 @@ START: Final = "start"
 class EventsEndpoint(Endpoint):
     """The event stream, which ends when the token of its request ends."""
 
-    def __init__(self, hub: EventHub, keys: "Keys | None") -> None:
+    def __init__(self, hub: EventHub, keys: "Callable[[], Keys | None]") -> None:
         self._hub = hub
         self._keys = keys
 
@@ -53,8 +53,9 @@ class EventsEndpoint(Endpoint):
         )
 
         def check() -> None:
-            if self._keys is not None:
-                self._keys.check(grant, now=time.time())
+            keys = self._keys()
+            if keys is not None:
+                keys.check(grant, now=time.time())
 
         first = await anext(frames, b"")  # before the status is sent, so that errors have theirs
         return _EventStream(first, frames, check=check)

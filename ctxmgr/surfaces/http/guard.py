@@ -12,7 +12,7 @@ The inspector's files and the API's description hold no data and need no token.
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from ipaddress import ip_address
 from math import ceil
@@ -81,8 +81,8 @@ class GuardRules:
 
     loopback: bool
     """It listens on loopback only."""
-    keys: Keys | None
-    """None: no token has been created, so none is valid."""
+    keys: Callable[[], Keys | None]
+    """Returns None if no token has been created, so none is valid."""
     token_required: bool
     public: Collection[str]
     """Paths without data. Every other path needs a grant, even one that no router matches."""
@@ -141,10 +141,11 @@ class RequestGuard:
         raise _token_required()
 
     def _grant_of(self, token: str, *, reviewed: bool) -> Grant:
-        if self._rules.keys is None:
+        keys = self._rules.keys()
+        if keys is None:
             raise HttpRefusal(401, "this server has issued no tokens", headers=_CHALLENGE)
         try:
-            grant = self._rules.keys.read(token, now=time.time())
+            grant = keys.read(token, now=time.time())
         except Denied as error:
             raise HttpRefusal(401, str(error), headers=_CHALLENGE) from error
         if grant.reviewer is not None and not reviewed:

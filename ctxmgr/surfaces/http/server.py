@@ -12,8 +12,8 @@ import os
 import socket
 import sys
 import webbrowser
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Thread
 from typing import Final
@@ -138,16 +138,23 @@ def _open(url: str) -> None:
         logger.warning("no browser could be started: open %s", url)
 
 
-def _keys(*, needed: bool) -> Keys | None:
+def _keys(*, needed: bool) -> Callable[[], Keys | None]:
+    """Return what finds the keys: the first token may be created while the server runs."""
     folder = data_dir()
-    try:
-        return Keys(load_secret(folder), RevokedTokens(folder))
-    except NotFound:
-        if needed:
-            raise Incorrect(
-                "this server requires a token, and none has been created yet: run `ctxmgr token`"
-            ) from None
-        return None
+    found: Keys | None = None
+
+    def keys() -> Keys | None:
+        nonlocal found
+        if found is None:
+            with suppress(NotFound):
+                found = Keys(load_secret(folder), RevokedTokens(folder))
+        return found
+
+    if keys() is None and needed:
+        raise Incorrect(
+            "this server requires a token, and none has been created yet: run `ctxmgr token`"
+        )
+    return keys
 
 
 @contextmanager

@@ -243,7 +243,7 @@ def test_topics_come_by_priority_and_each_brings_its_subscriptions() -> None:
     )
     high = FakeTopic(name="high", priority_score=3, subscriptions=["knowledge/people/ann.md"])
 
-    compiled = compiler().plan("hi", [low, high], [], knowledge, now=NOW, hints={"high": "Cite!"})
+    compiled = compiler().plan("hi", [low, high], [], knowledge, now=NOW, remarks={"high": "Cite!"})
 
     assert names(compiled) == [
         "topic:high",
@@ -251,7 +251,7 @@ def test_topics_come_by_priority_and_each_brings_its_subscriptions() -> None:
         "topic:low",
         "sub:knowledge/procedures/b.md",
     ]
-    assert "<!-- topic:high -->\nCorrection: Cite!\n\nDo it well." in compiled.text
+    assert "<!-- topic:high -->\nCite!\n\nDo it well." in compiled.text
     assert "already shown" in reasons(compiled)["knowledge/people/ann.md"]
     assert "no such note" in reasons(compiled)["knowledge/gone.md"]
 

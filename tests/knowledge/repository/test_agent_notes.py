@@ -73,7 +73,9 @@ async def test_a_note_is_added_corrected_and_not_repeated(desk: Desk) -> None:
     assert "type: reference" in text
     assert "The gateway has port 9443. (session s1)\n\nThe cache has port 6379.\n" in text
     assert daily.path == "knowledge/journal/2026-11-18.md"
-    assert "## Notes\n\n- Moved the gateway. (session s1)\n" in desk.text(daily.path)
+    assert "# 2026-11-18\n\n## Notes\n\n- Moved the gateway. (session s1)\n" in desk.text(
+        daily.path
+    )
     with pytest.raises(Incorrect, match="0 times"):
         await desk.agent.note("x", path=PORTS, replaces="port 8443")
 

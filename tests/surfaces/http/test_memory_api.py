@@ -42,7 +42,7 @@ async def caller(home: Path) -> AsyncIterator[Caller]:
         EventHub(await app.store()),
         operations=OPERATIONS,
         loopback=True,
-        keys=Keys(SECRET, ()),
+        keys=lambda: Keys(SECRET, ()),
         token_required=True,
         read_only=False,
         rate_per_second=1_000_000,

@@ -35,13 +35,11 @@ async def store_url(home: Path) -> str:
 
 
 @pytest.fixture
-def server(
-    store_url: str, home: Path, monkeypatch: pytest.MonkeyPatch, ctxmgr: Run
-) -> Iterator[Server]:
+def server(store_url: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A server that was started before any token was created."""
     (home / "notes" / "topics").mkdir(parents=True)
     (home / "notes" / "topics" / "build.md").write_text(TOPIC, encoding="utf-8")
     monkeypatch.setenv("CTXMGR_KNOWLEDGE", str(home / "notes"))
-    json_of(ctxmgr("token", "--json"))
     with serving(store_url) as running:
         yield running
 
