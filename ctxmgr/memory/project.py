@@ -21,6 +21,9 @@ HEAD_CHARS_MAX: Final = 300
 
 _MAIN: Final = frozenset({"main", "master", "trunk", "develop", "dev"})
 
+_VALUE: Final = re.compile(r'(?:"[^"]*"|[^"#;])*')
+"""A value of git's configuration, up to its comment."""
+
 _SCP_FORM: Final = re.compile(r"(?:[^@/\s]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>[^\s]+)")
 
 
@@ -43,9 +46,8 @@ def feature_branch(folder: Path) -> str | None:
             continue
         try:
             own = git if git.is_dir() else _linked_folder(git)
-            with (own / "HEAD").open(encoding="utf-8", errors="replace") as file:
-                head = file.read(HEAD_CHARS_MAX).strip()
-        except OSError:
+            head = _start_of(own / "HEAD", HEAD_CHARS_MAX).strip()
+        except (OSError, ValueError):
             return None
         name = head.removeprefix("ref: refs/heads/")
         return None if name == head or name in _MAIN or not name.isprintable() else name
@@ -58,8 +60,13 @@ def remote_identity(url: str) -> str | None:
     scp = _SCP_FORM.fullmatch(text)
     if "://" not in text and scp is not None:
         host, path = scp["host"], scp["path"]
+        if len(host) == 1:  # the drive of a path in Windows
+            return None
     else:
-        parts = urlsplit(text)
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            return None
         host, path = parts.hostname or "", parts.path
     path = path.strip("/").removesuffix(".git")
     if not host or not path or not f"{host}/{path}".isprintable():
@@ -70,12 +77,22 @@ def remote_identity(url: str) -> str | None:
 def _remote_id(git: Path) -> str | None:
     config = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
     try:
-        text = _config_of(git).read_text(encoding="utf-8", errors="replace")[:CONFIG_BYTES_MAX]
+        text = _start_of(_config_of(git), CONFIG_BYTES_MAX)
         config.read_string("\n".join(line.strip() for line in text.splitlines()))
-    except (OSError, configparser.Error):
+    except (OSError, ValueError, configparser.Error):
         return None
-    url = config.get('remote "origin"', "url", fallback=None)
-    return None if not url else remote_identity(url)
+    for section in config.sections():
+        name, _, part = section.partition(" ")
+        url = config.get(section, "url", fallback=None)
+        if name.lower() == "remote" and part.strip() == '"origin"' and url:
+            return remote_identity(_unquoted(url))
+    return None
+
+
+def _unquoted(value: str) -> str:
+    """Return a value of git's configuration without quotes and comment."""
+    found = _VALUE.match(value)
+    return found[0].replace('"', "").strip() if found else ""
 
 
 def _config_of(git: Path) -> Path:
@@ -85,14 +102,19 @@ def _config_of(git: Path) -> Path:
     own = _linked_folder(git)
     common = own / "commondir"
     if common.is_file():
-        own = (own / common.read_text(encoding="utf-8", errors="replace").strip()).resolve()
+        own = (own / _start_of(common, CONFIG_BYTES_MAX).strip()).resolve()
     return own / "config"
 
 
 def _linked_folder(git: Path) -> Path:
     """Return the folder that the ``.git`` file of a worktree names."""
-    pointer = git.read_text(encoding="utf-8", errors="replace")[:CONFIG_BYTES_MAX]
+    pointer = _start_of(git, CONFIG_BYTES_MAX)
     return (git.parent / pointer.removeprefix("gitdir:").strip()).resolve()
+
+
+def _start_of(path: Path, chars: int) -> str:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(chars)
 
 
 def _folder_id(folder: Path) -> str:

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from ctxmgr.memory.project import PROJECT_CHARS_MAX, project_id, remote_identity
+from ctxmgr.memory.project import (
+    PROJECT_CHARS_MAX,
+    feature_branch,
+    project_id,
+    remote_identity,
+)
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -75,3 +80,37 @@ def test_a_long_remote_is_shortened_and_stays_unique() -> None:
     assert len(one) == len(other) == PROJECT_CHARS_MAX
     assert one != other
     assert remote_identity("/srv/git/shop.git") is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        '[remote "origin"]\nurl = "https://github.com/Acme/shop.git"\n',
+        '[Remote "origin"]\nurl = git@github.com:acme/shop.git ; mine\n',
+        '[remote "fork"]\nurl=x\n[remote "origin"]\nurl=https://github.com/acme/shop #\n',
+    ],
+)
+def test_a_remote_is_read_as_git_reads_it(tmp_path: Path, config: str) -> None:
+    """Two machines may write one address differently; it is one project."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text(config, encoding="utf-8")
+
+    assert project_id(tmp_path) == "github.com/acme/shop"
+
+
+@pytest.mark.parametrize("url", ["https://[x/y", "C:/Users/ada/shop", "file:///srv/shop.git"])
+def test_what_is_no_address_names_no_project(tmp_path: Path, url: str) -> None:
+    """A repository is not trusted: its folder names the project, and nothing fails."""
+    (tmp_path / ".git").mkdir()
+    text = f'[remote "origin"]\nurl = {url}\n'
+    (tmp_path / ".git" / "config").write_text(text, encoding="utf-8")
+
+    assert project_id(tmp_path).startswith(tmp_path.name[:20])
+
+
+def test_a_damaged_link_to_a_repository_is_a_folder(tmp_path: Path) -> None:
+    """A NUL in a path is not a path."""
+    (tmp_path / ".git").write_bytes(b"gitdir: a\0b")
+
+    assert project_id(tmp_path).startswith(tmp_path.name[:20])
+    assert feature_branch(tmp_path) is None

@@ -1,10 +1,10 @@
 """Which files will be touched next for the first time, with a probability. Pure.
 
 What speaks for a file: that it was named lately and how often, that a touched file imports it,
-that earlier sessions touched it, or commits changed it, together with what is touched now, that it
-was touched often, and that it lies beside what was touched last. A logistic model weighs this. It
-learns from every prediction whose outcome is known, so that its probabilities follow what happens:
-0.3 comes true in about three of ten cases.
+that earlier sessions touched it, or commits changed it, together with what is touched now, and that
+it was touched often. That it lies in the folder of what was touched last says nothing more: it made
+predictions worse. A logistic model weighs this. It learns from every prediction whose outcome is
+known, so that its probabilities follow what happens: 0.3 comes true in about three of ten cases.
 
     FilePredictor     what all sessions of a project teach
     SessionFiles      one session: what it named and touched, and what it will touch
@@ -46,10 +46,9 @@ _NAMES: Final = (
     "imported by what was read",
     "touched together before",
     "touched often before",
-    "beside what was touched",
     "changed together in commits",
 )
-_WEIGHTS: Final = (-5.0, 3.0, 0.5, 1.0, 0.8, 2.5, 0.8, 0.7, 4.0)
+_WEIGHTS: Final = (-5.0, 3.0, 0.5, 1.0, 0.8, 2.5, 0.8, 4.0)
 """Where the model begins: rough odds, which the first outcomes correct."""
 
 
@@ -205,7 +204,6 @@ class SessionFiles:
             ),
             default=0.0,
         )
-        folder = path.rpartition("/")[0]
         return (
             1.0,
             0.0 if age is None else 1 / (1 + age / NAMES_LATELY),
@@ -214,7 +212,6 @@ class SessionFiles:
             0.0 if read is None else 1 / (1 + self._calls - read),
             min(1.0, together),
             shared.before[path] / (1 + shared.sessions),
-            float(any(other.rpartition("/")[0] == folder for other in recent[-2:])),
             max((shared.related.committed_with(other, path) for other in recent), default=0.0),
         )
 

@@ -159,3 +159,12 @@ def test_a_file_has_one_name() -> None:
     assert known.one_name("src/x.ts") == "packages/app/src/x.ts"
     assert known.one_name("work/packages/app/src/x.ts") == "packages/app/src/x.ts"
     assert known.one_name("other/x.ts") == "other/x.ts"
+
+
+def test_the_folder_of_a_file_does_not_count() -> None:
+    """001-R133: what was named last comes first; most files lie beside some other."""
+    session = FilePredictor().begin_session()
+    session.name(["a/named.py", "b/named_last.py"])
+    session.touch(["a/read.py"])
+
+    assert [each.path for each in session.predict(2)] == ["b/named_last.py", "a/named.py"]
