@@ -25,11 +25,13 @@ from ctxmgr.errors import Incorrect
 _NESTING_MAX: Final = 2 * DEPTH_MAX
 """A document and what surrounds it, far below Python's recursion limit of 1,000."""
 
-_PLAIN: Final = frozenset({str, int, float, bool, type(None), list, dict})
-"""Exactly these types, because orjson has encodings for subclasses, dates and dataclasses."""
-
 _NESTED: Final = frozenset({list, dict})
-_SIMPLE: Final = _PLAIN - _NESTED - {float}
+_SIMPLE: Final = frozenset({str, int, bool, type(None)})
+"""Exactly these types and floats, because orjson has encodings for subclasses, dates and
+dataclasses."""
+
+_FEW: Final = 8
+"""Items whose types are looked at one by one faster than all at once."""
 
 _UNAMBIGUOUS_FLOATS: Final = (1e-4, 1e15)
 """Between these, every shortest-float algorithm writes digits with a point and no exponent."""
@@ -128,17 +130,16 @@ def _is_plain(nested: list[Any] | dict[str, Any], levels: int) -> bool:
         except TypeError:  # a key that is not a string
             return False
         items = nested.values()
-    types = set(map(type, items))
-    if types <= _SIMPLE:
+    if len(nested) > _FEW and set(map(type, items)) <= _SIMPLE:
         return True
-    if not types <= _PLAIN:
-        return False
     for item in items:
         kind = type(item)
+        if kind in _SIMPLE:
+            continue
         if kind is float:
             if not _is_unambiguous(item):
                 return False
-        elif kind in _NESTED and not (levels and _is_plain(item, levels - 1)):
+        elif kind not in _NESTED or not levels or (item and not _is_plain(item, levels - 1)):
             return False
     return True
 

@@ -9,7 +9,7 @@ import rfc8785
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ctxmgr.core.store.canonical import canonical
+from ctxmgr.core.store.canonical import canonical, checked_canonical
 from ctxmgr.core.store.documents import DEPTH_MAX
 from ctxmgr.errors import Incorrect
 from tests.core.builders.values import floats, reordered, safe_values, values
@@ -136,3 +136,15 @@ def test_a_value_without_a_canonical_form_is_refused(value: object, message: str
     """003-A15: a hash of a value that cannot be reproduced proves nothing."""
     with pytest.raises(Incorrect, match=message):
         canonical(value)
+
+
+@pytest.mark.parametrize("inner", [[], {}, [1], {"a": None}])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_what_a_document_must_not_hold_has_no_bytes(inner: Any, depth: int) -> None:
+    """003-A15: at the limit a list may be empty or not, one level deeper neither is stored."""
+    value = inner
+    for _ in range(DEPTH_MAX - depth - 1):
+        value = [value]
+    assert checked_canonical(value, where="x", depth=depth) == canonical(value)
+    with pytest.raises(Incorrect, match="x: nested more than 128 levels deep"):
+        checked_canonical([value], where="x", depth=depth)
