@@ -107,6 +107,7 @@ CONFINED: Final[Mapping[str, _Confine]] = MappingProxyType(
         "proxy request": _by_session,
         "recall": _by_session,
         "search": _by_session,
+        "comment": _by_session,
         "activate": _by_session,
         "deactivate": _by_session,
         "pin": _by_session,

@@ -9,7 +9,7 @@ one after another.
 
 from collections import defaultdict
 
-from ctxmgr.core.economy.folding import visible_spans
+from ctxmgr.core.economy.folding import TextSpan, visible_spans
 from ctxmgr.core.economy.slot_texts import SlotText
 from ctxmgr.core.economy.stream import Stream
 
@@ -29,7 +29,7 @@ def dangling(stream: Stream) -> list[str]:
         for span in text.view.spans
         if span.as_in is not None
         and not any(
-            _ended(text.slot.content[span.start : span.end]) in shown
+            _referred(text.slot.content, span) in shown
             for target in texts[span.as_in]
             if target is not text
             for shown in _runs(target)
@@ -47,6 +47,12 @@ def withheld(stream: Stream, prompt: str) -> list[str]:
         and stream.policy.shown_whole(text.slot.kind, tokens=text.whole_tokens)
         and text.slot.content not in prompt
     ]
+
+
+def _referred(content: str, span: TextSpan) -> str:
+    """Return what a reference stands for; a part of a long line is within one."""
+    text = content[span.start : span.end]
+    return _ended(text) if span.whole else text
 
 
 def _runs(text: SlotText) -> list[str]:

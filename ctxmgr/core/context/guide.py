@@ -47,7 +47,8 @@ Every file and every tool output appears once, where it arrived, and has a handl
 What you read is whole in the next prompt. Long and old texts are shortened: a line such as
 ⋯ lines 40–51 stands for hidden lines, which read(path=#7, offset=40, limit=12) shows, and a last
 line such as [#7 +1234 tok: names] says how many tokens are hidden and which names they contain.
-[12 lines as in #5 read a.py] stands for lines that are shown at #5.
+[12 lines as in #5 read a.py] stands for lines that are shown at #5, and [480 characters as in #5]
+for a part of one that is long.
 Old calls are listed in a digest: [#7 bash make +1234 tok: names], then lines that were kept.
 In a very long session, the first turns are summarised: [turns 1–240 are summarised here …].
 A message such as [#7 src/a.py changed] reports what changed since, with the difference.

@@ -4,6 +4,7 @@
     ⋯ lines 40–51                      a hole; of a file, these are the numbers of its lines
     lines chosen for what they hold    whole, never cut
     [12 lines as in #5]                lines that are visible elsewhere in the prompt
+    [480 characters as in #5]          likewise, a part of a long line
     ⋯ lines 80–97
     last lines                         a tail
     [#17 +1234 tok: name other_name]   the handle, the hidden tokens, and names visible nowhere else
@@ -115,9 +116,12 @@ class TextSpan:
     end: int
     as_in: str | None = None
     """The label of the text that shows the same lines."""
+    whole: bool = True
+    """Whether these are whole lines, and not a part of a long one."""
 
     def to_value(self) -> list[Any]:
-        return [self.start, self.end] + ([self.as_in] if self.as_in else [])
+        value: list[Any] = [self.start, self.end, *([self.as_in] if self.as_in else [])]
+        return value if self.whole else [*value, False]
 
 
 _Part = TypeVar("_Part", TextLine, TextSpan)
@@ -187,9 +191,7 @@ def shown(content: str, view: TextView | None, *, handle: str, title: str = "") 
         if span.as_in is None:
             pieces.append(content[span.start : span.end])
         else:
-            text = content[span.start : span.end]
-            number = text.count("\n") + (not text.endswith("\n"))
-            pieces.append(f"[{number} lines as in {span.as_in}]\n")
+            pieces.append(f"[{_size(content[span.start : span.end], span)} as in {span.as_in}]\n")
         if pieces[-1] and not pieces[-1].endswith("\n"):
             pieces.append("\n")
         position = span.end
@@ -342,6 +344,12 @@ def _within(lines: Iterable[_Part], view: TextView) -> Iterator[_Part]:
             return
         if spans[index].start <= line.start and line.end <= spans[index].end:
             yield line
+
+
+def _size(text: str, span: TextSpan) -> str:
+    if not span.whole:
+        return f"{len(text)} characters"
+    return f"{text.count(chr(10)) + (not text.endswith(chr(10)))} lines"
 
 
 def _hole(content: str, start: int, end: int, first_line: int | None) -> str:

@@ -3,7 +3,8 @@
     a file read again   →   [120 lines as in #5 read a.py], what differs, [30 lines as in …]
 
 A run is the same lines in the same order, all of them shown there now. Of several texts that show a
-run of the same length, the newest in the stream is referred to.
+run of the same length, the newest in the stream is referred to. A part of a long line can be a run,
+too: it is referred to by its characters, since nobody could find it by the number of its lines.
 
 Texts of a session that was resumed are added with ``enter_later``: only the hashes of their lines
 are computed, until a new text has a line in common with one of them.
@@ -19,7 +20,6 @@ from ctxmgr.core.economy.folding import (
     TextLine,
     TextSpan,
     has_long_line,
-    line_text,
     visible_spans,
 )
 
@@ -28,6 +28,13 @@ LINE_CHARS_MIN: Final = 12
 
 OCCURRENCES_MAX: Final = 8
 """Occurrences of one line that are compared, the newest first."""
+
+
+_GAP: Final = ""
+"""Between lines that a text shows: equal to none of them."""
+
+_MIDDLE: Final = "…"
+"""Likewise, where what comes next is not the beginning of a line."""
 
 
 class LaterText(Protocol):
@@ -79,8 +86,8 @@ class VisibleLines:
         end = None
         for line in lines:
             if line.start != end:
-                shown.append("")  # a gap is equal to no line: they end with their newline
-            text, end = line_text(content, line), line.end
+                shown.append(_GAP if _begins(content, line) else _MIDDLE)
+            text, end = _piece(content, line), line.end
             if len(text.strip()) >= LINE_CHARS_MIN:
                 insort(self._occurrences.setdefault(text, []), (order, len(shown)))
             shown.append(text)
@@ -109,26 +116,30 @@ class VisibleLines:
         return tuple(self._runs(text, tokens_min))
 
     def _runs(self, text: FoldableText, tokens_min: int) -> Iterator[TextSpan]:
-        lines = [line_text(text.content, line) for line in text.lines]
+        lines = [_piece(text.content, line) for line in text.lines]
         self._look_at(lines)
         row = 0
         while row < len(lines):
-            length, key = self._longest(lines, row)
+            length, key, begins = self._longest(lines, row)
             run = text.lines[row : row + length]
             if sum(line.tokens for line in run) >= tokens_min:
-                yield TextSpan(run[0].start, run[-1].end, self._names[key])
+                whole = begins and _begins(text.content, run[0]) and _ends(lines[row + length - 1])
+                yield TextSpan(run[0].start, run[-1].end, self._names[key], whole)
                 row += length
             else:
                 row += 1
 
-    def _longest(self, lines: Sequence[str], row: int) -> tuple[int, str]:
-        best = (0, "")
+    def _longest(self, lines: Sequence[str], row: int) -> tuple[int, str, bool]:
+        """Return the length of a run, the text that shows it, and whether a line begins there."""
+        best = (0, "", False)
         for order, index in reversed(self._occurrences.get(lines[row], [])[-OCCURRENCES_MAX:]):
             key = self._keys[order]
-            pairs = zip(lines[row:], self._shown[key][index:], strict=False)
+            shown = self._shown[key]
+            begins = index == 0 or shown[index - 1] == _GAP or _ends(shown[index - 1])
+            pairs = zip(lines[row:], shown[index:], strict=False)
             length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             if length > best[0]:
-                best = (length, key)
+                best = (length, key, begins)
         return best
 
     def _look_at(self, lines: Iterable[str]) -> None:
@@ -141,16 +152,16 @@ class VisibleLines:
         common = {
             line
             for line in lines
-            if hash(line[:-1]) in self._hashes and len(line.strip()) >= LINE_CHARS_MIN
+            if hash(_bare(line)) in self._hashes and len(line.strip()) >= LINE_CHARS_MIN
         }
         if not common:
             return
-        bare = {line[:-1] for line in common}
+        bare = set(map(_bare, common))
         for key, text in list(self._later.items()):
             if bare.isdisjoint(_whole_lines(text.content)):
                 continue
             spans = list(text.spans())
-            if not common.isdisjoint(line_text(text.content, span) for span in spans):
+            if not common.isdisjoint(_piece(text.content, span) for span in spans):
                 del self._later[key]
                 self.enter(key, text.content, spans, name=text.name())
         self._hashes.difference_update(map(hash, bare))
@@ -159,5 +170,23 @@ class VisibleLines:
 def _whole_lines(content: str) -> list[str]:
     """Return the lines of a text, hidden ones too, without newlines; long ones are divided."""
     if has_long_line(content):
-        return [line_text(content, span)[:-1] for span in visible_spans(content, None)]
+        return [_bare(_piece(content, span)) for span in visible_spans(content, None)]
     return content.split("\n")
+
+
+def _piece(content: str, line: TextLine | TextSpan) -> str:
+    """Return a line, which ends with a newline, or a part of a long one, which does not."""
+    text = content[line.start : line.end]
+    return text if _ends(text) or line.end < len(content) else text + "\n"
+
+
+def _begins(content: str, line: TextLine | TextSpan) -> bool:
+    return line.start == 0 or content[line.start - 1] == "\n"
+
+
+def _ends(line: str) -> bool:
+    return line.endswith("\n")
+
+
+def _bare(line: str) -> str:
+    return line.removesuffix("\n")

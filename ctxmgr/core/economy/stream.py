@@ -228,7 +228,8 @@ class Stream:
             ):
                 continue
             spans = (
-                span if span.as_in in labels else replace(span, as_in=None) for span in view.spans
+                span if span.as_in in labels else replace(span, as_in=None, whole=True)
+                for span in view.spans
             )
             views[key] = replace(view, spans=tuple(spans))
             resolved.append(key)

@@ -54,6 +54,7 @@ from ctxmgr.core.objects.purged import (
 )
 from ctxmgr.core.objects.session_record import SessionRecord, SystemPrompt
 from ctxmgr.core.objects.toolcall import ToolCall
+from ctxmgr.core.sessions.comments import COMMENT, comment_id
 from ctxmgr.core.sessions.lineage import FORK
 from ctxmgr.core.sessions.sets import Session
 from ctxmgr.core.sessions.storage import (
@@ -319,7 +320,7 @@ class _Planning:
             raise NotFound(f"{object_id} was never written")
 
     async def add_session(self, session_id: str) -> None:
-        """Add the session's own documents: chat, sets, system prompt, run, title, records."""
+        """Add the session's own documents: chat, sets, prompt, run, title, comments, records."""
         chat = await self._store.get(chat_id(session_id))
         turns = 0 if chat is None else len(chat.document["turns"])
         empty: dict[str, Document] = {
@@ -334,6 +335,8 @@ class _Planning:
         for n in range(1, turns + 1):
             object_id = turn_id(session_id, number=n)
             empty[object_id] = {ID: object_id, KIND: TURN, "session": session_id, "n": n}
+            comment = comment_id(session_id, n)
+            empty[comment] = {ID: comment, KIND: COMMENT, COMMENT: MARK}
         for object_id in await compaction_ids(self._store, session_id):
             number = int(object_id.rpartition(":")[2])
             own = {"session": session_id, "n": number}

@@ -33,6 +33,7 @@ from ctxmgr.surfaces.operations.run import run
 from ctxmgr.surfaces.operations.sessions import (
     activate,
     calls,
+    comment,
     compact,
     compare,
     context,
@@ -153,6 +154,12 @@ CORE_OPERATIONS: Final = (
         writes=False,
         example="ctxmgr search 'port 8080' --project",
         text=lambda view: view.text,
+    ),
+    Operation(
+        run=comment,
+        name="comment",
+        writes=True,
+        example="ctxmgr comment s1 3 'It read the wrong file here.'",
     ),
     Operation(run=compact, name="compact", writes=True, example="ctxmgr compact s1"),
     Operation(run=fork, name="fork", writes=True, example="ctxmgr fork s1 --turn 3 s2"),

@@ -37,7 +37,7 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *("objects", "calls", "as-of", "cache", "usage", "compare", "recall", "search"),
             "compile",
         ),
-        "Change": ("activate", "deactivate", "pin", "unpin", "compact", "fork", "purge"),
+        "Change": ("activate", "deactivate", "pin", "unpin", "comment", "compact", "fork", "purge"),
         "Move": ("export", "import", "import-recorded"),
         "Serve": ("serve", "mcp", "hook", "harness", "proxy", "wrap", "token"),
         "Know": ("memory", "knowledge", "lifecycle", "topics", "experience"),

@@ -140,6 +140,7 @@ NOT_OFFERED: Final[Mapping[str, str]] = MappingProxyType(
         "export": "writes a file on the host",
         "import": "reads a file on the host",
         "import-recorded": "reads a file on the host",
+        "comment": "is what a person says of a turn",
         "compact": "shortens the prompts of a session, which is up to the user",
         "fork": "starts another session, which is up to the user",
         "compare": "reads two sessions, and a server may be limited to one",

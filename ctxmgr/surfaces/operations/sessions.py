@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ctxmgr.surfaces.views.bundles import ExportedBundle, ImportedBundle
     from ctxmgr.surfaces.views.calls import CallPage
     from ctxmgr.surfaces.views.changes import (
+        CommentedTurn,
         CompactedSession,
         Fork,
         Membership,
@@ -394,6 +395,21 @@ async def unpin(app: "App", session: SessionName, object_id: MemberName) -> "Mem
     from ctxmgr.surfaces.views.changes import change_sets
 
     return await change_sets(await app.store(), session, object_id, change="unpin")
+
+
+async def comment(
+    app: "App",
+    session: SessionName,
+    turn: Annotated[int, Param("The turn.", metavar="TURN")],
+    text: Annotated[str, Param("The comment; an empty one removes it.", metavar="TEXT")],
+) -> "CommentedTurn":
+    """Write a comment on a turn, for the timeline and the inspector.
+
+    It replaces an earlier one. Models never see it, and bundles do not contain it.
+    """
+    from ctxmgr.surfaces.views.changes import comment_on
+
+    return await comment_on(await app.store(), session, turn, text)
 
 
 async def compact(app: "App", session: SessionName) -> "CompactedSession":

@@ -214,7 +214,7 @@ def timeline_layout(timeline: Timeline) -> RenderableType:
             "" if entry.change in UNBROKEN else f"{entry.rewritten_tokens:,}",
             _reason(entry),
         )
-    return Group(*_opening(timeline), table, Text(), _closing(timeline))
+    return Group(*_opening(timeline), table, Text(), *_comments(timeline), _closing(timeline))
 
 
 def _opening(timeline: Timeline) -> Iterator[RenderableType]:
@@ -226,6 +226,14 @@ def _opening(timeline: Timeline) -> Iterator[RenderableType]:
         for section in timeline.sections
     )
     yield Text()
+
+
+def _comments(timeline: Timeline) -> Iterator[RenderableType]:
+    commented = [entry for entry in timeline.entries if entry.comment is not None]
+    for entry in commented:
+        yield Text.assemble((f"turn {entry.turn}: ", "bold cyan"), entry.comment or "")
+    if commented:
+        yield Text()
 
 
 def _closing(timeline: Timeline) -> Text:

@@ -30,6 +30,7 @@ from ctxmgr.core.objects.envelope import (
 )
 from ctxmgr.core.objects.file import File
 from ctxmgr.core.objects.sources import FilesystemSource
+from ctxmgr.core.sessions.comments import set_comment
 from ctxmgr.core.sessions.lineage import FORK
 from ctxmgr.core.sessions.sets import Level, Session
 from ctxmgr.core.sessions.storage import save_sets
@@ -37,7 +38,7 @@ from ctxmgr.core.sessions.titles import set_title
 from ctxmgr.core.store.commits import commit_once
 from ctxmgr.core.store.contract import Put, Store
 from ctxmgr.core.store.documents import KIND
-from ctxmgr.errors import Conflict, Incorrect, NotContent, Unavailable
+from ctxmgr.errors import Conflict, Incorrect, NotContent, NotFound, Unavailable
 from ctxmgr.harness.run import KIND as RUN
 from ctxmgr.surfaces.views.last_turn import NOWHERE, turn_count
 from ctxmgr.surfaces.views.lookup import no_member, require_session_id, require_sets, resolve_member
@@ -53,6 +54,15 @@ NOT_CONTENT: Final = frozenset(
 
 SHORT_ID_LENGTH: Final = 12
 """Characters of an id in an error: the path would tell an agent where its files are on the host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommentedTurn:
+    """A turn with its comment."""
+
+    session_id: str
+    turn: int
+    comment: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +196,18 @@ async def rename_session(store: Store, name: str, title: str) -> TitledSession:
     session_id = await require_session_id(store, name)
     await set_title(store, session_id, title)
     return TitledSession(session_id=session_id, title=title or None)
+
+
+async def comment_on(store: Store, name: str, turn: int, comment: str) -> CommentedTurn:
+    """Comment on a turn of a session; an empty text removes the comment."""
+    session_id = await require_session_id(store, name)
+    last = await turn_count(store, session_id)
+    if not 1 <= turn <= last:
+        raise NotFound(f"session {session_id} has no turn {turn}: its last is {last}")
+    await set_comment(store, session_id, turn, comment)
+    return CommentedTurn(
+        session_id=session_id, turn=turn, comment=comment if comment.strip() else None
+    )
 
 
 async def pause_session(store: Store, name: str) -> str:

@@ -7,7 +7,7 @@ can answer other requests meanwhile.
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import tee
 from typing import Final
 
@@ -22,6 +22,7 @@ from ctxmgr.core.history.session_policy import PlainForm
 from ctxmgr.core.history.turn_records import TurnRecord
 from ctxmgr.core.model import Usage, read_usage
 from ctxmgr.core.prices import PriceList
+from ctxmgr.core.sessions.comments import comments_on
 from ctxmgr.core.store.contract import Instant, Store
 from ctxmgr.core.store.queries import batched
 from ctxmgr.errors import Incorrect
@@ -84,6 +85,8 @@ class TimelineEntry:
     user: str
     answer: str
     """Both shortened."""
+    comment: str | None
+    """What a person wrote about the turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +131,9 @@ async def read_timeline(
         read = await read_prompts(store, chat, first=max(1, first - 1), last=last)
         failed = await _failed(store, read, first)
         captured = await recorded_usage(store, session_id)
+        comments = await comments_on(store, session_id, range(first, last + 1))
         steps = await asyncio.to_thread(_steps, read, first, failed, prices, captured)
+        steps = _commented(steps, comments)
     entries = steps.entries
     return Timeline(
         session_id=session_id,
@@ -187,6 +192,14 @@ def _steps(
         for record, tokens, shown, cost in steps
     ]
     return _Steps(sections=sections, kinds=kinds, entries=entries)
+
+
+def _commented(steps: _Steps, comments: Mapping[int, str]) -> _Steps:
+    entries = [
+        replace(entry, comment=comments[entry.turn]) if entry.turn in comments else entry
+        for entry in steps.entries
+    ]
+    return replace(steps, entries=entries)
 
 
 async def _failed(store: Store, read: ReadPrompts, first: int) -> Counter[int]:
@@ -252,6 +265,7 @@ def _entry(
         estimated_usd=estimated,
         user=shorten(turn.user),
         answer=shorten(answer_text(turn.assistant)),
+        comment=None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ctxmgr.core.economy.folding import FoldableText, TextSpan
+from ctxmgr.core.economy.folding import FoldableText, TextSpan, TextView, shown
 from ctxmgr.core.economy.repeats import VisibleLines
 
 FILE: Final = "".join(f"statement number {at} of the file\n" for at in range(12))
@@ -51,3 +51,42 @@ def test_text_no_longer_visible_is_not_referenced() -> None:
     lines.leave("1.0")
 
     assert lines.repeats(text(FILE), tokens_min=60) == ()
+
+
+def test_a_part_of_a_long_line_is_referred_to_by_its_characters() -> None:
+    """The other text has one line: "1 lines as in #1" would stand for all of it."""
+    flights = ", ".join(f'{{"flight": "HAT{n:03}", "seats": 4}}' for n in range(20))
+    one, other = f'{{"flights": [{flights}], "paid": 1}}', f'{{"flights": [{flights}], "paid": 2}}'
+
+    (span,) = showing(one).repeats(text(other), tokens_min=60)
+    view = TextView.from_value(TextView((span,), first_line=1).to_value())
+
+    assert not span.whole
+    assert span.start == 0
+    assert other[span.start : span.end] in one
+    assert shown(other, view, handle="#2").startswith(
+        f"[{span.end} characters as in #1 read a.py]\n"
+    )
+
+
+def test_a_long_line_that_is_repeated_as_a_whole_is_a_line() -> None:
+    """Views of earlier records have lines only, and are shown as they were."""
+    long = "name_of_a_column, " * 40 + "\n"
+
+    (span,) = showing(FILE + long).repeats(text(long), tokens_min=60)
+    before = TextView.from_value(
+        {"spans": [[0, len(long), "#1 read"]], "names": [], "hidden_tokens": 0, "first_line": 1}
+    )
+
+    assert span == TextSpan(0, len(long), "#1 read a.py")
+    assert shown(long, before, handle="#2").startswith("[1 lines as in #1 read]")
+
+
+def test_a_line_is_not_found_in_the_middle_of_a_long_one() -> None:
+    """Such a reference would not resolve: the line is not there."""
+    part = showing(f"{'x' * 150} name_of_it = 1\n")
+    divided = FoldableText.of(f"{'x' * 150} name_of_it = 1 and more\n", count=len)
+    (first, *_) = divided.lines
+    line = divided.content[first.start : first.end] + "\n"
+
+    assert part.repeats(text(line), tokens_min=60) == ()

@@ -81,6 +81,7 @@ def test_real_answers_match_their_schemas(local: Worked, server: Server) -> None
         *(("/diff", {"object_id": name}) for name in (local.sid, local.notes)),
         *(("/as-of", {"object_id": n, "valid_time": now}) for n in (local.sid, local.notes)),
         *((path, member) for path in ("/deactivate", "/activate", "/pin", "/unpin")),
+        ("/comment", {**session, "turn": 1, "text": "the wrong port"}),
         ("/recall", {**session, "query": "port"}),
         ("/search", {**session, "query": "port"}),
         ("/calls", session),

@@ -76,6 +76,61 @@ def test_a_bad_title_is_refused(
     assert message in refused.stderr
 
 
+def test_a_turn_has_a_comment(ctxmgr: Run, worked: Worked) -> None:
+    """On either store. No prompt changes by it: each still proves itself."""
+    options = ("--store", worked.url, "--json")
+
+    def comments() -> list[str | None]:
+        timeline = json_of(ctxmgr("timeline", worked.sid, *options))
+        return [entry["comment"] for entry in timeline["entries"]]
+
+    before = comments()
+    made = json_of(ctxmgr("comment", worked.sid, "2", "The wrong file.", *options))
+
+    assert set(before) == {None}
+    assert made == {"session_id": worked.sid, "turn": 2, "comment": "The wrong file."}
+    assert comments() == [None, "The wrong file.", *before[2:]]
+    assert "turn 2: The wrong file." in ctxmgr("timeline", worked.sid, *options[:2]).stdout
+    assert "verified" in ctxmgr("turn", worked.sid, "2", *options[:2]).stdout
+    ctxmgr("comment", worked.sid, "2", " ", *options)
+    assert comments() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("0", "x"), 3, "session s1 has no turn 0: its last is 1"),
+        (("2", "x"), 3, "session s1 has no turn 2: its last is 1"),
+        (("1", "x" * 4_001), 2, "comment must be a string of 1 to 4000 bytes"),
+    ],
+)
+def test_a_comment_is_short_and_on_a_turn_that_there_is(
+    ctxmgr: Run, url: str, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    """Nobody would find it elsewhere."""
+    asyncio.run(work(url, "Hello."))
+
+    refused = ctxmgr("comment", "s1", *arguments, "--store", url)
+
+    assert refused.exit_code == code
+    assert message in refused.stderr
+
+
+def test_the_comments_of_a_purged_session_are_removed(
+    ctxmgr: Run, url: str, tmp_path: Path
+) -> None:
+    """Design D9: also one that was taken back."""
+    asyncio.run(work(url, "Hello."))
+    ctxmgr("comment", "s1", "1", "sensitive-remark", "--store", url)
+    ctxmgr("comment", "s1", "1", "", "--store", url)
+    before = (tmp_path / "s.db").read_bytes()
+    ctxmgr("sessions", "delete", "s1", "--store", url)
+    ctxmgr("purge", "s1", "--store", url)
+
+    assert b"sensitive-remark" in before
+    assert b"sensitive-remark" not in (tmp_path / "s.db").read_bytes()
+
+
 def test_the_title_of_a_purged_session_is_removed(ctxmgr: Run, url: str, tmp_path: Path) -> None:
     """Design D9: a title may hold what the session was about."""
     asyncio.run(work(url, "Hello."))

@@ -61,6 +61,23 @@ async def test_the_newest_turns_are_requested_before_the_page_is_there(
         assert times["timeline"] == 1
 
 
+async def test_a_comment_on_a_turn_is_written_and_stays(server: Server, seen: Worked) -> None:
+    """Whoever found out why a turn went wrong wants the next reader to know."""
+    async with browsing(server.url) as page:
+        await open_session(page, server.url, seen.sid)
+        await page.keyboard.press("n")
+        form = page.get_by_label("Comment on this turn")
+        await form.fill("It read <b>the wrong</b> file.")
+
+        await page.get_by_role("button", name="Save").click()
+
+        comment = page.locator(".turn-comment p")
+        await expect(comment).to_have_text("It read <b>the wrong</b> file.")
+        await expect(page.locator(".legend")).to_contain_text("comment")
+        await page.reload()
+        await expect(comment).to_have_text("It read <b>the wrong</b> file.")
+
+
 async def test_sessions_are_filtered_by_name(server: Server, seen: Worked) -> None:
     """The store of a team has hundreds of sessions."""
     async with ctxmgr.connect(seen.url) as client:

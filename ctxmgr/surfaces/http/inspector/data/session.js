@@ -58,6 +58,12 @@ export class Session extends EventTarget {
     this.#soon();
   }
 
+  /** Note what was written about a turn. */
+  commented(turn, comment) {
+    this.entry(turn).comment = comment;
+    this.#emit("timeline");
+  }
+
   close() {
     this.ending.abort();
     clearTimeout(this.soon);

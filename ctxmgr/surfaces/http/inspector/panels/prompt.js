@@ -11,6 +11,7 @@ import { exportDialog } from "../widgets/export-dialog.js";
 import { foldView } from "../widgets/fold-view.js";
 import { markdown } from "../widgets/markdown.js";
 import { TextSearch } from "../widgets/text-search.js";
+import { TurnComment } from "../widgets/turn-comment.js";
 import { VirtualList } from "../widgets/virtual-list.js";
 import { waterfall } from "../widgets/waterfall.js";
 
@@ -35,6 +36,7 @@ export class PromptPanel {
     this.filter = h("input", { type: "search", placeholder: "Filter pieces", "aria-label": "Filter pieces", oninput: () => this.#listed() });
     this.only = h("select", { "aria-label": "Which pieces", onchange: () => this.#listed() }, ...Object.entries(FILTERS).map(([name, [label]]) => h("option", { value: name }, label)));
     this.head = h("div", { class: "turn-head" });
+    this.comment = new TurnComment(session, { onFault });
     this.sizes = h("div", { class: "sizes" });
     this.text = h("div", { class: "prompt", tabindex: "0", "aria-label": "Prompt text" });
     this.search = new TextSearch(this.text, { label: "Find in this prompt" });
@@ -43,11 +45,12 @@ export class PromptPanel {
       "section",
       { class: "panel turn is-loading", "aria-label": "Turn" },
       this.head,
+      this.comment.element,
       h(
         "div",
         { class: "columns" },
         h("div", { class: "pieces" }, this.sizes, h("div", { class: "filter" }, this.filter, this.only), this.list.element),
-        h("div", { class: "reading" }, h("div", { class: "toolbar" }, this.views, this.search.element, h("button", { type: "button", class: "quiet", onclick: () => this.#export() }, "Export…")), this.text),
+        h("div", { class: "reading" }, h("div", { class: "toolbar" }, this.views, this.search.element, h("button", { type: "button", class: "quiet", onclick: () => this.comment.write() }, "Comment…"), h("button", { type: "button", class: "quiet", onclick: () => this.#export() }, "Export…")), this.text),
       ),
     );
     this.#wait();
@@ -70,6 +73,7 @@ export class PromptPanel {
   key(name) {
     if (name === "c") this.#choose(this.showing === "changes" ? "prompt" : "changes");
     else if (name === "e") this.#export();
+    else if (name === "n") this.comment.write();
     else if (name === "s") this.search.focus();
     else return false;
     return true;
@@ -120,6 +124,7 @@ export class PromptPanel {
   #heading() {
     const entry = this.session.entry(this.turn);
     const { view } = this;
+    this.comment.show(this.turn);
     if (!this.turn) {
       this.head.replaceChildren(this.session.known ? h("h2", {}, "No turn yet") : skeleton(2));
       return;

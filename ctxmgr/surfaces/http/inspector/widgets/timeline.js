@@ -2,7 +2,7 @@
 //
 //   bars    tokens of each prompt by what they show; or its cost; or its time
 //   strip   green: the same as the beginning of the prompt before; red: sent again; grey: new
-//   dots    turns with a failed tool call
+//   dots    turns with a failed tool call; at the top, turns with a comment
 //
 // Space for every turn is reserved from the start; older turns appear in it as they are loaded.
 
@@ -185,14 +185,15 @@ export class Timeline {
         pen.fillRect(x, y(below + value), bar, Math.max(y(below) - y(below + value), 0.5));
         below += value;
       }
-      if (entry.failed) this.#dot(pen, x + bar / 2, Math.max(DOT, y(below) - 2 * DOT), colour);
+      if (entry.failed) this.#dot(pen, x + bar / 2, Math.max(DOT, y(below) - 2 * DOT), colour.bad);
+      if (entry.comment !== null) this.#dot(pen, x + bar / 2, DOT, colour.accent);
       this.#cache(pen, { entry, x, bar, y: TOP + high + GAP, colour });
     });
     this.#numbers(pen, visible, { step, colour });
   }
 
   #dot(pen, x, y, colour) {
-    pen.fillStyle = colour.bad;
+    pen.fillStyle = colour;
     pen.beginPath();
     pen.arc(x, y, DOT, 0, 2 * Math.PI);
     pen.fill();
@@ -261,6 +262,7 @@ export class Timeline {
       item("broken", "sent again"),
       item("fresh", "new"),
       ...(this.session.entries.some((entry) => entry.failed) ? [item("failed", "failed tool call")] : []),
+      ...(this.session.entries.some((entry) => entry.comment !== null) ? [item("commented", "comment")] : []),
     );
     this.sum.textContent = [...sums(this.session), this.#cost()].filter(Boolean).join(" · ");
   }
@@ -292,6 +294,7 @@ export class Timeline {
         .map(([kind, tokens]) => h("div", {}, swatch(kind), `${kindName(kind)} ${number(tokens)}`)),
       h("div", {}, [`${number(entry.prompt_tokens)} tokens`, `${percent(entry.cached_tokens, entry.prompt_tokens)} reusable`, costOf(entry) === null ? "" : money(costOf(entry))].filter(Boolean).join(", ")),
       entry.failed ? h("div", { class: "bad" }, `${entry.failed} failed`) : null,
+      entry.comment === null ? null : h("div", { class: "comment" }, entry.comment),
       h("div", { class: breakTone(entry) }, cacheOutcome(entry)),
     ];
     this.tip.replaceChildren(...shown.filter(Boolean));
@@ -335,7 +338,7 @@ function colours(near) {
   return Object.fromEntries(values);
 }
 
-const COLOURS = [...Object.keys(KINDS), "cost", "model", "tool", "hit", "broken", "fresh", "bad", "line", "faint", "chosen"];
+const COLOURS = [...Object.keys(KINDS), "cost", "model", "tool", "hit", "broken", "fresh", "bad", "accent", "line", "faint", "chosen"];
 
 function niceStep(least) {
   const size = 10 ** Math.floor(Math.log10(Math.max(1, least)));
