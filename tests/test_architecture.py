@@ -213,7 +213,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " memory.extraction memory.learning memory.prediction memory.records memory.tiers search"
         " recordings core.client core.context core.objects core.store errors"
     ),
-    "bench.experience": _rooms("bench experience.log experience.records core.events stores errors"),
+    "bench.experience": _rooms(
+        "bench experience.log experience.records experience.windows core.events stores errors"
+    ),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
     "integrations.langgraph": _rooms("integrations __init__ core.collector core.store errors"),
     "integrations.setup": _rooms("errors"),
@@ -252,7 +254,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "surfaces.operations.layers": _rooms(
         "core.model core.prices "
-        "surfaces.operation surfaces.access_tokens surfaces.encoding app settings search"
+        "surfaces.operation surfaces.access_tokens surfaces.encoding surfaces.views"
+        " app settings search"
         " experience.concepts experience.documents experience.records experience.windows errors"
         " core.sessions"
         " core.store memory memory.learning memory.prediction memory.records memory.tiers"

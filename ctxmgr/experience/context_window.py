@@ -198,14 +198,11 @@ class ContextWindowManager:
     async def generate_summary(self, start_tick: int, end_tick: int) -> tuple[str, list[str]]:
         """Return a summary of a range of ticks, and the ids of its key concepts."""
         experience = await self._experience_of(start_tick, end_tick)
-        return await self._summarise(experience), experience.concepts
-
-    async def _summarise(self, experience: "_Experience") -> str:
         tokens = max(SUMMARY_TOKENS_MIN, int(SUMMARY_SHARE * self._max_tokens))
         lines = [*self._summary.splitlines(), *_lines(experience.newest)]
         self._charge = None
         written = await self._written("\n".join(lines), tokens)
-        return written or self._chosen(lines, tokens)
+        return written or self._chosen(lines, tokens), experience.concepts
 
     def _half(self) -> int:
         """Return how many spans the oldest half of the context has, besides the summary."""
@@ -226,8 +223,8 @@ class ContextWindowManager:
         before, spans = self.get_context_state().current_tokens, self._half()
         gone, stays = self._spans[:spans], self._spans[spans:]
         start, end = gone[0][0], gone[-1][0]
+        summary, concepts = await self.generate_summary(start, end)
         experience = await self._experience_of(start, end)
-        summary = await self._summarise(experience)
         summary_tokens = self._count(summary)
         removed = sum(tokens for _, tokens in gone) + self._summary_tokens
         charge = self._charge
@@ -241,8 +238,8 @@ class ContextWindowManager:
             tokens_before=before,
             tokens_after=tokens_after(before, removed=removed, summary=summary_tokens),
             summary=summary,
-            summary_concept_tags=tuple(experience.concepts),
-            top_k_activations={name: experience.highest[name] for name in experience.concepts},
+            summary_concept_tags=tuple(concepts),
+            top_k_activations={name: experience.highest[name] for name in concepts},
             trigger=trigger,
             model=None if charge is None else charge.model,
             usage=None if charge is None or charge.usage is None else to_value(charge.usage),

@@ -25,7 +25,6 @@ from rich.text import Text
 
 from ctxmgr.core.history.cache_report import UNBROKEN
 from ctxmgr.surfaces.encoding import iso, json_bytes, short_id
-from ctxmgr.surfaces.operations.layers.experience import SqlRows
 from ctxmgr.surfaces.terminal.console import print_escaped
 from ctxmgr.surfaces.terminal.tables import render
 from ctxmgr.surfaces.terminal.tables import show as show_table
@@ -34,6 +33,7 @@ from ctxmgr.surfaces.views.differences import CHANGED, GONE, MOVED, NEW, SAME
 from ctxmgr.surfaces.views.log import Log, LogEntry, SetChanges
 from ctxmgr.surfaces.views.objects import ObjectPage, ObjectView
 from ctxmgr.surfaces.views.prompts import PromptView, TurnBlock, TurnView
+from ctxmgr.surfaces.views.recalled import SqlRows
 from ctxmgr.surfaces.views.sessions import SessionOverview
 from ctxmgr.surfaces.views.store.diagnosis import Diagnosis
 from ctxmgr.surfaces.views.timeline import Timeline, TimelineEntry

@@ -6,21 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
+from ctxmgr.surfaces.views.recalled import SqlRows
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
 
 EventKind = Literal["input", "output", "tool_call", "tool_response", "steering", "system"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SqlRows:
-    """The answer to a statement."""
-
-    columns: tuple[str, ...]
-    rows: tuple[dict[str, Any], ...]
-    truncated: bool
-    """Whether there are more rows than were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
