@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -257,6 +257,7 @@ class Library:
             text=self.mask(body),
             modified=self.notes.modified(note.path),
             category=str(self.notes.layout.category_of(note.path) or ""),
+            remark=_doubt([self.mask(each) for each in note.needs_verification]),
         )
         return _Parsed(note=note, file=file, links=tuple(link.target for link in wikilinks(body)))
 
@@ -306,18 +307,13 @@ def _reference_counts(parsed: dict[str, _Parsed]) -> dict[str, int]:
 def _counted(parsed: _Parsed, references: int) -> _Parsed:
     if parsed.file.reference_count == references:
         return parsed
-    file = parsed.file
-    return _Parsed(
-        note=parsed.note,
-        file=KnowledgeFile(
-            path=file.path,
-            text=file.text,
-            modified=file.modified,
-            category=file.category,
-            reference_count=references,
-        ),
-        links=parsed.links,
-    )
+    return replace(parsed, file=replace(parsed.file, reference_count=references))
+
+
+def _doubt(gone: Sequence[str]) -> str:
+    """Return why a note may be outdated; empty if nothing says so."""
+    more = f"; {len(gone) - 1} more" if len(gone) > 1 else ""
+    return f"needs verification: {gone[0]:.160}{more}" if gone else ""
 
 
 def _relevance() -> "Relevance | None":

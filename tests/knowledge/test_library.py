@@ -327,6 +327,19 @@ async def test_an_answer_is_corrected_in_the_next_turn(root: Path, tmp_path: Pat
     assert "Never force push" not in third
 
 
+async def test_a_note_that_may_be_outdated_says_so(root: Path, tmp_path: Path) -> None:
+    """A note about something that was removed is shown with what is known about that."""
+    gone = "needs-verification: [make serve was removed in 1a2b3c, src/gate.py was removed]"
+    write(root / "knowledge/reference/ports.md", f"---\n{gone}\n---\nThe gateway has port 1.\n")
+    async with connect(tmp_path / "agent.db", knowledge=root) as client:
+        session = await client.start("s", system_prompt="SYSTEM")
+
+        text = await session.render("Which port does the gateway use?")
+
+    remark = "(needs verification: make serve was removed in 1a2b3c; 1 more)"
+    assert f"ports.md -->\n{remark}\n\nThe gateway has port 1." in text
+
+
 async def test_what_a_webhook_delivers_is_no_correction(root: Path, tmp_path: Path) -> None:
     """002-R111: only a person's hint corrects the agent; a delivery is marked as data."""
     write(root / "topics/build.md", HOOKED)

@@ -47,6 +47,8 @@ class KnowledgeFile:
     """How many notes and transcripts name it."""
     already_included: bool = False
     """The prompt has it already, from elsewhere."""
+    remark: str = ""
+    """What the reader should know about it, such as that it may be outdated."""
     snippet: str = ""
     """What is shown of it as scored knowledge; empty: its best passage."""
 

@@ -37,6 +37,7 @@ from ctxmgr.knowledge.compiler.scoring import (
 )
 from ctxmgr.knowledge.config import CompilerConfig, KnowledgeConfig
 from ctxmgr.knowledge.notes.layout import IDENTITY_FILES, Category, day_of, is_archived
+from ctxmgr.knowledge.notes.sections import one_line
 
 TOKENS_PER_KB: Final = 256
 """Budgets in KB are caps in tokens: 1,024 bytes at four bytes each, as English text has."""
@@ -267,9 +268,9 @@ class _Plan:
     ) -> None:
         """Show notes within the share of their slot; what is cut to it has to fit whole."""
         for file in files:
-            text = file.text.strip()
-            if not text or file.path in self.shown:
+            if not file.text.strip() or file.path in self.shown:
                 continue
+            text = _with_remark(file, file.text)
             section = _section_text(slot.value, text)
             tokens = self.count(section) + _JOINT_TOKENS
             if tokens > share:
@@ -340,7 +341,7 @@ class _Plan:
             if reason:
                 self.leave(PromptSlot.SUBSCRIPTION, wanted, f"{reason} (topic {topic.name})")
                 continue
-            text = self.files[path].text.strip()
+            text = _with_remark(self.files[path], self.files[path].text)
             allowed -= self._add_for_topic(
                 PromptSlot.SUBSCRIPTION,
                 f"sub:{path}",
@@ -423,7 +424,8 @@ class _Plan:
             elif misses == MISSES_MAX:
                 reason = "better notes fill the budget"
             else:
-                section = _section_text(f"knowledge:{item.path}", item.snippet)
+                snippet = _with_remark(self.files[item.path], item.snippet)
+                section = _section_text(f"knowledge:{item.path}", snippet)
                 cost = self.cost(section)
                 if cost <= self.remaining:
                     self.add(
@@ -513,6 +515,11 @@ def _section_text(name: str, text: str) -> str:
     shown = name.replace("--", "- -").replace("\n", " ")
     body = _COMMENT.sub(r"<\\!--", text) if "<!--" in text else text
     return f"<!-- {shown} -->\n{body}"
+
+
+def _with_remark(file: KnowledgeFile, text: str) -> str:
+    remark = f"({one_line(file.remark)})\n\n" if file.remark else ""
+    return remark + text.strip()
 
 
 def _message_text(entry: HistoryMessage, number: int) -> str:

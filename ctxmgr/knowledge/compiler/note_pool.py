@@ -100,6 +100,11 @@ class _Part:
         return [live[place.source.source_id] for place in self.places]
 
     @cached_property
+    def live_numbers(self) -> dict[str, int]:
+        """Where each note is among the places."""
+        return {path: number for number, path in enumerate(self.paths) if self.live[number]}
+
+    @cached_property
     def all_live(self) -> bool:
         return all(self.live)
 
@@ -128,10 +133,11 @@ class _Similar:
     def passage(self, path: str) -> str:
         """Return the passage of a note that is most similar."""
         for part, similar in zip(self.parts, self.rows, strict=True):
-            for place, first, live in zip(part.places, part.first, part.live, strict=True):
-                if live and place.path == path:
-                    best = int(np.argmax(similar[first : first + len(place.pieces)]))
-                    return _snippet(place, place.pieces[best])
+            number = part.live_numbers.get(path)
+            if number is not None:
+                place, first = part.places[number], part.first[number]
+                best = int(np.argmax(similar[first : first + len(place.pieces)]))
+                return _snippet(place, place.pieces[best])
         raise AssertionError(path)
 
 

@@ -23,12 +23,10 @@ from ctxmgr.knowledge.lifecycle.declared_commands import READERS, removed_names
 from ctxmgr.knowledge.lifecycle.draft import NotesDraft
 from ctxmgr.knowledge.lifecycle.review import needs_approval
 from ctxmgr.knowledge.notes.frontmatter import Value, set_fields
-from ctxmgr.knowledge.notes.note import Note
+from ctxmgr.knowledge.notes.note import NEEDS_VERIFICATION, Note
 from ctxmgr.knowledge.notes.sections import outside_code
 from ctxmgr.knowledge.repository.git import Git
 
-FIELD: Final = "needs-verification"
-"""The field of a note that lists what is gone; empty again when all is there."""
 SYMBOLS_MAX: Final = 300
 """Symbols and commands that are looked up, some 20 ms each."""
 GONE_MAX: Final = 50
@@ -72,7 +70,7 @@ class ProjectReference:
     kind: ReferenceKind
     name: str
     line: int
-    """In the note's body, from 1."""
+    """In the note's file, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +92,7 @@ class GoneReference:
 
 def references(note: Note) -> Iterator[ProjectReference]:
     """Yield what a note names in code quotes that could be part of a project."""
-    for number, line in outside_code(note.body):
+    for number, line in outside_code("\n" * (note.body_line - 1) + note.body):
         for quoted in _CODE.findall(line):
             text = quoted.strip()
             if found := _PATH.fullmatch(text) or _FOLDER.fullmatch(text):
@@ -134,13 +132,17 @@ def mark_gone(draft: NotesDraft, gone: Iterable[GoneReference]) -> list[str]:
     changed = []
     for note in list(draft.notes()):
         listed = list(dict.fromkeys(map(str, by_note.get(note.path, []))))
-        before = note.frontmatter.get(FIELD)
+        before = note.frontmatter.get(NEEDS_VERIFICATION)
         if needs_approval(note.path, draft.layout) or not draft.is_ours(note.path):
             continue
         if (before or []) == listed:
             continue
         values: list[Value] = [*listed]
-        draft.put(note.path, set_fields(note.text, {FIELD: values}), reason=FIELD)
+        draft.put(
+            note.path,
+            set_fields(note.text, {NEEDS_VERIFICATION: values}),
+            reason=NEEDS_VERIFICATION,
+        )
         changed.append(note.path)
     return changed
 

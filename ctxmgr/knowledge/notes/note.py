@@ -6,10 +6,14 @@ is for ``note_types`` to say.
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from typing import Final
 
 from ctxmgr.errors import InvalidNote
 from ctxmgr.knowledge.notes.frontmatter import Value, fields_of, split
 from ctxmgr.knowledge.notes.sections import NoteSection, sections
+
+NEEDS_VERIFICATION: Final = "needs-verification"
+"""The field that lists what is gone of a project; empty again when all is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,14 @@ class Note:
         if isinstance(value, str):
             value = list(value.replace(",", " ").split())
         return tuple(str(tag) for tag in value) if isinstance(value, list) else ()
+
+    @property
+    def needs_verification(self) -> tuple[str, ...]:
+        """What the note names and its project no longer has."""
+        value = self.frontmatter.get(NEEDS_VERIFICATION)
+        if isinstance(value, str) and value.strip():
+            return (value.strip(),)
+        return tuple(map(str, value)) if isinstance(value, list) else ()
 
     @property
     def title(self) -> str:

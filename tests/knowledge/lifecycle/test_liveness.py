@@ -94,7 +94,8 @@ async def test_a_note_about_removed_code_is_marked(tmp_path: Path, project: Path
     """The commit that removed it is named; what never was there is not reported."""
     notes = folder(tmp_path)
     text = (
-        "# Export\n\nRun `make deploy`, then call `retry_export()` in `src/export.py`.\n"
+        "---\nupdated: 2026-11-18T10:00:00Z\n---\n# Export\n\n"
+        "Run `make deploy`, then call `retry_export()` in `src/export.py`.\n"
         "Still there: `src/kept.py`, `kept_function()`, `make build`. Never was: `nothing.py`.\n"
     )
     notes.write(NOTE, text, replacing=None)
@@ -114,6 +115,7 @@ async def test_a_note_about_removed_code_is_marked(tmp_path: Path, project: Path
             (NOTE, "src/export.py"),
         ]
         assert {each.summary for each in gone} == {"Remove the export"}
+        assert text.splitlines()[gone[0].reference.line - 1].startswith("Run `make deploy`")
         assert (step.paths, again.paths) == ((NOTE,), ())
         marked = notes.read(NOTE)
         listed = marked.frontmatter["needs-verification"]
