@@ -373,6 +373,8 @@ class LivingMemory:
         found = self.prediction.for_prompt(work, relevance)
         if signals.branch is not None:
             found |= self.prediction.for_branch(signals.branch)
+        if signals.collaborator is not None:
+            found |= self.prediction.for_collaborator(signals.collaborator)
         return linked_memories(relevance, await self.resident.links()) | found
 
     async def search(self, question: str, *, limit: int = 10) -> list[tuple[Memory, float]]:

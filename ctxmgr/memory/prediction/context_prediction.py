@@ -215,11 +215,7 @@ class TierPredictions:
 
     def _is_of_collaborator(self, memory: Memory) -> bool:
         person = self._signals.collaborator
-        return (
-            person is not None
-            and memory.kind is MemoryKind.PREFERENCE
-            and (f"@{person}" in memory.tags or memory.user_id == person)
-        )
+        return person is not None and is_preferred_by(person, memory)
 
     def _is_of_hour(self, memory: Memory) -> bool:
         if self._signals.hour is None:
@@ -232,6 +228,12 @@ class TierPredictions:
     def _best(self, found: Iterable[PredictedMemory]) -> list[PredictedMemory]:
         order = sorted(found, key=lambda each: (-each.relevance, each.memory.id))
         return order[:TIER_MAX]
+
+
+def is_preferred_by(person: str, memory: Memory) -> bool:
+    """Whether a memory is a preference of somebody: it names them, or they wrote it."""
+    named = f"@{person}" in memory.tags or memory.user_id == person
+    return named and memory.kind is MemoryKind.PREFERENCE
 
 
 def _predicted(memory: Memory, relevance: float, why: str) -> PredictedMemory:

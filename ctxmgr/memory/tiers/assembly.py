@@ -3,8 +3,9 @@
     1 critical     open contradictions; standing instructions; decisions about the current file;
                    fixes of the errors at hand and of the last 24 hours
     2 relevant     what matches the work at hand: summaries; then what is predicted to be needed,
-                   and what is linked with a match
-    3 background   conventions and preferences of the project, workflow hints: compressed
+                   what is linked with a match, and what a collaborator prefers
+    3 background   the history of the current file's folder, conventions and preferences of the
+                   project, workflow hints: compressed
     4 index        whatever else there is, by name, to be expanded
 
 Tier 2 takes only what clears a relevance cut, never a fixed number. Episodes are never shown in
@@ -13,6 +14,7 @@ full. What is cold is shown only if it matches.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -46,6 +48,9 @@ NEXT_FILES: Final = "next-files"
 SIDES_MAX: Final = 5
 """Memories that one line shows of those that contradict each other, the newest."""
 
+HISTORY_MAX: Final = 5
+"""Episodes about the current file's folder that are shown unasked, the most useful."""
+
 _LAID_DOWN: Final = frozenset({MemoryKind.INSTRUCTION, MemoryKind.QUESTION})
 _DECIDED: Final = frozenset({MemoryKind.DECISION, MemoryKind.ADR})
 _PROJECT_WIDE: Final = frozenset({MemoryKind.CONVENTION, MemoryKind.PREFERENCE})
@@ -60,6 +65,7 @@ class Signals:
     activity: str | None = None
     message: str | None = None
     branch: str | None = None
+    collaborator: str | None = None
     next_files: tuple[tuple[str, str], ...] = ()
     """Files that will probably be needed next, each with the reason."""
 
@@ -135,6 +141,7 @@ def assemble_context(
     builder.add_tier2(_next_files(signals.next_files))
     expected = [(by_id[each], why) for each, why in predicted.items() if each in by_id]
     builder.add_tier2(mark(_summary(memory, why) for memory, why in expected))
+    builder.add_tier3(mark(_history(warm, signals.current_file)))
     builder.add_tier3(mark(_background(warm)))
     builder.add_tier4(_index_item(memory) for memory in warm)
     return AssembledContext(
@@ -178,6 +185,21 @@ def _next_files(files: Sequence[tuple[str, str]]) -> list[TierItem]:
     names = ", ".join(path for path, _ in files)
     forms = tuple(f"Probably needed next: {each}" for each in (reasons, names))
     return [TierItem(id=NEXT_FILES, forms=forms, why="predicted from what was touched so far")]
+
+
+def _history(ranked: Iterable[Memory], path: str | None) -> Iterator[TierItem]:
+    if path is None:
+        return
+    folder = path.rpartition("/")[0]
+    past = (each for each in ranked if each.type is MemoryType.EPISODE and in_module(each, path))
+    for memory in islice(past, HISTORY_MAX):
+        yield _compressed(memory, f"history of {folder or path}")
+
+
+def in_module(memory: Memory, path: str) -> bool:
+    """Whether a memory names a file or something in its folder; at the root, only the file."""
+    folder, slash, _ = path.rpartition("/")
+    return any(tag == path or (slash and tag.startswith(folder + slash)) for tag in memory.tags)
 
 
 def _background(ranked: Iterable[Memory]) -> Iterable[TierItem]:

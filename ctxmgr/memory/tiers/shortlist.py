@@ -17,6 +17,7 @@ from ctxmgr.core.store.contract import Instant
 from ctxmgr.memory.records.bodies import MemoryType
 from ctxmgr.memory.records.memory import Memory, MemoryKind
 from ctxmgr.memory.records.usage import MemoryUsage
+from ctxmgr.memory.tiers.assembly import HISTORY_MAX
 from ctxmgr.memory.tiers.ranking import DAY_MS, usefulness
 
 LINE_TOKENS: Final = 12
@@ -159,6 +160,7 @@ class Shortlist:
         newest = (each for _, each in reversed(self._errors[recent:]))
         wanted.update(dict.fromkeys(offered(newest, critical)))
         wanted.update(dict.fromkeys(offered(self._decided_about(path), critical)))
+        wanted.update(dict.fromkeys(offered(self._past_of(path), HISTORY_MAX)))
         others = (each for _, _, each in self._groups[_ANY] if each not in wanted)
         wanted.update(dict.fromkeys(offered(others, index)))
         return [self.memories[each] for each in wanted if self.memories[each].is_valid_at(now)]
@@ -171,6 +173,18 @@ class Shortlist:
             self._entries[each]
             for each in self.covering(path)
             if self.memories[each].kind in _DECIDED
+        }
+        return [each for _, _, each in sorted(found)]
+
+    def _past_of(self, path: str | None) -> list[str]:
+        """Return the warm episodes about a file or something in its folder, most useful first."""
+        if path is None:
+            return []
+        named = (*self._inside.get(path.rpartition("/")[0], ()), *self._about.get(path, ()))
+        found = {
+            self._entries[each]
+            for each in named
+            if self.memories[each].type is MemoryType.EPISODE and not self.memories[each].cold
         }
         return [each for _, _, each in sorted(found)]
 

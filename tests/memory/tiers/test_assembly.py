@@ -105,3 +105,40 @@ async def test_the_debugging_profile_gives_tier_1_more(memory: LivingMemory) -> 
 
     assert default.tiers[0] <= 500 < debugging.tiers[0] <= 750
     assert any("does not fit" in item.reason for item in default.omitted)
+
+
+async def test_the_history_of_the_folder_is_background(memory: LivingMemory) -> None:
+    """001-R019, 001-R032, 001-R083: in its compressed form, a few of the most useful episodes."""
+    for number in range(7):
+        episode = Episode(
+            title=f"Rounding of amounts, part {number}",
+            full_narrative=NARRATIVE,
+            problem=f"Amount {number} was cut off, not rounded.",
+        )
+        await memory.add(episode, tags=[f"src/payment/amount{number}.py"])
+    better = Fact(key="colours of buttons in the shop", value="green and blue")
+    await memory.add(better, tags=["src/shop/colours.py"])
+
+    asked = "which colours do the buttons of the shop have, green or blue?"
+    signals = Signals(current_file="src/payment/gateway.py", message=asked)
+    shown = (await memory.assemble_context(signals=signals)).shown
+
+    held = {each.id: each for each in await memory.memories()}
+    background = [item for item in shown if item.tier == 3]
+    assert len(background) == 5
+    assert all(item.why == "history of src/payment" for item in background)
+    assert all(item.text == held[item.id].levels.compressed for item in background)
+    at_root = await tiers(memory, Signals(current_file="setup.py", message="zebra"))
+    assert 3 not in at_root.values()
+
+
+async def test_what_a_collaborator_prefers_is_in_tier_2(memory: LivingMemory) -> None:
+    """001-R017, 001-R052: while they work along; otherwise it is background."""
+    fact = Fact(key="reviews", value="small commits")
+    await memory.add(fact, kind=MemoryKind.PREFERENCE, tags=["@grace"])
+
+    alone = await tiers(memory, Signals())
+    along = await tiers(memory, Signals(collaborator="grace"))
+
+    assert (alone["reviews"], along["reviews"]) == (3, 2)
+    assert (await tiers(memory, Signals(collaborator="eve")))["reviews"] == 3

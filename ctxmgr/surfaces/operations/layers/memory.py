@@ -440,6 +440,9 @@ async def memory_assemble(
     message: Annotated[
         str | None, Param("What the agent was asked.", part_of=("signals", "message"))
     ] = None,
+    collaborator: Annotated[
+        str | None, Param("Who works along.", part_of=("signals", "collaborator"))
+    ] = None,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> AssembledMemory:
     """Show the text that a prompt would get."""
@@ -453,6 +456,7 @@ async def memory_assemble(
             recent_errors=recent_error,
             activity=activity,
             message=message,
+            collaborator=collaborator,
         ),
     )
     shown = [
