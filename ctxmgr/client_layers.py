@@ -19,7 +19,7 @@ from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.store.contract import Kind, Store
-from ctxmgr.errors import Unavailable
+from ctxmgr.errors import Incorrect, Unavailable
 
 if TYPE_CHECKING:
     from ctxmgr.core.client.runtime import CommitObserver
@@ -85,10 +85,12 @@ def kinds_with_memory() -> dict[str, Kind]:
 
 
 def principal_in(project: Path) -> "Principal":
-    """This user in the project of a folder."""
+    """This user in the project of a folder; a mistyped one would be another project, unnoticed."""
     from ctxmgr.memory.project import project_id
     from ctxmgr.memory.records.principal import Principal
 
+    if not project.is_dir():
+        raise Incorrect(f"there is no folder {str(project)!r:.200}; pass that of a project")
     return Principal(user_id=_user_id(), project_id=project_id(project))
 
 

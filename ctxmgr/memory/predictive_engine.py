@@ -16,7 +16,7 @@ from ctxmgr.memory.prediction.context_prediction import (
     ContextPrediction,
     TierPredictions,
     WorkSignals,
-    is_preference_of,
+    is_preferred_by,
 )
 from ctxmgr.memory.prediction.related_files import RelatedFiles
 from ctxmgr.memory.prediction.source_imports import imports_of
@@ -32,10 +32,10 @@ BRANCH_CUT: Final = 0.5
 
 BRANCH_MAX: Final = 4
 
-PREFERENCES_MAX: Final = 4
-"""What a prompt gets of a collaborator's preferences."""
-
 _DECIDED: Final = frozenset({MemoryKind.DECISION, MemoryKind.ADR})
+
+COLLABORATOR_MAX: Final = 8
+"""Preferences of a collaborator in one prompt."""
 
 ABOUT_MAX: Final = 50
 """Memories about one file that are looked at for a prompt."""
@@ -137,15 +137,14 @@ class PredictiveEngine:
         return dict.fromkeys(found[:BRANCH_MAX], f"matches the branch {branch}")
 
     def for_collaborator(self, person: str) -> dict[str, str]:
-        """Return what a person prefers, with the reason, the most useful first."""
-        memories, project = self._resident.shortlist.memories, self._resident.project_id
+        """Return what somebody who works along prefers, with the reason, the most useful first."""
+        shortlist, project = self._resident.shortlist, self._resident.project_id
         found = (
-            memory_id
-            for memory_id in self._resident.shortlist.background()
-            if is_preference_of(memories[memory_id], person)
-            and memories[memory_id].holds_in(project)
+            memory.id
+            for memory in map(shortlist.memories.__getitem__, shortlist.background())
+            if is_preferred_by(person, memory) and memory.holds_in(project)
         )
-        return dict.fromkeys(islice(found, PREFERENCES_MAX), f"{person} prefers it")
+        return dict.fromkeys(islice(found, COLLABORATOR_MAX), f"{person} prefers it")
 
     def _tiers(self, signals: WorkSignals, relevance: Mapping[str, float]) -> TierPredictions:
         """Return the memories that signals may call for, ready to be asked."""

@@ -128,9 +128,8 @@ class TierPredictions:
         folder = (self._signals.file_opened or "").rpartition("/")[0]
         found = []
         for memory in self._memories.values():
-            person = self._signals.collaborator
-            if person is not None and is_preference_of(memory, person):
-                found.append(_predicted(memory, 0.9, f"{person} prefers it"))
+            if self._is_of_collaborator(memory):
+                found.append(_predicted(memory, 0.9, f"{self._signals.collaborator} prefers it"))
             elif (beside := self._beside_tag(memory)) is not None:
                 found.append(_predicted(memory, 0.7, beside))
             elif folder and any(tag.startswith(folder) for tag in memory.tags):
@@ -214,6 +213,10 @@ class TierPredictions:
     def _is_about(self, memory: Memory, path: str | None) -> bool:
         return path is not None and any(_covers(tag, path) for tag in memory.tags)
 
+    def _is_of_collaborator(self, memory: Memory) -> bool:
+        person = self._signals.collaborator
+        return person is not None and is_preferred_by(person, memory)
+
     def _is_of_hour(self, memory: Memory) -> bool:
         if self._signals.hour is None:
             return False
@@ -227,10 +230,10 @@ class TierPredictions:
         return order[:TIER_MAX]
 
 
-def is_preference_of(memory: Memory, person: str) -> bool:
-    """Whether a person prefers it, who said so or whose tag it has."""
-    is_theirs = f"@{person}" in memory.tags or memory.user_id == person
-    return is_theirs and memory.kind is MemoryKind.PREFERENCE
+def is_preferred_by(person: str, memory: Memory) -> bool:
+    """Whether a memory is a preference of somebody: it names them, or they wrote it."""
+    named = f"@{person}" in memory.tags or memory.user_id == person
+    return named and memory.kind is MemoryKind.PREFERENCE
 
 
 def _predicted(memory: Memory, relevance: float, why: str) -> PredictedMemory:

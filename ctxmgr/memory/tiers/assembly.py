@@ -3,16 +3,16 @@
     1 critical     open contradictions; standing instructions; decisions about the current file;
                    fixes of the errors at hand and of the last 24 hours
     2 relevant     what matches the work at hand: summaries; then what is predicted to be needed,
-                   and what is linked with a match
-    3 background   conventions and preferences of the project, workflow hints, earlier decisions
-                   and work: compressed
+                   what is linked with a match, and what a collaborator prefers
+    3 background   the history of the current file's folder, conventions and preferences of the
+                   project, workflow hints: compressed
     4 index        whatever else there is, by name, to be expanded
 
 Tier 2 takes only what clears a relevance cut, never a fixed number. Episodes are never shown in
 full. What is cold is shown only if it matches.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
@@ -45,11 +45,11 @@ SHORT_ID_CHARS: Final = 8
 NEXT_FILES: Final = "next-files"
 """Stands for the id of a memory in the line of predicted files."""
 
-EARLIER_WORK_MAX: Final = 5
-"""Episodes that the background shows unasked, the most useful: recent and used ones."""
-
 SIDES_MAX: Final = 5
 """Memories that one line shows of those that contradict each other, the newest."""
+
+HISTORY_MAX: Final = 5
+"""Episodes about the current file's folder that are shown unasked, the most useful."""
 
 _LAID_DOWN: Final = frozenset({MemoryKind.INSTRUCTION, MemoryKind.QUESTION})
 _DECIDED: Final = frozenset({MemoryKind.DECISION, MemoryKind.ADR})
@@ -66,7 +66,6 @@ class Signals:
     message: str | None = None
     branch: str | None = None
     collaborator: str | None = None
-    """Who works on it as well; what that person prefers is relevant."""
     next_files: tuple[tuple[str, str], ...] = ()
     """Files that will probably be needed next, each with the reason."""
 
@@ -142,8 +141,8 @@ def assemble_context(
     builder.add_tier2(_next_files(signals.next_files))
     expected = [(by_id[each], why) for each, why in predicted.items() if each in by_id]
     builder.add_tier2(mark(_summary(memory, why) for memory, why in expected))
+    builder.add_tier3(mark(_history(warm, signals.current_file)))
     builder.add_tier3(mark(_background(warm)))
-    builder.add_tier3(mark(_earlier_work(warm, matching)))
     builder.add_tier4(_index_item(memory) for memory in warm)
     return AssembledContext(
         context=builder.render(),
@@ -188,6 +187,21 @@ def _next_files(files: Sequence[tuple[str, str]]) -> list[TierItem]:
     return [TierItem(id=NEXT_FILES, forms=forms, why="predicted from what was touched so far")]
 
 
+def _history(ranked: Iterable[Memory], path: str | None) -> Iterator[TierItem]:
+    if path is None:
+        return
+    folder = path.rpartition("/")[0]
+    past = (each for each in ranked if each.type is MemoryType.EPISODE and in_module(each, path))
+    for memory in islice(past, HISTORY_MAX):
+        yield _compressed(memory, f"history of {folder or path}")
+
+
+def in_module(memory: Memory, path: str) -> bool:
+    """Whether a memory names a file or something in its folder; at the root, only the file."""
+    folder, slash, _ = path.rpartition("/")
+    return any(tag == path or (slash and tag.startswith(folder + slash)) for tag in memory.tags)
+
+
 def _background(ranked: Iterable[Memory]) -> Iterable[TierItem]:
     for memory in ranked:
         if memory.kind in _PROJECT_WIDE:
@@ -196,17 +210,6 @@ def _background(ranked: Iterable[Memory]) -> Iterable[TierItem]:
             yield _compressed(memory, "workflow")
         elif memory.kind in _DECIDED:
             yield _compressed(memory, f"earlier {memory.kind}")
-
-
-def _earlier_work(ranked: Iterable[Memory], matching: Collection[str]) -> Iterable[TierItem]:
-    others = (memory for memory in ranked if is_earlier_work(memory) and memory.id not in matching)
-    for memory in islice(others, EARLIER_WORK_MAX):
-        yield _compressed(memory, "earlier work")
-
-
-def is_earlier_work(memory: Memory) -> bool:
-    """Whether a memory is the history of some work; fixes of errors are shown for their error."""
-    return memory.type is MemoryType.EPISODE and memory.kind is not MemoryKind.ERROR_FIX
 
 
 def _summary(memory: Memory, why: str) -> TierItem:

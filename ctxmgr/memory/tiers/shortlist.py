@@ -17,7 +17,7 @@ from ctxmgr.core.store.contract import Instant
 from ctxmgr.memory.records.bodies import MemoryType
 from ctxmgr.memory.records.memory import Memory, MemoryKind
 from ctxmgr.memory.records.usage import MemoryUsage
-from ctxmgr.memory.tiers.assembly import EARLIER_WORK_MAX, is_earlier_work
+from ctxmgr.memory.tiers.assembly import HISTORY_MAX
 from ctxmgr.memory.tiers.ranking import DAY_MS, usefulness
 
 LINE_TOKENS: Final = 12
@@ -33,7 +33,7 @@ _Entry: TypeAlias = tuple[float, Instant, str]
 
 _Sorted = TypeVar("_Sorted", _Entry, tuple[Instant, str])
 
-_LAID_DOWN, _BACKGROUND, _EARLIER, _ANY = range(4)
+_LAID_DOWN, _BACKGROUND, _ANY = range(3)
 _DECIDED: Final = frozenset({MemoryKind.DECISION, MemoryKind.ADR})
 _GROUP_OF: Final = {
     MemoryKind.INSTRUCTION: _LAID_DOWN,
@@ -52,7 +52,7 @@ class Shortlist:
         self.memories: dict[str, Memory] = {}
         self._usage: dict[str, MemoryUsage] = {}
         self._entries: dict[str, _Entry] = {}
-        self._groups: list[list[_Entry]] = [[] for _ in range(4)]
+        self._groups: list[list[_Entry]] = [[] for _ in range(3)]
         self._errors: list[tuple[Instant, str]] = []
         self._about: dict[str, dict[str, None]] = defaultdict(dict)
         self._named: dict[str, dict[str, None]] = defaultdict(dict)
@@ -153,17 +153,14 @@ class Shortlist:
             return list(islice(found, most))
 
         wanted = dict.fromkeys(offered(each for each in matching if each in self.memories))
-        for group, most in (
-            (_LAID_DOWN, critical),
-            (_BACKGROUND, background),
-            (_EARLIER, EARLIER_WORK_MAX + SPARE),
-        ):
-            more = (each for _, _, each in self._groups[group] if each not in wanted)
-            wanted.update(dict.fromkeys(offered(more, most)))
+        for group, entries in enumerate(self._groups[:_ANY]):
+            most = critical if group == _LAID_DOWN else background
+            wanted.update(dict.fromkeys(offered((each for _, _, each in entries), most)))
         recent = bisect_left(self._errors, (now - RECENT_MS, ""))
         newest = (each for _, each in reversed(self._errors[recent:]))
         wanted.update(dict.fromkeys(offered(newest, critical)))
         wanted.update(dict.fromkeys(offered(self._decided_about(path), critical)))
+        wanted.update(dict.fromkeys(offered(self._past_of(path), HISTORY_MAX)))
         others = (each for _, _, each in self._groups[_ANY] if each not in wanted)
         wanted.update(dict.fromkeys(offered(others, index)))
         return [self.memories[each] for each in wanted if self.memories[each].is_valid_at(now)]
@@ -176,6 +173,18 @@ class Shortlist:
             self._entries[each]
             for each in self.covering(path)
             if self.memories[each].kind in _DECIDED
+        }
+        return [each for _, _, each in sorted(found)]
+
+    def _past_of(self, path: str | None) -> list[str]:
+        """Return the warm episodes about a file or something in its folder, most useful first."""
+        if path is None:
+            return []
+        named = (*self._inside.get(path.rpartition("/")[0], ()), *self._about.get(path, ()))
+        found = {
+            self._entries[each]
+            for each in named
+            if self.memories[each].type is MemoryType.EPISODE and not self.memories[each].cold
         }
         return [each for _, _, each in sorted(found)]
 
@@ -197,7 +206,7 @@ class Shortlist:
         """Order everything by its usefulness on a day."""
         self._day = now // DAY_MS
         self._entries.clear()
-        self._groups = [[] for _ in range(4)]
+        self._groups = [[] for _ in range(3)]
         self._errors.clear()
         for index in (self._about, self._named, self._inside):
             index.clear()
@@ -233,8 +242,6 @@ def _groups(memory: Memory) -> Iterable[int]:
         yield _GROUP_OF[memory.kind]
     elif memory.type is MemoryType.WORKFLOW:
         yield _BACKGROUND
-    if is_earlier_work(memory):
-        yield _EARLIER
 
 
 def _discard(entries: list[_Sorted], entry: _Sorted) -> None:

@@ -14,6 +14,7 @@ from ctxmgr import KINDS, Client, LiveSession, Put, Store, connect, open_store, 
 from ctxmgr.core.context import contributors
 from ctxmgr.core.events.events import EventId, FileIndexed, TurnFinished
 from ctxmgr.core.events.listeners import stored_events
+from ctxmgr.errors import Incorrect
 from ctxmgr.memory.learning.learner import Learner
 from ctxmgr.memory.learning.listener import MemoryListener
 from ctxmgr.memory.living import LivingMemory
@@ -371,3 +372,10 @@ async def test_old_refusals_are_pruned(store: Store, monkeypatch: pytest.MonkeyP
     await living.consolidate()
 
     assert await living.refused() == [newest]
+
+
+async def test_a_mistyped_folder_is_no_project(tmp_path: Path) -> None:
+    """What is learnt would be remembered for a project that nobody asks for again."""
+    with pytest.raises(Incorrect, match="there is no folder"):
+        async with connect(tmp_path / "s.db", memory=tmp_path / "mistyped", tracking=False):
+            pass

@@ -3,7 +3,7 @@
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.bodies import Body, Episode, Fact, Pattern, Workflow
 from ctxmgr.memory.records.memory import MemoryKind
-from ctxmgr.memory.tiers.assembly import EARLIER_WORK_MAX, Signals
+from ctxmgr.memory.tiers.assembly import Signals
 
 NARRATIVE = "An hour of reading the payment code, and of guessing. " * 30
 
@@ -62,40 +62,19 @@ async def test_each_memory_is_in_the_tier_of_its_use(memory: LivingMemory) -> No
     assert (found["lunch"], found["endpoint"]) == (4, 4)
 
 
-async def test_what_matches_is_in_tier_2_and_earlier_work_below(memory: LivingMemory) -> None:
-    """Decisions that match are shown in full; of other work, a short form or its name.
-
-    Rows: 001-R016, 001-R019, 001-R032, 001-R033, 001-R141.
-    """
+async def test_a_decision_that_matches_is_relevant_and_the_rest_has_a_name(
+    memory: LivingMemory,
+) -> None:
+    """001-R016, 001-R033, 001-R141: of an episode that does not match, the index is shown."""
     await fill(memory)
-    for number in range(8):
-        problem = f"The {number}th report was slow to print, and then it was made faster."
-        title = f"Report {number} printed slowly"
-        await memory.add(Episode(title=title, full_narrative=NARRATIVE, problem=problem))
 
     assembled = await memory.assemble_context(signals=Signals(message="is Redis our cache?"))
 
-    levels = {each.id: each.levels for each in await memory.memories()}
-    (decision,) = (item for item in assembled.shown if "Redis" in item.text)
-    assert decision.tier == 2
-    earlier = [item for item in assembled.shown if item.why == "earlier work"]
-    assert [item.tier for item in earlier] == [3] * EARLIER_WORK_MAX
-    assert all(item.text == levels[item.id].compressed for item in earlier)
-    index = [item for item in assembled.shown if item.tier == 4 and "report" in item.text]
-    assert index
-    assert all(item.text == f"{item.id[:8]} {levels[item.id].index}" for item in index)
-
-
-async def test_what_a_collaborator_prefers_is_in_tier_2(memory: LivingMemory) -> None:
-    """001-R017: in the background otherwise."""
-    taste = Fact(key="reviews", value="small commits")
-    added = await memory.add(taste, kind=MemoryKind.PREFERENCE, tags=("@grace",))
-
-    alone = await tiers(memory, Signals())
-    together = await tiers(memory, Signals(collaborator="grace"))
-
-    name = added.memory.levels.index
-    assert (alone[name], together[name]) == (3, 2)
+    index = {each.id: each.levels.index for each in await memory.memories()}
+    shown = {index[item.id]: (item.tier, item.text) for item in assembled.shown}
+    assert shown["cache"][0] == 2
+    tier, text = shown["payment-gateway-timed"]
+    assert (tier, text.partition(" ")[2]) == (4, "payment-gateway-timed")
 
 
 async def test_the_narrative_of_an_episode_is_never_shown(memory: LivingMemory) -> None:
@@ -143,3 +122,40 @@ async def test_the_debugging_profile_gives_tier_1_more(memory: LivingMemory) -> 
 
     assert default.tiers[0] <= 500 < debugging.tiers[0] <= 750
     assert any("does not fit" in item.reason for item in default.omitted)
+
+
+async def test_the_history_of_the_folder_is_background(memory: LivingMemory) -> None:
+    """001-R019, 001-R032, 001-R083: in its compressed form, a few of the most useful episodes."""
+    for number in range(7):
+        episode = Episode(
+            title=f"Rounding of amounts, part {number}",
+            full_narrative=NARRATIVE,
+            problem=f"Amount {number} was cut off, not rounded.",
+        )
+        await memory.add(episode, tags=[f"src/payment/amount{number}.py"])
+    better = Fact(key="colours of buttons in the shop", value="green and blue")
+    await memory.add(better, tags=["src/shop/colours.py"])
+
+    asked = "which colours do the buttons of the shop have, green or blue?"
+    signals = Signals(current_file="src/payment/gateway.py", message=asked)
+    shown = (await memory.assemble_context(signals=signals)).shown
+
+    held = {each.id: each for each in await memory.memories()}
+    background = [item for item in shown if item.tier == 3]
+    assert len(background) == 5
+    assert all(item.why == "history of src/payment" for item in background)
+    assert all(item.text == held[item.id].levels.compressed for item in background)
+    at_root = await tiers(memory, Signals(current_file="setup.py", message="zebra"))
+    assert 3 not in at_root.values()
+
+
+async def test_what_a_collaborator_prefers_is_in_tier_2(memory: LivingMemory) -> None:
+    """001-R017, 001-R052: while they work along; otherwise it is background."""
+    fact = Fact(key="reviews", value="small commits")
+    await memory.add(fact, kind=MemoryKind.PREFERENCE, tags=["@grace"])
+
+    alone = await tiers(memory, Signals())
+    along = await tiers(memory, Signals(collaborator="grace"))
+
+    assert (alone["reviews"], along["reviews"]) == (3, 2)
+    assert (await tiers(memory, Signals(collaborator="eve")))["reviews"] == 3

@@ -86,6 +86,9 @@ def test_another_project_has_its_own_memory(ctxmgr: Callable[..., Result], tmp_p
         (("add", "", "x"), "key must be a text"),
         (("resolve", "nope", "a_wins"), "there is no contradiction"),
         (("assemble", "--budget", "0"), "a budget is"),
+        (("list", "--project", "nowhere"), "there is no folder 'nowhere'"),
+        (("search", " "), "the question is empty"),
+        (("search", "port", "--limit", "-1"), "the limit is -1"),
     ],
 )
 def test_wrong_input_has_a_clear_error(

@@ -441,7 +441,7 @@ async def memory_assemble(
         str | None, Param("What the agent was asked.", part_of=("signals", "message"))
     ] = None,
     collaborator: Annotated[
-        str | None, Param("Who works on it as well.", part_of=("signals", "collaborator"))
+        str | None, Param("Who works along.", part_of=("signals", "collaborator"))
     ] = None,
     project: Annotated[Path | None, _PROJECT] = None,
 ) -> AssembledMemory:
