@@ -28,7 +28,7 @@ from ctxmgr.errors import Corrupt, Incorrect
 from ctxmgr.proxy.engine import ShapedText
 from ctxmgr.proxy.modes import Shaping
 from ctxmgr.proxy.requests import Entry, ReadRequest
-from ctxmgr.proxy.retrieval import WholeText, shown_text
+from ctxmgr.proxy.retrieval import WholeText, asked_handle, shown_text
 from ctxmgr.proxy.sent_history import SentHistory
 from ctxmgr.proxy.turns import TurnBuilder, WireExchange, WireTurn
 from ctxmgr.proxy.validator import check_message
@@ -576,7 +576,7 @@ class WireConversation:
         if call.result is None or call.result.at is None:
             return
         own = {handle: base for base, (_, handle) in self._calls.items() if base != key}
-        handle = "#" + str(call.call.args.get("handle", "")).strip().strip("[]").lstrip("#")
+        handle = asked_handle(call.call.args)
         texts = dict(self.inherited)
         if handle in own:
             texts |= self.whole_texts([own[handle]])

@@ -846,3 +846,19 @@ async def test_a_file_that_is_read_again_refers_to_its_lines_while_nothing_is_fo
     assert output_of(outgoing, "c1") == text
     assert "[100 lines as in #1 Read a.py]" in output_of(outgoing, "c2")
     assert "an added line" in output_of(outgoing, "c2")
+
+
+@pytest.mark.parametrize("handle", ["#1", "1", "[#1 +2790 tok: alpha]", "#1 Bash", "[#1]"])
+async def test_a_handle_is_found_with_what_stands_beside_it(
+    engine: ShapingEngine, handle: str
+) -> None:
+    """Rules 18, 21: models copy what they see, such as `#5 read a.py` from a reference."""
+    client = ClaudeClient()
+    client.say("Build it.")
+    client.run("c1", long_text("alpha"))
+    await sent(engine, client)
+    client.run("c2", "no such tool", tool=SHOW_TOOL, handle=handle)
+
+    outgoing = await sent(engine, client)
+
+    assert long_text("alpha") in output_of(outgoing, "c2")
