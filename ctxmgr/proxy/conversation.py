@@ -34,7 +34,7 @@ from ctxmgr.proxy.turns import TurnBuilder, WireExchange, WireTurn
 from ctxmgr.proxy.validator import check_message
 from ctxmgr.proxy.wire.json_spans import edited
 from ctxmgr.proxy.wire.message import StringPlace, WireMessage, changed
-from ctxmgr.proxy.wire.show_tool import SHOW_TOOL
+from ctxmgr.proxy.wire.show_tool import SHOW_TOOL, is_own_show
 
 SMALL_TOKENS: Final = 300
 """A shorter result is sent whole: little is saved, and models distrust what looks cut."""
@@ -61,6 +61,12 @@ EXPLANATION: Final = (
     f"\n(ctxmgr shortened this text. Its source is intact; {SHOW_TOOL} returns what is left out.)"
 )
 """After the first text of a conversation that is shortened."""
+
+OWN_EXPLANATION: Final = (
+    "\n(ctxmgr shortened this text. Its source is intact. `⋯` stands for what is left out, and"
+    " `show` of the MCP server ctxmgr returns it: its object_id is the number with #.)"
+)
+"""The same where the client has the MCP server's tool."""
 
 
 class WireStream(Stream):
@@ -570,8 +576,13 @@ class WireConversation:
                 self._replace(key, Replaced(text, self._count(call.output), sent))
 
     def _retrieve(self, key: str, call: WireExchange) -> None:
-        """Find the text that a call of our own tool asks for."""
-        if call.call.tool != SHOW_TOOL or not self.terms.tool:
+        """Find the text that a call of our own tool asks for.
+
+        The MCP server's tool does not know these texts: what it says is replaced as well, but its
+        answers to everything else stay.
+        """
+        injected = call.call.tool == SHOW_TOOL and bool(self.terms.tool)
+        if not injected and not (is_own_show(call.call.tool) and not self.terms.tool):
             return
         if call.result is None or call.result.at is None:
             return
@@ -581,6 +592,8 @@ class WireConversation:
         if handle in own:
             texts |= self.whole_texts([own[handle]])
             self._asked_back(own[handle])
+        elif not injected and handle not in texts:
+            return
         text = shown_text(call.call.args, texts)
         self.kept.retrieved[key] = text
         self.retrieved_tokens += self._count(text)
@@ -607,10 +620,10 @@ class WireConversation:
                 continue
             whole = slot.content
             new = shown(whole, text.view, handle=slot.handle, title=slot.title)
-            if slot.kind is not OutputKind.ARGUMENT and self.terms.tool:
+            if slot.kind is not OutputKind.ARGUMENT:
                 self.kept.explained = self.kept.explained or slot.key
             if slot.key == self.kept.explained:
-                new += EXPLANATION
+                new += EXPLANATION if self.terms.tool else OWN_EXPLANATION
             self._replace(slot.key, Replaced(new, self._count(whole), self._count(new)))
 
     def _can_replace(self, key: str) -> bool:

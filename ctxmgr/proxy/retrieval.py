@@ -48,7 +48,8 @@ class WholeText:
 
 def asked_handle(args: Mapping[str, Any]) -> str:
     """Return the handle that a call of the tool names, perhaps with all that stands beside it."""
-    words = str(args.get("handle", "")).strip(" []").lstrip("#").split()
+    named = args.get("handle", args.get("object_id", ""))  # the MCP server calls it so
+    words = str(named).strip(" []").lstrip("#").split()
     return "#" + (words[0] if words else "")
 
 

@@ -67,6 +67,7 @@ from ctxmgr.proxy.sized_cache import SizedCache
 from ctxmgr.proxy.validator import check_message
 from ctxmgr.proxy.wire.json_spans import ByteSpan, Edit, appended, edited, located
 from ctxmgr.proxy.wire.message import Side
+from ctxmgr.proxy.wire.show_tool import is_own_show
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -517,7 +518,7 @@ class ShapingEngine:
         newest = _newest(group)
         shaping = shaping_for(read.model, self._shaping)
         policy = policy_for(shaping, fidelity=self._fidelity, prices=prices_for(read.api, read.ttl))
-        has_own = any("ctxmgr" in name and name.endswith("show") for name in read.tools.names)
+        has_own = any(map(is_own_show, read.tools.names))
         terms = Terms(
             shaping=shaping,
             policy=policy,

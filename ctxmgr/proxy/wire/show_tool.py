@@ -24,3 +24,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
     },
     "required": ["handle"],
 }
+
+
+def is_own_show(tool: str) -> bool:
+    """Whether a client's tool is that of the MCP server, as in ``mcp__ctxmgr__show``."""
+    return tool != SHOW_TOOL and "ctxmgr" in tool and tool.endswith("show")
