@@ -11,14 +11,15 @@ What is stored is what was shown instead. A replacement is kept as text: a later
 program may shorten in another way, and what was sent must not change.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from ctxmgr.core.discovery.known_tools import OutputKind
-from ctxmgr.core.economy.folding import SAVING_MIN, Count, FoldLimits, TextView, shown
+from ctxmgr.core.economy.folding import Count, FoldLimits, TextView, shown
 from ctxmgr.core.economy.planner import FoldPlan, FoldPlanner
-from ctxmgr.core.economy.policy import ASKED_BACK_MAX, TEXT_TOKENS_MAX, UNTOUCHED, Economy
+from ctxmgr.core.economy.policy import ASKED_BACK_MAX, REPEATS, UNTOUCHED, Economy
 from ctxmgr.core.economy.slot_texts import Signatures
 from ctxmgr.core.economy.stream import Stream
 from ctxmgr.core.economy.stream_state import StreamState
@@ -27,37 +28,45 @@ from ctxmgr.errors import Corrupt, Incorrect
 from ctxmgr.proxy.engine import ShapedText
 from ctxmgr.proxy.modes import Shaping
 from ctxmgr.proxy.requests import Entry, ReadRequest
-from ctxmgr.proxy.retrieval import WholeText, shown_text
+from ctxmgr.proxy.retrieval import WholeText, asked_handle, shown_text
 from ctxmgr.proxy.sent_history import SentHistory
 from ctxmgr.proxy.turns import TurnBuilder, WireExchange, WireTurn
 from ctxmgr.proxy.validator import check_message
 from ctxmgr.proxy.wire.json_spans import edited
 from ctxmgr.proxy.wire.message import StringPlace, WireMessage, changed
-from ctxmgr.proxy.wire.show_tool import SHOW_TOOL
+from ctxmgr.proxy.wire.show_tool import SHOW_TOOL, is_own_show
 
 SMALL_TOKENS: Final = 300
 """A shorter result is sent whole: little is saved, and models distrust what looks cut."""
 
-READ_TOKENS: Final = 5_000
+READ_TOKENS: Final = 3_000
 """A longer file is shortened to its most useful lines before it is first sent, if that is the only
 time: every later call pays for all of it. What is left out costs one more call, if it is needed."""
 
-READ_NAMES_TOKENS: Final = 150
-"""For hidden names in such a file. All else that half of it allows is for lines: an edit needs
-those."""
+READ_SAVING_MIN: Final = 0.3
+"""The share of such a file that is left out at least. An edit needs exact lines, so that more of
+them stay than of other texts."""
 
-READ_AGAIN: Final = FoldLimits(tokens=0, over=TEXT_TOKENS_MAX)
-"""For a file that is read again after it was shortened: what was left out is needed. Lines that are
-visible become references, all others are shown."""
+READ_NAMES_TOKENS: Final = 150
+"""For hidden names in such a file. All else that may stay of it is for lines."""
 
 LONG_CHARS: Final = 60
 """A shorter argument is never shortened."""
+
+LOOKBACK_BLOCKS: Final = 20
+"""Anthropic finds a cached prefix that ends at most so many blocks before a mark."""
 
 
 EXPLANATION: Final = (
     f"\n(ctxmgr shortened this text. Its source is intact; {SHOW_TOOL} returns what is left out.)"
 )
 """After the first text of a conversation that is shortened."""
+
+OWN_EXPLANATION: Final = (
+    "\n(ctxmgr shortened this text. Its source is intact. `⋯` stands for what is left out, and"
+    " `show` of the MCP server ctxmgr returns it: its object_id is the number with #.)"
+)
+"""The same where the client has the MCP server's tool."""
 
 
 class WireStream(Stream):
@@ -86,17 +95,23 @@ class WireStream(Stream):
             return UNTOUCHED
         if slot.kind is OutputKind.READ and not self.shaping.folds_sent:
             return self._read_on_arrival(slot, tokens)
+        if slot.kind is OutputKind.READ and not self.broken:
+            # Nothing was worth folding so far: an earlier copy of a line will probably stay, too.
+            return REPEATS
         return super().arriving(slot)
 
     def _read_on_arrival(self, slot: TextSlot, tokens: int) -> FoldLimits:
         """Return the limits for a file that cannot be folded later."""
         before = self._newest.get(slot.subject)
         if before is not None and before.view is not None:
-            return READ_AGAIN
+            return REPEATS  # what was left out is needed
         asked_back = min(self.asked_back[OutputKind.READ], ASKED_BACK_MAX)
-        lines_tokens = int((1 - SAVING_MIN) * tokens) - READ_NAMES_TOKENS
-        over = READ_TOKENS * 2**asked_back
-        return FoldLimits(tokens=lines_tokens, names_tokens=READ_NAMES_TOKENS, over=over)
+        return FoldLimits(
+            tokens=int((1 - READ_SAVING_MIN) * tokens) - READ_NAMES_TOKENS,
+            names_tokens=READ_NAMES_TOKENS,
+            over=READ_TOKENS * 2**asked_back,
+            saving_min=READ_SAVING_MIN,
+        )
 
     def aged(self, kind: OutputKind, *, tokens: int) -> FoldLimits:
         """Return the limits for an idle text: there are no digests, so it gets theirs at once."""
@@ -201,6 +216,8 @@ class WireConversation:
         self._written: dict[int, tuple[bytes, bytes]] = {}
         """Messages with their replacements, each after what the client wrote."""
         self._sent = SentHistory()
+        self._cached: list[int] = []
+        """The messages that end a prefix which was sent with a mark there and has not changed."""
         self._changed: dict[str, None] = {}
         """Keys whose replacement is new since the last step."""
         self._taken_over: dict[str, Replaced] = {}
@@ -257,6 +274,8 @@ class WireConversation:
     def fold(self, *, cold: bool) -> FoldPlan | None:
         """Fold what pays, or everything idle if nothing is cached."""
         self.plan = None
+        if cold:
+            self._cached = []
         if self.terms.shaping is Shaping.FOLDS:
             excluded = (
                 {key for key, (call, _) in self._calls.items() if self._is_excluded(call)}
@@ -283,16 +302,33 @@ class WireConversation:
     def policy(self) -> Economy:
         return self._stream.policy
 
-    def mark_ends(self) -> Iterator[int]:
+    def mark_ends(self, messages: Sequence[WireMessage]) -> Iterator[int]:
         """Yield the messages after which a cached prefix should end, the most useful first.
 
-        When something was folded, that is the end of what did not change: there, an earlier prefix
-        can be read. Otherwise it is half way to the end, where the next fold will probably read.
+        ``messages`` are all of the request, whose last one the client has marked. If the longest
+        cached prefix ends too far before that mark, as when something was folded, it needs a mark
+        from which it is found. The others are where the next fold can read: before the oldest text
+        that may still be folded, and half way from there to the end.
         """
-        marks = self._planner.marks()
-        for number in marks if self.plan is not None else reversed(marks):
-            if 0 < number <= len(self.turns):
-                yield self.turns[number - 1].end
+        numbers = (*self._planner.marks(), self._planner.unchanging(), self._planner.middle())
+        ends = [self.turns[n - 1].end if 0 < n <= len(self.turns) else None for n in numbers]
+        *changed, unchanging, middle = ends
+        longest = self._cached[-1] if self._cached else None
+        if longest is not None and not _is_found(messages, longest, len(messages) - 1):
+            near = (
+                end
+                for end in (*changed, unchanging)
+                if end is not None and end > longest and _is_found(messages, longest, end)
+            )
+            yield next(near, longest)
+        before = [end for end in self._cached if unchanging is not None and end <= unchanging]
+        known = bool(before) and _is_found(messages, before[-1], unchanging or 0)
+        order = (middle, unchanging) if known else (unchanging, middle)
+        yield from (end for end in order if end is not None)
+
+    def sent_marks(self, messages: Iterable[int]) -> None:
+        """Take note of the messages of a request that carry cache marks."""
+        self._cached = sorted({*self._cached, *messages})
 
     def written(self, index: int, raw: bytes, message: WireMessage) -> bytes:
         """Return a message that is known with its replacements.
@@ -540,17 +576,24 @@ class WireConversation:
                 self._replace(key, Replaced(text, self._count(call.output), sent))
 
     def _retrieve(self, key: str, call: WireExchange) -> None:
-        """Find the text that a call of our own tool asks for."""
-        if call.call.tool != SHOW_TOOL or not self.terms.tool:
+        """Find the text that a call of our own tool asks for.
+
+        The MCP server's tool does not know these texts: what it says is replaced as well, but its
+        answers to everything else stay.
+        """
+        injected = call.call.tool == SHOW_TOOL and bool(self.terms.tool)
+        if not injected and not (is_own_show(call.call.tool) and not self.terms.tool):
             return
         if call.result is None or call.result.at is None:
             return
         own = {handle: base for base, (_, handle) in self._calls.items() if base != key}
-        handle = "#" + str(call.call.args.get("handle", "")).strip().strip("[]").lstrip("#")
+        handle = asked_handle(call.call.args)
         texts = dict(self.inherited)
         if handle in own:
             texts |= self.whole_texts([own[handle]])
             self._asked_back(own[handle])
+        elif not injected and handle not in texts:
+            return
         text = shown_text(call.call.args, texts)
         self.kept.retrieved[key] = text
         self.retrieved_tokens += self._count(text)
@@ -577,10 +620,10 @@ class WireConversation:
                 continue
             whole = slot.content
             new = shown(whole, text.view, handle=slot.handle, title=slot.title)
-            if slot.kind is not OutputKind.ARGUMENT and self.terms.tool:
+            if slot.kind is not OutputKind.ARGUMENT:
                 self.kept.explained = self.kept.explained or slot.key
             if slot.key == self.kept.explained:
-                new += EXPLANATION
+                new += EXPLANATION if self.terms.tool else OWN_EXPLANATION
             self._replace(slot.key, Replaced(new, self._count(whole), self._count(new)))
 
     def _can_replace(self, key: str) -> bool:
@@ -603,8 +646,7 @@ class WireConversation:
             self._changed[key] = None
             message = self._message_of(key)
             self._by_message[message].discard(key)
-            self._written.pop(message, None)
-            self._sent.forget(message)
+            self._forget_sent(message)
 
     def _message_of(self, key: str) -> int:
         call = self._calls[key.partition("/")[0]][0]
@@ -622,11 +664,22 @@ class WireConversation:
             sent_tokens=replaced.sent_tokens,
         )
         self._by_message.setdefault(message, set()).add(key)
+        self._forget_sent(message)
+
+    def _forget_sent(self, message: int) -> None:
+        """Write a message anew: no prefix that goes on after it is cached any more."""
         self._written.pop(message, None)
         self._sent.forget(message)
+        del self._cached[bisect_left(self._cached, message) :]
 
     def _index(self) -> None:
         for key in self.kept.replaced:
             if key.partition("/")[0] not in self._calls:
                 raise Corrupt(f"the conversation {self.conversation_id} has no text {key}")
             self._index_key(key)
+
+
+def _is_found(messages: Sequence[WireMessage], cached: int, marked: int) -> bool:
+    """Whether a prefix that ends with one message is found from the mark of a later one."""
+    after = messages[cached + 1 : marked + 1]
+    return sum(message.blocks for message in after) <= LOOKBACK_BLOCKS

@@ -46,9 +46,16 @@ class WholeText:
         }
 
 
+def asked_handle(args: Mapping[str, Any]) -> str:
+    """Return the handle that a call of the tool names, perhaps with all that stands beside it."""
+    named = args.get("handle", args.get("object_id", ""))  # the MCP server calls it so
+    words = str(named).strip(" []").lstrip("#").split()
+    return "#" + (words[0] if words else "")
+
+
 def shown_text(args: Mapping[str, Any], texts: Mapping[str, WholeText]) -> str:
     """Return the answer to a call of the tool."""
-    handle = "#" + str(args.get("handle", "")).strip().strip("[]").lstrip("#").split(" ")[0]
+    handle = asked_handle(args)
     whole = texts.get(handle)
     if whole is None:
         return (

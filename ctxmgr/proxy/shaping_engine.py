@@ -15,7 +15,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -67,6 +67,7 @@ from ctxmgr.proxy.sized_cache import SizedCache
 from ctxmgr.proxy.validator import check_message
 from ctxmgr.proxy.wire.json_spans import ByteSpan, Edit, appended, edited, located
 from ctxmgr.proxy.wire.message import Side
+from ctxmgr.proxy.wire.show_tool import is_own_show
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -517,7 +518,7 @@ class ShapingEngine:
         newest = _newest(group)
         shaping = shaping_for(read.model, self._shaping)
         policy = policy_for(shaping, fidelity=self._fidelity, prices=prices_for(read.api, read.ttl))
-        has_own = any("ctxmgr" in name and name.endswith("show") for name in read.tools.names)
+        has_own = any(map(is_own_show, read.tools.names))
         terms = Terms(
             shaping=shaping,
             policy=policy,
@@ -578,7 +579,7 @@ class ShapingEngine:
         self, read: ReadRequest, conversation: WireConversation, known: int
     ) -> tuple[bytes, dict[str, str]]:
         """Return the client's bytes with all replacements, and headers to add."""
-        marked = _marked(read, conversation) if known == len(read.entries) else ()
+        marked = _marked(read, conversation) if known == len(read.entries) else []
         marks: dict[int, Callable[[bytes], bytes]] = {
             index: partial(_with_mark, read, index) for index in marked
         }
@@ -736,16 +737,18 @@ def _newest_id(group: Group) -> str | None:
     return None if newest is None else newest.conversation_id
 
 
-def _marked(read: ReadRequest, conversation: WireConversation) -> Iterator[int]:
-    """Yield the messages that get a cache mark, if the client sets some and leaves room."""
+def _marked(read: ReadRequest, conversation: WireConversation) -> list[int]:
+    """Return the messages that get a cache mark, if the client sets some and leaves room."""
     if read.api is not Api.ANTHROPIC_MESSAGES or not read.marks:
-        return
-    left = MARKS_MAX - read.marks
-    for index in conversation.mark_ends():
+        return []
+    marked: list[int] = []
+    for index in conversation.mark_ends(read.messages()):
         message = read.entries[index].message
-        if left > 0 and message.markable is not None and not message.marks:
-            left -= 1
-            yield index
+        has_room = read.marks + len(marked) < MARKS_MAX
+        if has_room and index not in marked and message.markable is not None and not message.marks:
+            marked.append(index)
+    conversation.sent_marks([*read.marked, *marked])
+    return marked
 
 
 def _with_mark(read: ReadRequest, index: int, raw: bytes) -> bytes:

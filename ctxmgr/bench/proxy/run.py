@@ -36,7 +36,7 @@ UPSTREAM_PORT: Final = 8399
 """Where a proxy that is measured must forward to, unless another port is given."""
 
 PATIENT_S: Final = 60.0
-"""The deadline for shaping here: what is sent must not depend on how busy the machine is."""
+"""For shaping and for the store here: what is sent must not depend on how busy the machine is."""
 
 PRICES: Final = Prices()
 
@@ -110,7 +110,9 @@ async def run(
         for shaping in Shaping:
             say(f"{name}: {shaping}")
             store = await open_store("sqlite://:memory:")
-            engine = ShapingEngine(store, shaping=shaping, deadline_s=PATIENT_S, now=lambda: 1.0)
+            engine = ShapingEngine(
+                store, shaping=shaping, deadline_s=PATIENT_S, store_s=PATIENT_S, now=lambda: 1.0
+            )
             rows.append(_row(name, shaping, await _through(sessions, engine, count=count), none))
             await engine.close()
             await store.close()

@@ -172,6 +172,8 @@ class FoldLimits:
     """Only longer texts are folded; None: those that are longer than ``tokens``."""
     worth_min: float = 0.0
     """The value per token that a line must have to be kept, unless it is at an end or fixed."""
+    saving_min: float = SAVING_MIN
+    """The share of its tokens that folding a text must save."""
 
 
 def shown(content: str, view: TextView | None, *, handle: str, title: str = "") -> str:
@@ -213,7 +215,7 @@ def fold(
     """Choose what is kept of a text, which is not itself counted in ``visible``.
 
     ``required`` are the indexes of lines that must stay, since another text refers to them.
-    None: all of it, since the folded form would save less than ``SAVING_MIN``.
+    None: all of it, since the folded form would save less than ``limits.saving_min``.
     """
     over = limits.tokens if limits.over is None else limits.over
     if not repeats and text.tokens <= over + HANDLE_TOKENS:
@@ -231,9 +233,9 @@ def fold(
     else:
         kept = _chosen(text, fixed - elsewhere, limits=limits, visible=visible, without=elsewhere)
         _fill(text, kept, elsewhere)
-    half = int((1 - SAVING_MIN) * text.tokens)
+    most = int((1 - limits.saving_min) * text.tokens)
     view = _view(text, kept, repeats, own=own, first_line=first_line)
-    left = half - count(shown(text.content, view, handle=_ANY_HANDLE))
+    left = most - count(shown(text.content, view, handle=_ANY_HANDLE))
     if kept < own and left >= 0:
         names_tokens = min(limits.names_tokens, left)
         hidden = [text.lines[row] for row in sorted(own - kept)]

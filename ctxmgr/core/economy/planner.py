@@ -464,10 +464,28 @@ class FoldPlanner:
         end: the next change is likely to come after it.
         """
         stream = self._stream
-        oldest = next((text.message for text in stream.slots.awake if self._may_shrink(text)), 0)
-        middle = (max(stream.broken, oldest) + len(stream.message_tokens)) // 2
-        turns = {stream.turn_at(stream.broken), stream.turn_at(middle)}
+        turns = {stream.turn_at(stream.broken), self.middle()}
         return tuple(sorted(turn for turn in turns if turn > 0))
+
+    def unchanging(self) -> int:
+        """Return the last turn, from 1, before the oldest text that may still be folded; 0: none.
+
+        Whatever is folded next, the prefix up to there stays.
+        """
+        return max(0, self._stream.turn_at(self._oldest()))
+
+    def middle(self) -> int:
+        """Return the turn half way from what changed last, or the oldest foldable text, to the end.
+
+        The next change is likely to come after it.
+        """
+        first = max(self._stream.broken, self._oldest())
+        return max(0, self._stream.turn_at((first + len(self._stream.message_tokens)) // 2))
+
+    def _oldest(self) -> int:
+        """Return the message with the oldest text that may still be folded; 0 if there is none."""
+        texts = self._stream.slots.awake
+        return next((text.message for text in texts if self._may_shrink(text)), 0)
 
     def _pays(
         self, put_away: Collection[str], *, pinned: Collection[str], cold: bool

@@ -72,6 +72,7 @@ class AnthropicMessages:
             marks=len(ttls),
             ttl=next((ttl for ttl in ttls if isinstance(ttl, str)), None),
             markable=markable,
+            blocks=len(content),
         )
 
     def names(self, headers: Mapping[str, str], field_of: Callable[[str], Any]) -> SessionNames:

@@ -86,6 +86,8 @@ class WireMessage:
     """The lifetime that one of its marks asks for."""
     markable: Path | None = None
     """The last block that can carry a cache mark."""
+    blocks: int = 1
+    """Of its content: a provider looks for a cached prefix some blocks before a mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,19 +10,22 @@ from typing import Any, Final
 SHOW_TOOL: Final = "ctxmgr_show"
 
 DESCRIPTION: Final = (
-    "Long tool results and arguments of this conversation are shortened by ctxmgr; files and"
-    " commands are not affected. `⋯ lines 40–51` stands for lines that are left out,"
-    " `[12 lines as in #5]` for lines that are shown at #5, and"
-    " `[#17 +1234 tok: names]` at the end gives the handle, the hidden tokens and names in them."
-    " Returns the text of a handle, or some of its lines."
+    "Returns text of this conversation that ctxmgr left out; its source is intact."
+    " `⋯ lines 40–51`: left out. `[12 lines as in #5]`: shown at #5."
+    " `[#17 +1234 tok: names]`: handle of the text, hidden tokens, names in them."
 )
 """What a model needs in order to read shortened texts."""
 
 SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
-        "handle": {"type": "string", "description": "such as #17"},
-        "lines": {"type": "string", "description": "such as 40-51; default: all"},
+        "handle": {"type": "string", "description": "#17"},
+        "lines": {"type": "string", "description": "40-51; default: all"},
     },
     "required": ["handle"],
 }
+
+
+def is_own_show(tool: str) -> bool:
+    """Whether a client's tool is that of the MCP server, as in ``mcp__ctxmgr__show``."""
+    return tool != SHOW_TOOL and "ctxmgr" in tool and tool.endswith("show")
