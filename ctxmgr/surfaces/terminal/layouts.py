@@ -12,6 +12,7 @@ Every section has its own character besides its colour, so a bar can be read wit
 Layouts fit 80 columns.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import groupby
@@ -24,7 +25,7 @@ from rich.text import Text
 
 from ctxmgr.core.history.cache_report import UNBROKEN
 from ctxmgr.surfaces.encoding import iso, json_bytes, short_id
-from ctxmgr.surfaces.terminal.console import print_escaped
+from ctxmgr.surfaces.terminal.console import escape_controls, print_escaped
 from ctxmgr.surfaces.terminal.tables import render
 from ctxmgr.surfaces.terminal.tables import show as show_table
 from ctxmgr.surfaces.views.as_of import SessionAsOf
@@ -101,7 +102,9 @@ def _show_prompt(view: PromptView) -> None:
     }
     print_escaped(render(summary), stderr=True)
     if isinstance(view.prompt, str):
-        click.echo(view.prompt, nl=False)
+        # Exactly as the model gets it, unless a terminal would obey what is in it.
+        shown = escape_controls(view.prompt) if sys.stdout.isatty() else view.prompt
+        click.echo(shown, nl=False)
     else:
         click.echo(json_bytes(view.prompt))
 
