@@ -35,6 +35,7 @@ from ctxmgr.client_layers import (
     take_history,
 )
 from ctxmgr.core.objects.codec import KINDS
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.core.secrets.masking import Masker, Secrets
 from ctxmgr.core.sessions.collapse import Window
 from ctxmgr.core.store.contract import Kind, Store
@@ -542,7 +543,7 @@ class App:
         root = self.experience_folder()
         if root is None:
             raise NotFound("no folder for experience is configured; name a file with --out")
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(root)
         return root / CONCEPT_PACK
 
     def xdb(self, folder: Path | None, *, create: bool = False) -> "XDB":

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ctxmgr.core.files.mounts import Mounts
 from ctxmgr.core.objects.codec import KINDS
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.core.secrets.masking import Masker
 from ctxmgr.core.store.contract import Kind, Store
 from ctxmgr.errors import Incorrect, Unavailable
@@ -125,7 +126,7 @@ def notes_index(own: Path, embedder: "ProviderEmbedder | None") -> Path:
     if embedder is None and own.exists() and not own.is_symlink():
         return own
     folder = cache_dir() / "search"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     named = str(own) if embedder is None else f"{own}\n{embedder.name}\n{embedder.dimension}"
     return folder / f"{hashlib.sha256(named.encode()).hexdigest()}.notes"
 

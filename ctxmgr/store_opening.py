@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ctxmgr.core.objects.codec import KINDS
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.core.store.contract import Kind, Store
 from ctxmgr.core.store.urls import redact_url, store_url
 from ctxmgr.errors import Incorrect, NotFound, requires_extra
@@ -43,7 +44,7 @@ async def open_loaded(
     loaded.require_trusted("store", "token", "ca_file")
     if create and loaded.origins["store"] == "default":
         # Only our own folder: a mistyped path elsewhere must not create folders.
-        data_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(data_dir())
     settings = loaded.settings
     if not create and loaded.origins["store"] == "default":
         file = data_dir() / DATABASE_FILE

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.errors import Unavailable
 
 
@@ -120,7 +121,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _write(path: Path, entry: dict[str, Any]) -> None:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         handle, temporary = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(entry, file)

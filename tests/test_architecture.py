@@ -38,18 +38,20 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     # the core, lower rooms first
     "core.append_only": _rooms(""),
     "core.bounded_cache": _rooms(""),
+    "core.private_files": _rooms(""),
     "core.collector": _rooms(""),
     "core.store": _rooms("core.append_only errors"),
     "core.model": _rooms("core.store errors"),
     "core.prices": _rooms("core.model"),
     "core.objects": _rooms("core.store core.append_only errors"),
-    "core.files": _rooms("core.store errors"),
+    "core.files": _rooms("core.private_files core.store errors"),
     "core.sandbox": _rooms("core.files errors"),
     "core.discovery": _rooms("errors"),
     "core.secrets": _rooms("core.bounded_cache errors"),
     "core.events": _rooms("core.objects core.store errors"),
     "core.tracking": _rooms("core.files core.objects core.store errors"),
     "core.sessions": _rooms(
+        "core.private_files "
         "core.events core.objects core.store core.append_only core.bounded_cache errors"
     ),
     "core.context": _rooms("core.objects core.store core.append_only core.bounded_cache errors"),
@@ -67,9 +69,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     # technologies
     "stores.edn": _rooms("core.store errors"),
-    "stores.sqlite": _rooms("core.store core.objects core.append_only errors"),
-    "stores.xtdb": _rooms("stores.edn core.store core.append_only errors"),
-    "stores": _rooms("stores.sqlite core.store errors"),
+    "stores.sqlite": _rooms("core.private_files core.store core.objects core.append_only errors"),
+    "stores.xtdb": _rooms("core.private_files stores.edn core.store core.append_only errors"),
+    "stores": _rooms("core.private_files stores.sqlite core.store errors"),
     "sandboxes": _rooms("core.files core.sandbox errors"),
     "messages": _rooms("core.context core.objects core.store core.model errors"),
     "models": _rooms("core.model core.store errors"),
@@ -79,7 +81,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "audit": _rooms("errors core.objects core.events"),
     # layers to come
     "experience.records": _rooms("core.events errors"),
-    "experience.log": _rooms("experience.records core.events core.store stores errors"),
+    "experience.log": _rooms(
+        "core.private_files experience.records core.events core.store stores errors"
+    ),
     "experience.concepts": _rooms("search stores errors"),
     "experience.lenses": _rooms("experience.concepts search errors"),
     "experience.documents": _rooms("core.store search errors"),
@@ -95,7 +99,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     "knowledge.notes": _rooms("knowledge.config core.store errors"),
     "knowledge.indexed_notes": _rooms("knowledge.notes search errors"),
     "knowledge.repository": _rooms(
-        "knowledge.config knowledge.notes core.model core.store search errors"
+        "core.private_files knowledge.config knowledge.notes core.model core.store search errors"
     ),
     "knowledge.transcripts": _CORE_FOR_LAYERS
     | _rooms("knowledge.config knowledge.notes knowledge.repository stores"),
@@ -133,12 +137,15 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     | _rooms("memory.consolidation memory.contradictions memory.extraction memory.records")
     | _rooms("memory.prediction memory.tiers search"),
     # composition
-    "trust": _rooms("errors"),
+    "trust": _rooms("core.private_files errors"),
     "settings": _rooms("trust core.store errors"),
-    "store_opening": _rooms("settings stores.sqlite stores.xtdb core.objects core.store errors"),
+    "store_opening": _rooms(
+        "core.private_files settings stores.sqlite stores.xtdb core.objects core.store errors"
+    ),
     "client_layers": _rooms(
-        "settings stores search experience memory memory.learning memory.prediction memory.records"
-        " memory.tiers knowledge.agent_notes knowledge.config knowledge.indexed_notes"
+        "core.private_files settings stores search experience memory memory.learning"
+        " memory.prediction memory.records memory.tiers knowledge.agent_notes knowledge.config"
+        " knowledge.indexed_notes"
         " knowledge.library knowledge.lifecycle knowledge.notes knowledge.repository"
         " knowledge.transcripts core.client core.context core.economy core.events core.files"
         " core.history core.model core.objects core.secrets core.store core.tracking errors"
@@ -150,7 +157,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         " errors"
     ),
     "app": _rooms(
-        "client_opening client_layers store_opening settings audit experience experience.lenses"
+        "client_opening client_layers store_opening core.private_files settings audit experience"
+        " experience.lenses"
         " knowledge.agent_notes knowledge.config knowledge.library knowledge.lifecycle"
         " knowledge.notes knowledge.repository knowledge.topics memory memory.learning"
         " memory.records models search stores core.client core.context core.economy core.events"
@@ -177,7 +185,9 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "proxy.wire core.bounded_cache core.context core.discovery core.economy core.model"
         " core.objects core.store errors"
     ),
-    "proxy.server": _rooms("proxy core.economy core.history core.model core.store errors"),
+    "proxy.server": _rooms(
+        "core.private_files proxy core.economy core.history core.model core.store errors"
+    ),
     "proxy.recording": _rooms(
         "proxy proxy.server proxy.wire messages core.client core.model core.objects core.sessions"
         " core.store errors"
@@ -218,14 +228,16 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "integrations": _rooms("__init__ harness messages core.collector core.history core.store"),
     "integrations.langgraph": _rooms("integrations __init__ core.collector core.store errors"),
-    "integrations.setup": _rooms("errors"),
-    "integrations.agents": _rooms("__init__ core.discovery core.model core.store errors"),
+    "integrations.setup": _rooms("core.private_files errors"),
+    "integrations.agents": _rooms(
+        "core.private_files __init__ core.discovery core.model core.store errors"
+    ),
     # surfaces
     "surfaces.operation": _rooms("errors"),
     "surfaces.arguments": _rooms("surfaces.operation errors"),
     "surfaces.encoding": _rooms("core.objects core.store errors"),
     "surfaces.error_answers": _rooms("errors"),
-    "surfaces.access_tokens": _rooms("errors"),
+    "surfaces.access_tokens": _rooms("core.private_files errors"),
     "surfaces.uvicorn_server": _rooms(""),
     "surfaces.views": _rooms(
         "surfaces.operation app settings harness messages core.append_only core.client core.context"
@@ -237,12 +249,13 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
         "surfaces.views core.events core.objects core.sessions core.store errors"
     ),
     "surfaces.local_state": _rooms(
-        "surfaces.scopes app settings trust stores.sqlite core.files core.store errors"
+        "core.objects surfaces.scopes app settings trust stores.sqlite core.files core.store errors"
     ),
     "surfaces.spooled_events": _rooms(
         "surfaces.local_state integrations.agents app settings stores.sqlite core.store errors"
     ),
     "surfaces.operations": _rooms(
+        "core.private_files "
         "surfaces.operation surfaces.views surfaces.views.store surfaces.scopes surfaces.encoding"
         " surfaces.access_tokens"
         " surfaces.local_state"
@@ -254,7 +267,7 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "surfaces.operations.layers": _rooms(
         "core.model core.prices "
-        "surfaces.operation surfaces.access_tokens surfaces.encoding surfaces.views"
+        "surfaces.operation surfaces.access_tokens surfaces.encoding surfaces.views surfaces.views.store"
         " app settings search"
         " experience.concepts experience.documents experience.records experience.windows errors"
         " core.sessions"
@@ -307,7 +320,7 @@ AUDIT_MODULES: Final = frozenset({"errors", "core.objects.hashes"})
 ROOM_FILES_MAX: Final = 16
 
 SMALL_ROOMS: Final = frozenset(
-    {"core.append_only", "core.bounded_cache", "core.collector"}
+    {"core.append_only", "core.bounded_cache", "core.collector", "core.private_files"}
     | {"surfaces.access_tokens", "surfaces.arguments"}
     | {"surfaces.encoding", "surfaces.error_answers", "surfaces.operation", "surfaces.scopes"}
     | {"surfaces.uvicorn_server"}

@@ -8,13 +8,14 @@ itself stays in the store: the index has only the words.
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Self, TypeVar
 
 import apsw
 
+from ctxmgr.core.private_files import make_private_file
 from ctxmgr.core.store.search_index import IndexPosition, SearchEntry, SearchHit
 from ctxmgr.errors import Corrupt, Incorrect
 from ctxmgr.stores.layer_file import application_of, file_identity, remove_file
@@ -149,6 +150,8 @@ class Fts5Index:
 
 def _connect(path: Path) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    with suppress(OSError):  # SQLite says what is wrong
+        make_private_file(path)
     try:
         connection = apsw.Connection(str(path.absolute()), flags=flags)
     except apsw.Error as error:

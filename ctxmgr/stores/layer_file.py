@@ -10,7 +10,7 @@ Driver errors become those of ``ctxmgr.errors``.
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -18,6 +18,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import apsw
 
+from ctxmgr.core.private_files import make_private_file
 from ctxmgr.errors import Incorrect, NewerFormat, NotFound
 from ctxmgr.stores.sqlite.connection import (
     enable_wal,
@@ -189,6 +190,9 @@ def rows_of(
 
 def _connect(path: Path, *, create: bool) -> SqlConnection:
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    if create:
+        with suppress(OSError):  # SQLite says what is wrong
+            make_private_file(path)
     connection = apsw.Connection(str(path.absolute()), flags=flags)
     try:
         wait_for_lock(connection)

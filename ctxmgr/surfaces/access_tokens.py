@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.errors import CtxmgrError, Denied, Incorrect, NotFound, Unavailable
 
 PREFIX: Final = "ctxmgr_"
@@ -171,7 +172,7 @@ def make_secret(folder: Path) -> bytes:
     if not path.exists():
         draft = folder / f".{SECRET_FILE}-{secrets.token_hex(8)}"
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(folder)
             draft.touch(mode=0o600, exist_ok=False)
             draft.write_bytes(secrets.token_bytes(SECRET_BYTES))
             try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ctxmgr.core.files.mount_settings import MountSetting
+from ctxmgr.core.objects.envelope import check_session_id
 from ctxmgr.core.store.urls import redact_url, store_url
 from ctxmgr.errors import Incorrect
 from ctxmgr.settings import cache_dir, state_dir
@@ -83,6 +84,7 @@ def remember_folder(
 
     Without ``agent_prefix`` the agent sees the folder at its path on this machine.
     """
+    check_session_id(session_id)  # every later session of the project reads what is remembered
     real = folder.resolve()
     SessionFolder(
         store=store_key(app.loaded.settings.store),

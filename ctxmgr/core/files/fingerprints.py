@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from ctxmgr.core.files.outcomes import Fingerprint
+from ctxmgr.core.private_files import make_private_folder
 
 FINGERPRINTS_MAX: Final = 200_000
 """Entries kept, newest first: twice the largest session, about 40 MB in the file."""
@@ -117,7 +118,7 @@ def _entry(row: Any) -> Entry:
 
 
 def _save(file: Path, entries: dict[str, Entry]) -> None:
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(file.parent)
     data = orjson.dumps({"format": CACHE_FORMAT, "files": entries})
     fd, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
     try:

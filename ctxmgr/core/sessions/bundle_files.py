@@ -6,7 +6,9 @@ Errors of the operating system become ours, and every error names the file.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
+from ctxmgr.core.private_files import private_opener
 from ctxmgr.core.sessions.bundle_limits import BUNDLE_BYTES_MAX
 from ctxmgr.errors import BundleDamaged, Denied, Incorrect, NotFound, Unavailable
 
@@ -28,13 +30,17 @@ def check_free(path: Path) -> None:
 
 def write_bundle_file(path: Path, data: bytes, *, replace: bool) -> None:
     """Write the whole file or none: a truncated bundle would go unnoticed until it is needed."""
-    with file_errors(path), path.open("wb" if replace else "xb") as file:
+    with file_errors(path), _opened(path, replace=replace) as file:
         try:
             file.write(data)
             file.flush()
         except BaseException:
             path.unlink()
             raise
+
+
+def _opened(path: Path, *, replace: bool) -> BinaryIO:
+    return open(path, "wb" if replace else "xb", opener=private_opener)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ change both and foreign keys hold.
 from pathlib import Path
 from typing import Final
 
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.stores.layer_file import LayerFile, LayerLayout
 
 FILE: Final = "log.sqlite"
@@ -21,5 +22,5 @@ _LAYOUT: Final = LayerLayout(
 def open_log_file(folder: Path, *, create: bool = True) -> LayerFile:
     """Open the file in the folder of an experience log; ``NotFound`` if it may not be created."""
     if create:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(folder)
     return LayerFile.open(folder / FILE, _LAYOUT, create=create)

@@ -148,8 +148,8 @@ def _start_draining(folder: str, url: str) -> None:
     try:
         os.posix_spawn(
             sys.executable,
-            [*program, "hook", "--drain", "--store", url],
-            os.environ,
+            [*program, "hook", "--drain"],
+            {**os.environ, "CTXMGR_STORE": url},  # others see arguments, and it may have a password
             file_actions=[(os.POSIX_SPAWN_DUP2, null, number) for number in range(3)],
             setsid=True,
         )

@@ -23,6 +23,8 @@ import os
 import time
 import zlib
 
+from ctxmgr.core.private_files import make_private_folder
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,9 +119,7 @@ def spool_origins(state: str) -> list[tuple[str, str, str]]:
 def append(folder: str, event: SpooledEvent, *, url: str, base: str) -> None:
     """Append an event and sync it to disk; ``SpoolError`` if that fails or the spool is full."""
     try:
-        os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
-        if not os.path.isdir(folder):
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private_folder(folder)
         with SpoolLock(folder, _APPEND) as lock:
             if not lock.acquire(LOCK_SECONDS):
                 raise SpoolError(f"{folder} is locked by another process")

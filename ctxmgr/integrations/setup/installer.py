@@ -7,12 +7,14 @@ written.
 
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.errors import Incorrect, NotFound, Unavailable
 from ctxmgr.integrations.setup.clients import ClientFile, JsonFile, OwnFile, SettingsEdit
 
@@ -162,9 +164,28 @@ def _load_receipt(path: Path) -> dict[str, dict[str, Any]]:
         return {}
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Incorrect(f"{path} is damaged: {error}") from error
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict) or not all(map(_is_entry, value.values())):
+        raise Incorrect(f"{path} is damaged: remove it, and run this again")
+    return value
+
+
+def _is_entry(entry: Any) -> bool:
+    """Return whether this is what ``_added`` returns for a file."""
+    if not isinstance(entry, dict):
+        return False
+    lists = [entry.get(name, []) for name in ("created", "values", "texts")]
+    if not all(isinstance(each, list) for each in lists):
+        return False
+    created, values, texts = lists
+    return all(map(_is_keys, created + values)) and all(
+        isinstance(each, list) and list(map(_is_keys, each)) == [True, False] for each in texts
+    )
+
+
+def _is_keys(path: Any) -> bool:
+    return isinstance(path, list) and all(isinstance(part, str) for part in path)
 
 
 def _save_receipt(path: Path, entries: Mapping[str, Any]) -> None:
@@ -176,11 +197,16 @@ def _save_receipt(path: Path, entries: Mapping[str, Any]) -> None:
 
 def _real(path: Path) -> Path:
     """Return the file that a link leads to: settings often live in a repository."""
-    return path.resolve()
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # a loop, which is no OSError before Python 3.13
+        raise Unavailable(f"{path} cannot be read: {error}") from error
 
 
 def _read(path: Path) -> str | None:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for a writer
+            raise Incorrect(f"{path} is not a regular file")
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
@@ -198,7 +224,7 @@ def _read(path: Path) -> str | None:
 def _write(path: Path, text: str, *, mode: int) -> None:
     """Replace a file; its permissions stay, and a new one is private."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         if path.exists():
             mode = path.stat().st_mode & 0o777
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

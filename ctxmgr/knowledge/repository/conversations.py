@@ -7,6 +7,7 @@ hashes that has its own.
 import asyncio
 from typing import Final
 
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.errors import Incorrect
 from ctxmgr.knowledge.notes.held_folder import HeldFolder
 from ctxmgr.knowledge.notes.layout import CONVERSATIONS, HASHES, Layout
@@ -21,7 +22,7 @@ _IGNORED: Final = b"*.tmp\n"
 async def init_conversations(layout: Layout) -> None:
     """Create the repository, if there is none."""
     raw = layout.raw
-    (raw / CONVERSATIONS).mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(raw / CONVERSATIONS)
     if (raw / ".git").exists():
         return
     git = Git(raw)

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import httpx
 
+from ctxmgr.core.private_files import make_private_folder
+
 FILE_BYTES_MAX: Final = 64 * 1024
 STATUS_SECONDS_MAX: Final = 5.0
 """Time in which a proxy that runs must answer."""
@@ -34,7 +36,7 @@ class RunningProxy:
 
 def announce(folder: Path, proxy: RunningProxy) -> Path:
     """Write the file of a proxy; return its path."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     path = _path(folder)
     descriptor, name = tempfile.mkstemp(dir=folder, prefix=".proxy-")  # only its owner can read it
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -20,7 +20,7 @@ import random
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,7 @@ from urllib.parse import quote, unquote
 
 import apsw
 
+from ctxmgr.core.private_files import make_private_file
 from ctxmgr.core.store.urls import redact_url, shown_store
 from ctxmgr.errors import (
     Corrupt,
@@ -272,11 +273,14 @@ class _LockWait:
 
 
 def open_migrated(address: SqliteAddress) -> apsw.Connection:
-    """Open the file, creating it if needed, and bring its layout up to date.
+    """Open the file, creating a private one if needed, and bring its layout up to date.
 
     If several processes do this at once, one does the work and the others wait for it.
     """
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+    if address.path is not None:
+        with suppress(OSError):  # SQLite says what is wrong
+            make_private_file(address.path)
     connection = apsw.Connection(address.filename, flags=flags)
     try:
         connection.set_busy_timeout(BUSY_WAIT_MS)

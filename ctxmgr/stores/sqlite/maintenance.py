@@ -19,6 +19,7 @@ import orjson
 
 from ctxmgr.core.objects.codec import verify_document
 from ctxmgr.core.objects.hashes import NOT_METADATA
+from ctxmgr.core.private_files import make_private_file
 from ctxmgr.core.store.canonical import canonical
 from ctxmgr.core.store.documents import ID, Document
 from ctxmgr.errors import CtxmgrError, Incorrect, Unavailable
@@ -119,6 +120,7 @@ def verify(address: SqliteAddress, progress: Progress | None) -> Verification:
 
 
 def _copy(source: apsw.Connection, partial: Path, progress: Progress | None) -> None:
+    make_private_file(partial)
     target = apsw.Connection(str(partial))
     try:
         # A read takes the snapshot; without one, every write would restart the backup.

@@ -23,6 +23,7 @@ from typing import Final
 
 import orjson
 
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.errors import Incorrect, Unavailable
 
 FETCH_WAIT_S: Final = 900
@@ -172,8 +173,8 @@ class XtdbProcess:
 
     async def _start(self, config: str, port: int | None) -> bool:
         """Start the server with the lock; False if another command was faster."""
-        self.state_dir.mkdir(parents=True, exist_ok=True)
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.state_dir)
+        make_private_folder(self.data_dir)
         with self._file("lock").open("a", encoding="utf-8") as lock:
             if not await _take_soon(lock.fileno()):
                 return False

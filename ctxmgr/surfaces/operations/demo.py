@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
 
@@ -39,7 +40,7 @@ async def demo(
     if has_store:
         url = app.loaded.settings.store
     else:
-        data_dir().mkdir(parents=True, exist_ok=True)
+        make_private_folder(data_dir())
         url = f"sqlite:///{data_dir() / KEPT}"
     return await run_demo(url, on_part=app.show, program=program)
 

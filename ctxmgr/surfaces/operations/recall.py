@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
 from ctxmgr.surfaces.operations.sessions import SessionName
@@ -59,7 +60,7 @@ async def recall(
     store = await app.store()
     asking = await require_session(store, session)
     path = index_file(app.loaded.settings.store)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     index = await app.search_index(path)
     seen = asking.session_index.__contains__
     versions = await recalled(store, index, query, wanted=seen, limit=limit)
@@ -199,7 +200,7 @@ async def _in_sessions(
         for object_id in entry.session_index:
             owners.setdefault(object_id, entry)
     path = index_file(app.loaded.settings.store)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     index = await app.search_index(path)
     looked_at = limit if category is None else RECALL_LIMIT_MAX
     versions = await recalled(store, index, query, wanted=owners.__contains__, limit=looked_at)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.core.model import OUTPUT_TOKENS_MAX
+from ctxmgr.core.private_files import make_private_folder
 from ctxmgr.errors import CtxmgrError
 from ctxmgr.surfaces.operation import Param
 
@@ -101,7 +102,7 @@ async def run(
     )
     assignment = await _assignment(app, flags)
     search = index_file(app.loaded.settings.store)
-    search.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(search.parent)
     narrator = Narrator(app.write)
     resume = resume_command(app.loaded, assignment)
     async with model_of(app.loaded, assignment) as asked, _experience(app, experience) as xdb:

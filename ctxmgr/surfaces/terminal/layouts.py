@@ -13,6 +13,7 @@ Layouts fit 80 columns.
 """
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from itertools import groupby
@@ -25,7 +26,7 @@ from rich.text import Text
 
 from ctxmgr.core.history.cache_report import UNBROKEN
 from ctxmgr.surfaces.encoding import iso, json_bytes, short_id
-from ctxmgr.surfaces.terminal.console import print_escaped
+from ctxmgr.surfaces.terminal.console import escape_controls, print_escaped
 from ctxmgr.surfaces.terminal.tables import render
 from ctxmgr.surfaces.terminal.tables import show as show_table
 from ctxmgr.surfaces.views.as_of import SessionAsOf
@@ -33,9 +34,9 @@ from ctxmgr.surfaces.views.differences import CHANGED, GONE, MOVED, NEW, SAME
 from ctxmgr.surfaces.views.log import Log, LogEntry, SetChanges
 from ctxmgr.surfaces.views.objects import ObjectPage, ObjectView
 from ctxmgr.surfaces.views.prompts import PromptView, TurnBlock, TurnView
-from ctxmgr.surfaces.views.recalled import SqlRows
 from ctxmgr.surfaces.views.sessions import SessionOverview
 from ctxmgr.surfaces.views.store.diagnosis import Diagnosis
+from ctxmgr.surfaces.views.store.sql_rows import SqlRows
 from ctxmgr.surfaces.views.timeline import Timeline, TimelineEntry
 
 SIGNS: Final = {
@@ -105,7 +106,9 @@ def _show_prompt(view: PromptView) -> None:
     }
     print_escaped(render(summary), stderr=True)
     if isinstance(view.prompt, str):
-        click.echo(view.prompt, nl=False)
+        # Exactly as the model gets it, unless a terminal would obey what is in it.
+        shown = escape_controls(view.prompt) if sys.stdout.isatty() else view.prompt
+        click.echo(shown, nl=False)
     else:
         click.echo(json_bytes(view.prompt))
 

@@ -1,4 +1,4 @@
-"""The results of a search: in sessions, in notes, or of SQL over what was recorded. No I/O."""
+"""The results of a search in a session, in several sessions, or in notes. No I/O."""
 
 import json
 from collections.abc import Sequence
@@ -8,16 +8,6 @@ from typing import Any, Final
 from ctxmgr.core.client.recall import Recalled, best_lines, recall_text, words
 
 CALL_CHARACTERS: Final = 160
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SqlRows:
-    """The answer to a statement."""
-
-    columns: tuple[str, ...]
-    rows: tuple[dict[str, Any], ...]
-    truncated: bool
-    """Whether there are more rows than were asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

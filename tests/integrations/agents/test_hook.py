@@ -79,6 +79,16 @@ def test_without_settings_the_store_is_the_default_one(url: str, tmp_path: Path)
     assert store_of([], os.environ) is None
 
 
+def test_an_invalid_session_does_not_stop_others_of_its_project(hook: Hook, name: str) -> None:
+    """Its folder was remembered, so that every later session of the project failed to start."""
+    refused = hook("UserPromptSubmit", prompt="x", session_id="s" * 2_000)
+
+    started = hook("SessionStart", source="startup", session_id=f"{name}-next")
+
+    assert "session_id must be" in refused.stderr
+    assert (started.exit_code, started.stderr) == (0, "")
+
+
 def turns(url: str, session: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = stored(url, f"chat:{session}")["turns"]
     return found

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from ctxmgr import Store, Unavailable, open_store
-from ctxmgr.integrations.agents import capture, spool
+from ctxmgr.integrations.agents import capture, hook_process, spool
 from ctxmgr.integrations.agents.drain import Drain
 from ctxmgr.integrations.agents.events import AgentEvent
 from ctxmgr.integrations.agents.spool import (
@@ -335,6 +336,26 @@ def test_a_hook_takes_the_same_time_in_a_long_session(
     own = {n: statistics.median(spent) - statistics.median(python) for n, spent in times.items()}
     assert max(own.values()) < 40, (own, python)
     assert own[5_000] < own[10] + 25, own
+
+
+def test_what_stores_events_has_no_password_in_its_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every user of the machine sees the arguments of processes, and they run for 20 s."""
+    url = "xtdb+http://ann:correct7horse@127.0.0.1:1"
+    spawned: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr(
+        hook_process.os, "posix_spawn", lambda _, words, env, **_more: spawned.append((words, env))
+    )
+    monkeypatch.setattr(hook_process.sys, "stdin", TextIOWrapper(BytesIO(event("Stop").data)))
+    monkeypatch.setenv("CTXMGR_STORE", url)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    assert hook_process.run_hook([]) == 0
+
+    ((words, env),) = spawned
+    assert not any("correct7horse" in word for word in words)
+    assert (words[-2:], env["CTXMGR_STORE"]) == (["hook", "--drain"], url)
 
 
 def test_events_are_stored_after_the_hook_has_ended(

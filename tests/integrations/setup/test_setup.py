@@ -1,6 +1,7 @@
 """`ctxmgr setup`: what is written into the settings of coding agents, and removed again."""
 
 import json
+import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -269,6 +270,52 @@ def test_a_file_that_cannot_be_edited_is_not_touched(
     assert reason in ran.stderr
     assert path.read_text(encoding="utf-8") == text
     assert [file for file in FILES[client] if (home / file).exists()] == [name]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "loop"])
+def test_settings_that_are_no_file_are_not_waited_for(
+    home: Path, setup: Setup, *, kind: str
+) -> None:
+    """Opening a pipe waits for a writer, and a link to itself leads nowhere."""
+    path = home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path)
+
+    ran = setup("cursor")
+
+    assert ran.exit_code in {2, 5, 6}
+    assert str(path) in ran.stderr
+    assert "bug" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "receipt",
+    ['{"a": 5}', '{"a": {"values": 5}}', '{"a": {"texts": [["x"]]}}', '{"a":' * 5_000, "[]"],
+)
+def test_a_damaged_receipt_is_named(home: Path, setup: Setup, *, receipt: str) -> None:
+    """It was a traceback: nothing tells what an earlier setup added."""
+    path = home / "state" / "ctxmgr" / "setup" / "cursor.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(receipt, encoding="utf-8")
+
+    ran = setup("cursor")
+
+    assert ran.exit_code == 2
+    assert f"{path} is damaged" in ran.stderr
+
+
+def test_a_store_with_a_password_is_not_written_to_settings(home: Path) -> None:
+    """Other users of the machine see the arguments of hooks, and a client shows its settings."""
+    url = "xtdb+http://ann:correct7horse@127.0.0.1:3000"
+
+    ran = CliRunner().invoke(COMMANDS, ["setup", "--store", url, "cursor"])
+
+    assert (ran.exit_code, "has credentials" in ran.stderr) == (2, True)
+    assert "correct7horse" not in ran.output
+    assert not (home / ".cursor").exists()
 
 
 def test_a_removal_without_a_setup_says_so(setup: Setup) -> None:

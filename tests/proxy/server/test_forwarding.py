@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 import json
+import time
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,9 +23,10 @@ from ctxmgr.proxy.server.accounting import RequestAccount
 from ctxmgr.proxy.server.application import ProxyApplication
 from ctxmgr.proxy.server.exchange import ProxiedExchange
 from ctxmgr.proxy.server.providers import PROVIDER_URLS
-from ctxmgr.proxy.server.request_guard import ProxyGuard
+from ctxmgr.proxy.server.request_guard import ProxyGuard, RequestRefused
 from ctxmgr.proxy.server.traffic import Traffic
 from ctxmgr.proxy.server.upstream import Upstream, UpstreamFailure
+from ctxmgr.proxy.server.usage_reader import UsageReader
 from ctxmgr.surfaces.http.connections import DeadlineProtocol
 from tests.proxy.server.events import anthropic_stream, sse
 from tests.proxy.server.scripted_upstream import ScriptedUpstream, answer, cut, stream
@@ -575,3 +578,90 @@ async def test_no_answer_is_whole_before_what_was_sent_is_stored(*, streamed: bo
 
     assert reply.status_code == 200
     assert proxy.traffic.status()["requests"]["unstored"] == 1
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "br"])
+async def test_an_answer_that_decompresses_to_much_is_read_within_bounds(coding: str) -> None:
+    """A provider's answer of 60 KB was split into 64 million lines: gigabytes, and minutes."""
+    bomb = PACK[coding](b"\n" * 64 * 1024 * 1024)
+    headers = (f"content-encoding: {coding}",)
+    async with proxying(PassThrough()) as proxy:
+        proxy.upstream.replies.append(answer(bomb, headers=headers, kind="text/event-stream"))
+        began = time.process_time()
+        tracemalloc.start()
+        await proxy.client.send(
+            proxy.client.build_request("POST", MESSAGES, json=BODY), stream=True
+        )
+        exchange = await proxy.exchange()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+    assert not exchange.whole  # the copy is not, its first 16 MB are
+    assert peak < 80 * 1024 * 1024
+    assert time.process_time() - began < 5
+
+
+def test_usage_is_found_wherever_the_pieces_of_a_stream_are_cut() -> None:
+    """Lines that report nothing are skipped without being split."""
+    events = b"".join(anthropic_stream()) + b"\n" * 9 + b'x "usage"\n"usage"\n'
+    whole = UsageReader(streamed=True)
+    whole.feed(events)
+    for size in (1, 2, 7, 50):
+        reader = UsageReader(streamed=True)
+        for start in range(0, len(events), size):
+            reader.feed(events[start : start + size])
+        assert (reader.usage(), reader.model) == (whole.usage(), whole.model)
+    assert whole.usage() is not None
+
+
+async def test_what_a_request_decompresses_to_counts_as_held(
+    monkeypatch: pytest.MonkeyPatch, proxy: Proxy
+) -> None:
+    """Forty requests of 60 KB took 2.6 GB; and what was refused is not held any more."""
+    monkeypatch.setattr(application_module, "BODIES_BYTES_MAX", 100_000)
+    padded = json.dumps({**BODY, "x": " " * 200_000}).encode()
+    packed = gzip.compress(padded)
+    assert len(packed) < 1_000
+
+    refused = [
+        await proxy.post(content=packed, headers={"content-encoding": "gzip"}) for _ in range(3)
+    ]
+    accepted = await proxy.post()
+
+    assert [(each.status_code, each.headers["retry-after"]) for each in refused] == [(503, "1")] * 3
+    assert accepted.status_code == 200
+
+
+async def test_a_status_that_does_not_exist_is_a_502(proxy: Proxy) -> None:
+    """The server that answers the client knows none above 599."""
+    proxy.upstream.replies += [answer(status=999), answer(status=999)]
+
+    understood, passed = await proxy.post(), await proxy.client.get("/anthropic/v1/models")
+
+    assert [understood.status_code, passed.status_code] == [502, 502]
+    assert "invalid status 999" in understood.text
+
+
+async def test_a_request_with_both_lengths_is_forwarded_with_one(proxy: Proxy) -> None:
+    """Two readers that choose differently let one request carry another (RFC 9112, 6.1)."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    writer.write(
+        b"POST /anthropic/v1/files HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 3\r\n"
+        b"transfer-encoding: chunked\r\nconnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    )
+    async with asyncio.timeout(WAIT):
+        reply = await reader.read()
+    writer.close()
+
+    assert reply.startswith(b"HTTP/1.1 200")
+    (received,) = proxy.upstream.requests
+    assert received.body == b"hello"
+    assert "content-length" not in received.named
+
+
+@pytest.mark.parametrize("path", ["..%2fx", "%2e%2E%2Fx", "..\\x", "..;/x", "a/..%5cx"])
+async def test_a_path_that_some_servers_resolve_is_refused(path: str) -> None:
+    """It would leave the part of a provider that its address names."""
+    with pytest.raises(RequestRefused, match="invalid path"):
+        ProxyGuard().admitted_path(f"/chatgpt/{path}", {"host": "127.0.0.1"})
+    assert ProxyGuard().admitted_path("/openai/v1/a..b/%2e%2e.c", {"host": "127.0.0.1"})

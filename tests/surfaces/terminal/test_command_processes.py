@@ -1,11 +1,13 @@
 """The commands as separate processes: pipes, terminals, exit codes."""
 
+import asyncio
 import os
 import pty
 import subprocess
 import sys
 from pathlib import Path
 
+from ctxmgr import connect, text_part
 from tests.surfaces.worked_sessions import Worked
 
 CTXMGR = (sys.executable, "-c", "from ctxmgr.surfaces.terminal.cli import main; main()")
@@ -18,6 +20,26 @@ def test_a_prompt_goes_through_a_pipe_unchanged(worked: Worked) -> None:
 
     assert done.stdout.decode() == worked.sent[2]
     assert b"prompt hash" in done.stderr
+
+
+def test_a_prompt_does_not_control_a_terminal(home: Path) -> None:
+    """What a tool printed could write to the clipboard, or forge what is shown."""
+
+    async def record() -> None:
+        async with connect(f"sqlite:///{home}/s.db") as client:
+            session = await client.start("s", system_prompt="Be brief.")
+            await session.record("c", tool="bash", args={}, output="a\x1b]52;c;ZXZpbA==\x07b")
+            await session.render("go")
+            await session.end_turn([text_part("done")])
+
+    asyncio.run(record())
+    words = ("context", "s", "--store", f"{home}/s.db")
+
+    seen, piped = _on_a_terminal(*words), _run(*words).stdout
+
+    assert b"\x1b]52" not in seen
+    assert b"a\\x1b]52;c;ZXZpbA==\\x07b" in seen
+    assert b"a\x1b]52;c;ZXZpbA==\x07b" in piped
 
 
 def test_the_exit_code_identifies_the_error(worked: Worked) -> None:

@@ -74,7 +74,7 @@ def _set_up(
     app.loaded.require_trusted("store")
     installation = Installation(
         program=_program(),
-        store=_absolute_store(app.loaded.settings.store),
+        store=_absolute_store(app.loaded.settings.store) if not remove else "",
         home=PurePosixPath(Path.home()),
         environment=os.environ,
         proxy=proxy,
@@ -104,10 +104,15 @@ def _program() -> str:
 
 
 def _absolute_store(url: str) -> str:
-    from ctxmgr.core.store.urls import store_url
+    from ctxmgr.core.store.urls import redact_url, store_url
     from ctxmgr.stores.sqlite.connection import parse_url
 
     if not url.startswith("sqlite:"):
+        if redact_url(url) != url:
+            raise Incorrect(
+                f"{redact_url(url)} has credentials, which would be written to the client's"
+                " settings and seen in its arguments: name the store without them, and set a token"
+            )
         return url
     path = parse_url(url).path
     if path is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.operation import Param
-from ctxmgr.surfaces.views.recalled import SqlRows
+from ctxmgr.surfaces.views.store.sql_rows import SqlRows
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
