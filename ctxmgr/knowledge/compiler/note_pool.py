@@ -29,11 +29,11 @@ import numpy as np
 from ctxmgr.knowledge.compiler.scoring import SNIPPET_CHARS_MAX, NoteRelevance
 from ctxmgr.knowledge.notes.layout import day_of
 from ctxmgr.search.embedder import WordEmbedder
-from ctxmgr.search.piece_vectors import content_words, embed_sources
+from ctxmgr.search.piece_vectors import PieceVectors, content_words, embed_sources, join
 from ctxmgr.search.pieces import Piece, SearchSource
 from ctxmgr.search.ranking import RankWeights, rank
 from ctxmgr.search.search_pool import PoolPart, SearchPool
-from ctxmgr.search.segment import build
+from ctxmgr.search.segment import build, merge, piece_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 GROUP_NOTES_MAX: Final = 64
 """Notes of a folder that are ranked together; in a larger one, being near says nothing."""
 
-PARTS_MAX: Final = 16
-"""Parts of the index; with more, it is built again."""
+MERGE_FACTOR: Final = 4
+"""A part is joined with newer ones unless it has at least as many times their sources."""
 
 RANKED_MAX: Final = 1_000
 """Passages that are looked at; many more than fit a prompt."""
@@ -86,18 +86,26 @@ class _Part:
     pool: PoolPart
     places: list[_Place]
     """In the order of the pieces."""
-    first: Ints
-    """The row of each note's first piece."""
+
+    @cached_property
+    def first(self) -> Ints:
+        """The row of each note's first piece."""
+        sizes = [0, *(len(place.pieces) for place in self.places)]
+        return np.cumsum(sizes, dtype=np.int32)[:-1]
 
     @cached_property
     def paths(self) -> list[str]:
         return [place.path for place in self.places]
 
     @cached_property
+    def live_sources(self) -> set[str]:
+        """The sources that are still as they were."""
+        return set(compress(self.pool.source_ids, self.pool.live.tolist()))
+
+    @cached_property
     def live(self) -> list[bool]:
         """Whether each note is still as it was."""
-        live = dict(zip(self.pool.source_ids, self.pool.live.tolist(), strict=True))
-        return [live[place.source.source_id] for place in self.places]
+        return [place.source.source_id in self.live_sources for place in self.places]
 
     @cached_property
     def live_numbers(self) -> dict[str, int]:
@@ -218,18 +226,21 @@ class NotePool:
         """Index what changed since the last call."""
         if len(files) == len(self._files) and all(map(operator.is_, files, self._files)):
             return
-        self._files = files
+        self._files = tuple(files)  # the caller may change its list
         wanted = dict(_grouped(files))
-        if len(self._parts) >= PARTS_MAX:
-            self._texts, self._parts, self._numbers = {}, [], {}
-        changed = [key for key, notes in wanted.items() if self._texts.get(key) != notes]
-        stale = {*changed, *(self._texts.keys() - wanted.keys())}
+        changed = {key for key, notes in wanted.items() if self._texts.get(key) != notes}
+        stale = changed | (self._texts.keys() - wanted.keys())
         if not stale and self._pool is not None:
             return
         self._parts = [_without(part, stale) for part in self._parts]
         self._texts = wanted
         if changed:
-            self._parts.append(self._built({key: wanted[key] for key in changed}))
+            newest = [self._built({key: wanted[key] for key in sorted(changed)})]
+            count = len(changed)
+            while self._parts and len(self._parts[-1].live_sources) < MERGE_FACTOR * count:
+                newest.insert(0, self._parts.pop())
+                count += len(newest[0].live_sources)
+            self._parts.append(_joined([part for part in newest if part.live_sources]))
         self._pool = SearchPool(
             parts=tuple(part.pool for part in self._parts), number=self._numbers.get
         )
@@ -258,8 +269,30 @@ class NotePool:
             live=np.ones(len(sources), dtype=np.bool_),
             vectors=None if self.embedder is None else embed_sources(sources, self.embedder),
         )
-        sizes = [0, *(len(place.pieces) for place in places)]
-        return _Part(pool, places, np.cumsum(sizes, dtype=np.int32)[:-1])
+        return _Part(pool, places)
+
+
+def _joined(parts: Sequence[_Part]) -> _Part:
+    """Make one part of several, of what is live in them. Nothing is embedded again."""
+    if len(parts) == 1:
+        return parts[0]
+    vectors: list[tuple[PieceVectors, Ints, Ints]] = []
+    for part in parts:
+        segment, live = part.pool.segment, part.pool.live
+        if part.pool.vectors is not None:
+            first = (np.cumsum(segment.pieces) - segment.pieces).astype(np.int32)
+            rows = piece_slots(first[live], segment.pieces[live])
+            vectors.append((part.pool.vectors, rows, np.flatnonzero(live).astype(np.int32)))
+    source_ids = [
+        source for part in parts for source in compress(part.pool.source_ids, part.pool.live)
+    ]
+    pool = PoolPart(
+        segment=merge([(part.pool.segment, part.pool.live) for part in parts]),
+        source_ids=source_ids,
+        live=np.ones(len(source_ids), dtype=np.bool_),
+        vectors=join(vectors) if vectors else None,
+    )
+    return _Part(pool, [place for part in parts for place in compress(part.places, part.live)])
 
 
 def _heights(values: Iterable[float]) -> list[float]:
@@ -300,7 +333,7 @@ def _without(part: _Part, stale: set[str]) -> _Part:
         ],
         dtype=np.bool_,
     )
-    return _Part(replace(part.pool, live=live), part.places, part.first)
+    return _Part(replace(part.pool, live=live), part.places)
 
 
 def _grouped(files: Iterable[KnowledgeFile]) -> Iterable[tuple[str, tuple[tuple[str, str], ...]]]:

@@ -7,10 +7,19 @@ import pytest
 
 from ctxmgr.knowledge.compiler.compiled import KnowledgeFile
 from ctxmgr.knowledge.compiler.context_compiler import ContextCompiler
-from ctxmgr.knowledge.compiler.note_pool import PARTS_MAX, NotePool
+from ctxmgr.knowledge.compiler.note_pool import NotePool
 from ctxmgr.knowledge.compiler.scoring import NoteRelevance
 from ctxmgr.knowledge.config import KnowledgeConfig
+from ctxmgr.search.embedder import Vectors
 from ctxmgr.search.static_vectors import StaticEmbedder
+
+
+class _CountingEmbedder(StaticEmbedder):
+    count = 0
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.count += len(texts)
+        return super().embed(texts)
 
 
 def note(path: str, text: str) -> KnowledgeFile:
@@ -83,7 +92,7 @@ def test_changed_notes_are_found_as_in_a_new_pool() -> None:
         for number in range(30)
     }
     pool = NotePool()
-    for _ in range(PARTS_MAX + 4):
+    for _ in range(20):
         changed = chance.choice(sorted(notes))
         notes[changed] = " ".join(chance.choices(words, k=30))
         notes.pop(chance.choice(sorted(notes)))
@@ -97,6 +106,27 @@ def test_changed_notes_are_found_as_in_a_new_pool() -> None:
         for path, fit in new.items():
             assert updated[path].bm25 == pytest.approx(fit.bm25, abs=1e-4)
             assert _passage(updated[path], path) == _passage(fit, path)
+
+
+def test_a_changed_note_costs_what_is_new() -> None:
+    """002-R077: however often notes change, a prompt never waits for all of them."""
+    notes = [note(f"knowledge/reference/{n}/a.md", f"Port {n} is open.") for n in range(100)]
+    embedder = _CountingEmbedder.load()
+    pool = NotePool(embedder)
+    pool("port", notes)
+    counts = []
+    for change in range(40):
+        path = f"knowledge/reference/{change % 20}/a.md"
+        notes[change % 20] = note(path, f"Gate {change} is shut.")
+        embedder.count = 0
+        pool("port", notes)
+        counts.append(embedder.count)
+
+    assert set(counts) == {counts[0]}
+    assert 0 < counts[0] < 10
+    fits, new = pool("gate 31", notes), NotePool(embedder)("gate 31", notes)
+    for path, fit in new.items():
+        assert fits[path][:2] == pytest.approx(fit[:2], abs=1e-3)
 
 
 def test_what_is_beside_a_note_makes_it_more_similar(embedder: StaticEmbedder) -> None:
