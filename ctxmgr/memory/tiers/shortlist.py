@@ -59,6 +59,8 @@ class Shortlist:
         """The last part of a tag that is a path → memories."""
         self._inside: dict[str, dict[str, None]] = defaultdict(dict)
         """Folder → memories with a tag inside."""
+        self._past: dict[str, list[_Entry]] = defaultdict(list)
+        """Folder → warm episodes with a tag inside, the most useful first."""
         self._day = 0
 
     def load(
@@ -80,6 +82,8 @@ class Shortlist:
             insort(self._groups[group], entry)
         if memory.kind is MemoryKind.ERROR_FIX:
             insort(self._errors, (memory.created_at, memory.id))
+        for folder in _folders_of_past(memory):
+            insort(self._past[folder], entry)
         self._add_tags(memory)
 
     def remove(self, memory_id: str) -> None:
@@ -91,6 +95,8 @@ class Shortlist:
             _discard(self._groups[group], entry)
         if memory.kind is MemoryKind.ERROR_FIX:
             _discard(self._errors, (memory.created_at, memory.id))
+        for folder in _folders_of_past(memory):
+            _discard(self._past[folder], entry)
         for index, key in self._tag_keys(memory):
             index[key].pop(memory_id, None)
         self._usage.pop(memory_id, None)
@@ -176,17 +182,15 @@ class Shortlist:
         }
         return [each for _, _, each in sorted(found)]
 
-    def _past_of(self, path: str | None) -> list[str]:
+    def _past_of(self, path: str | None) -> Iterable[str]:
         """Return the warm episodes about a file or something in its folder, most useful first."""
         if path is None:
-            return []
-        named = (*self._inside.get(path.rpartition("/")[0], ()), *self._about.get(path, ()))
-        found = {
-            self._entries[each]
-            for each in named
-            if self.memories[each].type is MemoryType.EPISODE and not self.memories[each].cold
-        }
-        return [each for _, _, each in sorted(found)]
+            return ()
+        folder, slash, _ = path.rpartition("/")
+        if slash:
+            return (each for _, _, each in self._past.get(folder, ()))
+        found = (self.memories[each] for each in self._about.get(path, ()))
+        return [each for _, _, each in sorted(self._entries[m.id] for m in found if _is_past(m))]
 
     def _add_tags(self, memory: Memory) -> None:
         for index, key in self._tag_keys(memory):
@@ -195,12 +199,11 @@ class Shortlist:
     def _tag_keys(self, memory: Memory) -> Iterator[tuple[dict[str, dict[str, None]], str]]:
         for tag in memory.tags:
             yield self._about, tag.rstrip("/")
-            folder, slash, name = tag.rpartition("/")
+            _, slash, name = tag.rpartition("/")
             if slash or "." in name:
                 yield self._named, name
-            while folder:
+            for folder in _folders_above(tag):
                 yield self._inside, folder
-                folder = folder.rpartition("/")[0]
 
     def _order(self, now: Instant) -> None:
         """Order everything by its usefulness on a day."""
@@ -208,7 +211,7 @@ class Shortlist:
         self._entries.clear()
         self._groups = [[] for _ in range(3)]
         self._errors.clear()
-        for index in (self._about, self._named, self._inside):
+        for index in (self._about, self._named, self._inside, self._past):
             index.clear()
         for memory in self.memories.values():
             entry = self._entry(memory)
@@ -217,8 +220,10 @@ class Shortlist:
                 self._groups[group].append(entry)
             if memory.kind is MemoryKind.ERROR_FIX:
                 self._errors.append((memory.created_at, memory.id))
+            for folder in _folders_of_past(memory):
+                self._past[folder].append(entry)
             self._add_tags(memory)
-        for entries in self._groups:
+        for entries in (*self._groups, *self._past.values()):
             entries.sort()
         self._errors.sort()
 
@@ -242,6 +247,22 @@ def _groups(memory: Memory) -> Iterable[int]:
         yield _GROUP_OF[memory.kind]
     elif memory.type is MemoryType.WORKFLOW:
         yield _BACKGROUND
+
+
+def _folders_above(tag: str) -> Iterator[str]:
+    while tag := tag.rpartition("/")[0]:
+        yield tag
+
+
+def _is_past(memory: Memory) -> bool:
+    return memory.type is MemoryType.EPISODE and not memory.cold
+
+
+def _folders_of_past(memory: Memory) -> frozenset[str]:
+    """Return the folders whose history a memory belongs to."""
+    if not _is_past(memory):
+        return frozenset()
+    return frozenset(folder for tag in memory.tags for folder in _folders_above(tag))
 
 
 def _discard(entries: list[_Sorted], entry: _Sorted) -> None:
