@@ -321,6 +321,8 @@ class WireConversation:
                 if end is not None and end > longest and _is_found(messages, longest, end)
             )
             yield next(near, longest)
+        if longest is None and self.plan is not None:  # not known, as after a restart
+            yield from (end for end in changed if end is not None)
         before = [end for end in self._cached if unchanging is not None and end <= unchanging]
         known = bool(before) and _is_found(messages, before[-1], unchanging or 0)
         order = (middle, unchanging) if known else (unchanging, middle)

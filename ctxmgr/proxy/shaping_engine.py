@@ -406,7 +406,8 @@ class ShapingEngine:
             first = min((fold.message for fold in planned), default=0)
             cause = f"planned: {len(planned)} texts were folded, from message {first} on"
         documents = self._documents(conversation, keys)
-        body, headers = self._spliced(read, conversation, len(read.entries))
+        marked = _marked(read, conversation)
+        body, headers = self._spliced(read, conversation, len(read.entries), marked)
         baseline = sum(kept.tokens) + read.head_tokens
         reason = f"{late} turns were sent whole: the deadline had passed" if late else None
         outgoing = Outgoing(
@@ -576,10 +577,13 @@ class ShapingEngine:
         )
 
     def _spliced(
-        self, read: ReadRequest, conversation: WireConversation, known: int
+        self,
+        read: ReadRequest,
+        conversation: WireConversation,
+        known: int,
+        marked: Sequence[int] = (),
     ) -> tuple[bytes, dict[str, str]]:
-        """Return the client's bytes with all replacements, and headers to add."""
-        marked = _marked(read, conversation) if known == len(read.entries) else []
+        """Return the client's bytes with all replacements and cache marks, and headers to add."""
         marks: dict[int, Callable[[bytes], bytes]] = {
             index: partial(_with_mark, read, index) for index in marked
         }

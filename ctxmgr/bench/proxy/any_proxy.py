@@ -1,12 +1,14 @@
 """Measures a proxy that is running: sends requests to it, and records what it forwards.
 
-The proxy's provider must be the address of ``RecordingUpstream``, which answers every request with
-a short streamed message. Listens on loopback, and connects to the given URL. Plain HTTP alone.
+The proxy's provider must be the address of ``RecordingUpstream``, which gives every request the
+recorded answer: some proxies shorten nothing unless the next request contains it. Listens on
+loopback, and connects to the given URL. Plain HTTP alone.
 """
 
 import asyncio
 import json
 from asyncio import Queue, StreamReader, StreamWriter
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -30,15 +32,35 @@ _MESSAGE: Final[dict[str, Any]] = {
     "stop_reason": None,
     "usage": _USAGE,
 }
-ANSWER_EVENTS: Final = tuple(
-    f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
-    for event in (
-        {"type": "message_start", "message": _MESSAGE},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": _USAGE},
+
+
+def answer_events(content: Sequence[Mapping[str, Any]] = ()) -> tuple[bytes, ...]:
+    """Return the events of a streamed answer with some blocks."""
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": _MESSAGE}]
+    for index, block in enumerate(content):
+        if block["type"] == "tool_use":
+            empty: dict[str, Any] = {**block, "input": {}}
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        else:
+            empty = {**block, "text": ""}
+            delta = {"type": "text_delta", "text": block["text"]}
+        events += (
+            {"type": "content_block_start", "index": index, "content_block": empty},
+            {"type": "content_block_delta", "index": index, "delta": delta},
+            {"type": "content_block_stop", "index": index},
+        )
+    calls = any(block["type"] == "tool_use" for block in content)
+    reason = {"stop_reason": "tool_use" if calls else "end_turn"}
+    events += (
+        {"type": "message_delta", "delta": reason, "usage": _USAGE},
         {"type": "message_stop"},
     )
-)
-_ANSWER: Final = b"".join(ANSWER_EVENTS)
+    return tuple(
+        f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events
+    )
+
+
+ANSWER_EVENTS: Final = answer_events()
 
 
 class RecordingUpstream:
@@ -48,6 +70,8 @@ class RecordingUpstream:
         self._port = port
         self._server: asyncio.Server | None = None
         self.bodies: Queue[bytes] = Queue()
+        self.content: Sequence[Mapping[str, Any]] = ()
+        """Of the answer to the next request."""
 
     @property
     def port(self) -> int:
@@ -77,9 +101,10 @@ class RecordingUpstream:
             body = await read_body(reader, headers)
             if line.startswith("POST") and "/count_tokens" not in line:
                 self.bodies.put_nowait(body)
+            answer = b"".join(answer_events(self.content))
             writer.write(
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n"
-                b"content-length: %d\r\n\r\n%b" % (len(_ANSWER), _ANSWER)
+                b"content-length: %d\r\n\r\n%b" % (len(answer), answer)
             )
             await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, ValueError):
@@ -98,6 +123,10 @@ class AnyProxy:
         self._host, self._port = parts.hostname, parts.port or 80
         self._path = parts.path.rstrip("/")
         self._upstream = upstream
+
+    def expect(self, content: Sequence[Mapping[str, Any]]) -> None:
+        """Let the provider give this answer to the next request."""
+        self._upstream.content = content
 
     async def prepare(self, request: Incoming) -> Outgoing:
         """Send a request, and return what arrived at the provider."""

@@ -5,7 +5,7 @@ system prompt and the last block of the last message carry a cache mark.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ctxmgr.bench.economy.sessions import RecordedSession, ReplayedCall, ReplayedTurn
@@ -41,6 +41,12 @@ def requests(session: RecordedSession, *, model: str = MODEL) -> Iterator[bytes]
         ).encode()
         answer, waiting = _answered(turn, number)
         messages += [json.dumps({"role": "user", "content": blocks}), json.dumps(answer)]
+
+
+def answers(session: RecordedSession) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Yield the content of every recorded answer: some proxies expect it in the next request."""
+    for number, turn in enumerate(session.turns, start=1):
+        yield _answered(turn, number)[0]["content"]
 
 
 def _answered(turn: ReplayedTurn, number: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:

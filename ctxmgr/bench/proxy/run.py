@@ -17,7 +17,7 @@ from ctxmgr.app import open_store
 from ctxmgr.bench.economy.needs import needs
 from ctxmgr.bench.economy.sessions import RecordedSession, read_folder
 from ctxmgr.bench.proxy.any_proxy import AnyProxy, RecordingUpstream
-from ctxmgr.bench.proxy.client import requests
+from ctxmgr.bench.proxy.client import answers, requests
 from ctxmgr.bench.proxy.latency import latency_figures
 from ctxmgr.bench.proxy.scoring import ProxyScore, SessionScorer
 from ctxmgr.bench.report import Figure, Report, Say
@@ -145,7 +145,9 @@ async def _through(sessions: Sequence[RecordedSession], engine: Engine, *, count
 async def _forwarded(
     session: RecordedSession, engine: Engine
 ) -> AsyncIterator[tuple[bytes, float]]:
-    for body in requests(session):
+    for body, content in zip(requests(session), answers(session), strict=True):
+        if isinstance(engine, AnyProxy):
+            engine.expect(content)
         request = Incoming(api=Api.ANTHROPIC_MESSAGES, path="/v1/messages", headers={}, body=body)
         started = perf_counter()
         outgoing = await engine.prepare(request)

@@ -10,9 +10,9 @@ from typing import Any, Final
 SHOW_TOOL: Final = "ctxmgr_show"
 
 DESCRIPTION: Final = (
-    "Returns text of this conversation that ctxmgr left out; its source is intact."
-    " `⋯ lines 40–51`: left out. `[12 lines as in #5]`: shown at #5."
-    " `[#17 +1234 tok: names]`: handle of the text, hidden tokens, names in them."
+    "Returns text that ctxmgr left out. `⋯ lines 40–51`: left out."
+    " `[12 lines as in #5]`: shown at #5."
+    " `[#17 +1234 tok: names]`: handle, hidden tokens and names."
 )
 """What a model needs in order to read shortened texts."""
 

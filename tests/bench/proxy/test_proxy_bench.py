@@ -7,8 +7,8 @@ import pytest
 
 from ctxmgr.bench.economy.sessions import read_folder
 from ctxmgr.bench.proxy import latency
-from ctxmgr.bench.proxy.any_proxy import AnyProxy, RecordingUpstream
-from ctxmgr.bench.proxy.client import requests
+from ctxmgr.bench.proxy.any_proxy import AnyProxy, RecordingUpstream, answer_events
+from ctxmgr.bench.proxy.client import answers, requests
 from ctxmgr.bench.proxy.run import run
 from ctxmgr.bench.proxy.scoring import is_legal
 from ctxmgr.errors import Incorrect
@@ -64,6 +64,22 @@ async def test_any_proxy_can_be_measured_by_its_url(folder: Path) -> None:
             outgoing = await proxy.prepare(request)
             assert outgoing.body == body
             assert is_legal(json.loads(body))
+
+
+def test_the_provider_gives_the_recorded_answer(folder: Path) -> None:
+    """Rule 40: some proxies shorten nothing unless the next request contains what was answered."""
+    session = read_folder(folder)["small"][0]
+    for content, body in zip(answers(session), list(requests(session))[1:], strict=False):
+        events = [json.loads(event.partition(b"data: ")[2]) for event in answer_events(content)]
+        blocks = [event["content_block"] for event in events if "content_block" in event]
+        deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+        for block, delta in zip(blocks, deltas, strict=True):
+            if block["type"] == "tool_use":
+                block["input"] = json.loads(delta["partial_json"])
+            else:
+                block["text"] += delta["text"]
+        said = [message for message in json.loads(body)["messages"] if message["role"] != "user"]
+        assert said[-1]["content"] == blocks
 
 
 def test_other_urls_are_refused() -> None:
