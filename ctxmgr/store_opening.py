@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from ctxmgr.core.objects.codec import KINDS
 from ctxmgr.core.private_files import make_private_folder
-from ctxmgr.core.store.contract import Kind, Store
+from ctxmgr.core.store.contract import IdForm, Kind, Store
 from ctxmgr.core.store.urls import redact_url, store_url
 from ctxmgr.errors import Incorrect, NotFound, requires_extra
 
@@ -34,6 +34,18 @@ URL_EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """Every scheme that ``open_store`` accepts, with examples."""
+
+
+PROXY_KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        name: Kind(name, ids=IdForm.NAMED)
+        for name in (
+            *("proxy_exchange", "proxy_session", "proxy_conversation"),
+            *("proxy_step", "proxy_text"),
+        )
+    }
+)
+"""What the proxy stores. Ids of tool calls come from providers, and must not be those of these."""
 
 
 async def open_loaded(
@@ -68,7 +80,7 @@ def _with_own_kinds(kinds: Mapping[str, Kind]) -> dict[str, Kind]:
         for name, kind in KINDS.items()
         if name in kinds
     }
-    return {**KINDS, **kinds, **own}
+    return {**KINDS, **PROXY_KINDS, **kinds, **own}
 
 
 async def open_at(
