@@ -267,7 +267,8 @@ ROOMS: Final[dict[str, frozenset[str]]] = {
     ),
     "surfaces.operations.layers": _rooms(
         "core.model core.prices "
-        "surfaces.operation surfaces.access_tokens surfaces.encoding surfaces.views surfaces.views.store"
+        "surfaces.operation surfaces.access_tokens surfaces.encoding surfaces.views"
+        " surfaces.views.store"
         " app settings search"
         " experience.concepts experience.documents experience.records experience.windows errors"
         " core.sessions"
