@@ -84,7 +84,7 @@ def _value_table(fields_by_name: Mapping[str, Any]) -> RenderableType:
             parts += _part_below(name, value)
         elif not (_is_list(value) and not value) and (name, value) != ("cursor", None):
             table.add_row(name.replace("_", " "), _cell(name, value, length=None))
-    if not table.rows and not parts:
+    if fields_by_name and not table.rows and not parts:  # without fields, all was streamed
         return Text("nothing", style="dim")
     return Group(*([table] if table.rows else []), *parts)
 
