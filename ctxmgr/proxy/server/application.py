@@ -13,9 +13,10 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
+from urllib.parse import parse_qs
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -61,6 +62,8 @@ DECODED_BYTES_MAX: Final = 128 * 1024 * 1024
 """Read of one answer for its usage; the longest have about 32 MB. The reader keeps little of it."""
 
 STATUS_PATH: Final = "/ctxmgr/status"
+QUERY_BYTES_MAX: Final = 200
+"""What is read of the query of a question about the status."""
 
 _JSON: Final = b"application/json"
 _STREAM: Final = "text/event-stream"
@@ -110,7 +113,10 @@ class ProxyApplication:
         guard: ProxyGuard,
         sink: ExchangeSink,
         traffic: Traffic,
+        prove: Callable[[str], str],
     ) -> None:
+        """``prove`` answers the challenge of whoever wants to know whose proxy this is."""
+        self._prove = prove
         self._engine = engine
         self._upstream = upstream
         self._urls = urls
@@ -147,7 +153,9 @@ class ProxyApplication:
         path = self._guard.admitted_path(raw_path.decode("latin-1"), named)
         method: str = scope["method"]
         if path == STATUS_PATH:
-            return await responder.json(200, self._traffic.status())
+            asked = parse_qs(scope["query_string"][:QUERY_BYTES_MAX].decode("latin-1"))
+            proof = {"proof": self._prove(asked["challenge"][0])} if "challenge" in asked else {}
+            return await responder.json(200, self._traffic.status() | proof)
         if "upgrade" in named and "websocket" in named["upgrade"].lower():
             message = "this proxy speaks HTTP with server-sent events, not WebSocket"
             raise RequestRefused(426, message, headers={"upgrade": "HTTP/1.1"})

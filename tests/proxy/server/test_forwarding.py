@@ -110,6 +110,7 @@ async def proxying(engine: Engine, *, token: str | None = None) -> AsyncIterator
             guard=ProxyGuard(token),
             sink=kept,
             traffic=traffic,
+            prove=lambda challenge: f"proof of {challenge}",
         )
         config = uvicorn.Config(
             app, port=0, lifespan="off", log_config=None, ws="none", http=DeadlineProtocol,

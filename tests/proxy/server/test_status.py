@@ -90,16 +90,34 @@ async def test_doctor_names_a_proxy_of_another_version(monkeypatch: pytest.Monke
     assert "another version" in finding.note
 
 
-async def test_a_file_whose_process_has_ended_counts_as_none() -> None:
-    """Another user's program may have taken the port, and would receive credentials."""
+async def test_a_program_that_took_the_port_counts_as_none() -> None:
+    """It would receive credentials. Its process id proves nothing: ids are used again."""
     ended = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
     await ended.wait()
     found = []
     async with ScriptedUpstream() as other:
-        for pid in (ended.pid, os.getpid()):
-            other.otherwise = answer(json.dumps({"pid": pid}).encode())
+        for pid, said in (
+            (ended.pid, {}),
+            (os.getpid(), {}),
+            (os.getpid(), {"proof": "0" * 64}),
+            (os.getpid(), {"proof": "é"}),
+        ):
+            other.otherwise = answer(json.dumps({"pid": pid, **said}).encode())
             proxy = RunningProxy(url=other.url, pid=pid, store="", upstreams={})
             found.append(await running.ask_status(proxy))
+        assert len(other.requests) == 3
 
-    assert found == [None, {"pid": os.getpid()}]
-    assert len(other.requests) == 1
+    assert found == [None] * 4
+    assert proxy.key not in str(other.requests)
+
+
+def test_the_file_has_what_proves_the_proxy(tmp_path: Path) -> None:
+    """Whoever reads the file can check the proof, and the proof depends on the challenge."""
+    proxy = RunningProxy(url=URL, pid=1, store="s", upstreams={})
+
+    running.announce(tmp_path, proxy)
+
+    read = running.announced(tmp_path)
+    assert read == proxy
+    assert read.proof("a") == proxy.proof("a") != proxy.proof("b")
+    assert proxy.key not in repr(proxy)

@@ -98,6 +98,7 @@ async def open_proxy(
             guard=ProxyGuard(secret),
             sink=queue,
             traffic=Traffic(describe=lambda: _description(proxy, queue, settings)),
+            prove=proxy.proof,
         )
         tasks = (
             asyncio.create_task(queue.run()),
