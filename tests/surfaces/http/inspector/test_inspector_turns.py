@@ -1,16 +1,13 @@
 """Sessions, their timelines and the blocks of a prompt, as a user clicks through them."""
 
-import asyncio
 import re
-from collections import Counter
 from pathlib import Path
 
-from playwright.async_api import Page, Request, Route, expect
+from playwright.async_api import Page, expect
 
 import ctxmgr
 from tests.surfaces.http.inspector.browsing import (
     ON_THE_SHARED_LOOP,
-    WAIT_MS,
     browsing,
     open_session,
     photograph,
@@ -34,31 +31,6 @@ async def test_a_session_is_opened_from_the_list(server: Server, seen: Worked) -
         await expect(page.get_by_role("heading", level=1)).to_have_text(seen.sid)
         await expect(page.get_by_role("heading", name="Turn 3")).to_be_visible()
         assert f"#/s/{seen.sid}/turn" in page.url
-
-
-async def test_the_newest_turns_are_requested_before_the_page_is_there(
-    server: Server, seen: Worked
-) -> None:
-    """The server needs as long for them as the browser for the modules."""
-    asked = asyncio.Event()
-    times = Counter[str]()
-
-    async def held(route: Route) -> None:
-        await asyncio.wait_for(asked.wait(), WAIT_MS / 1000)
-        await route.continue_()
-
-    def requested(request: Request) -> None:
-        if "/timeline?" in request.url:
-            times["timeline"] += 1
-            asked.set()
-
-    async with browsing(server.url) as page:
-        page.on("request", requested)
-        await page.route("**/app.js", held)
-
-        await open_session(page, server.url, seen.sid)
-
-        assert times["timeline"] == 1
 
 
 async def test_a_comment_on_a_turn_is_written_and_stays(server: Server, seen: Worked) -> None:

@@ -4,9 +4,9 @@
 //   objects    levels or versions may differ   fault      loading failed
 
 import { get } from "./api.js";
-import { TURNS_FIRST, takeNewest } from "./first.js";
 import { KINDS, count, number, percent, shortId } from "./words.js";
 
+const TURNS_FIRST = 50;
 const TURNS_AT_ONCE = 1_000;
 const QUIET_MS = 150;
 
@@ -71,7 +71,7 @@ export class Session extends EventTarget {
 
   async #load() {
     try {
-      const newest = (await takeNewest(this.id)) ?? (await this.#timeline({ limit: TURNS_FIRST }));
+      const newest = await this.#timeline({ limit: TURNS_FIRST });
       this.#adopt(newest);
       this.#gotNewest();
       let before = newest.earlier;
