@@ -534,7 +534,7 @@ async def test_unusual_names_are_committed_as_they_are(memory: MemoryGit, git: R
 
 
 async def test_the_history_answers(memory: MemoryGit) -> None:
-    """002-R078, 002-R079, 002-R080, 002-R082, 002-R202: when, where from, what, as of."""
+    """002-R078 to 002-R080, 002-R082, 002-R083, 002-R202: when, where from, what, as of."""
     write(memory.layout, ADA, TEXT)
     first = await memory.batch_commit(session=CONVERSATION)
     await memory.tag_before("change")
