@@ -597,9 +597,11 @@ async def test_an_own_show_tool_of_the_client_is_used(engine: ShapingEngine) -> 
     assert (await sent(engine, client)).body == client.body()
 
 
-async def test_the_clients_own_show_tool_returns_what_was_left_out(engine: ShapingEngine) -> None:
+@pytest.mark.parametrize("show", ["mcp__ctxmgr__show", "ctxmgr_show"])
+async def test_the_clients_own_show_tool_returns_what_was_left_out(
+    engine: ShapingEngine, show: str
+) -> None:
     """Rules 18, 20, 21: the MCP server does not know the texts of the proxy, which answers."""
-    show = "mcp__ctxmgr__show"
     client = ClaudeClient()
     client.tools.append({"name": show, "input_schema": {}})
     client.say("Build it.")
@@ -610,6 +612,7 @@ async def test_the_clients_own_show_tool_returns_what_was_left_out(engine: Shapi
 
     outgoing = await sent(engine, client)
 
+    assert shortened.body.count(f'"{show}"'.encode()) == 1
     assert "`show` of the MCP server ctxmgr returns it" in output_of(shortened, "c1")
     assert long_text("alpha") in output_of(outgoing, "c2")
     assert output_of(outgoing, "c3") == "what the server knows"
