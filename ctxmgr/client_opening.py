@@ -43,7 +43,6 @@ from ctxmgr.core.store.contract import Store
 from ctxmgr.core.tracking.indexing import Indexing
 from ctxmgr.errors import Incorrect
 from ctxmgr.messages.forms import FORMS
-from ctxmgr.settings import data_dir
 
 if TYPE_CHECKING:
     from ctxmgr.core.context.contributors import Contributor
@@ -277,6 +276,8 @@ def _keep_out_of_reach(
     """
     if not mounts.sandboxed:
         return  # the agent's paths are the host's: it has every right of its user
+    from ctxmgr.settings import data_dir  # loads pydantic
+
     files = [file for file in own.files if sandbox is not None or not own.lie_in_folders(file)]
     audited = [] if audit is None else [audit.absolute()]
     for path in [*files, *(own.folders if sandbox is not None else audited)]:
