@@ -25,6 +25,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, g
 STREAMED: Final = MappingProxyType({"streamed": True})
 """Metadata of a result field that was already printed while the operation ran; JSON has it."""
 
+DETAIL: Final = MappingProxyType({"detail": True})
+"""Metadata of a result field that a list in a terminal leaves out, so that the others fit."""
+
 _IN_PATH: Final = re.compile(r"\{(\w+)\}")
 
 ParameterType: TypeAlias = (

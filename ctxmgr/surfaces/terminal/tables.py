@@ -6,6 +6,7 @@ long texts. Times are printed in ISO 8601.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -38,6 +39,12 @@ UNBROKEN_ID_MAX: Final = 24
 
 ROOMY_COLUMNS_MAX: Final = 8
 """Columns that are two spaces apart; more columns are one space apart, to fit 80 characters."""
+
+SHORT_UUID_LENGTH: Final = 8
+"""Characters of a UUID in a list: every command takes the beginning of one."""
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 _COLOURED: Final = frozenset({"state", "status", "level"})
 _COLOURS: Final = {
@@ -128,11 +135,14 @@ def _list_table(values: Sequence[Any]) -> RenderableType:
     gap = 2 if len(names) <= ROOMY_COLUMNS_MAX else 1
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
     names.sort(key=lambda name: isinstance(rows[0][name], Mapping))  # documents last
+    lines = [
+        {name: _cell(name, row[name], length=CELL_LENGTH_MAX) for name in names} for row in rows
+    ]
     for name in names:
         is_whole = name in _INSTANTS or (name == "session_id" and _fits(rows))
+        is_whole = is_whole or all(cells[name].no_wrap for cells in lines)
         table.add_column(name.replace("_", " "), overflow="fold", no_wrap=is_whole)
-    for row in rows:
-        cells = {name: _cell(name, row[name], length=CELL_LENGTH_MAX) for name in names}
+    for cells in lines:
         if len(names) > ROOMY_COLUMNS_MAX and "title" in cells:  # it gives way to the other columns
             cells["title"].no_wrap, cells["title"].overflow = True, "ellipsis"
         table.add_row(*cells.values())
@@ -155,6 +165,10 @@ def _cell(name: str, value: Any, *, length: int | None) -> Text:
     if name in _COLOURED and isinstance(value, str):
         return Text(value, style=_COLOURS.get(value, ""))
     text = value if isinstance(value, str) else _brief(value)
+    if length is not None and _UUID.fullmatch(text):
+        return Text(text[:SHORT_UUID_LENGTH], no_wrap=True)
+    if length is not None and _ISO.fullmatch(text):
+        return Text(text[: len("YYYY-MM-DDTHH:MM")] + "Z", no_wrap=True)
     if length is not None and len(text) > length:
         text = text[: length - 1] + "…"
     return Text(text)
@@ -192,8 +206,8 @@ def _flattened(fields_by_name: Mapping[str, Any]) -> list[tuple[str, Any]]:
 def _row(value: Any) -> Mapping[str, Any]:
     if is_dataclass(value):
         row: dict[str, Any] = {}
-        for name, part in _unstreamed_fields(value).items():
-            row |= _unstreamed_fields(part) if is_dataclass(part) else {name: part}
+        for name, part in _listed_fields(value).items():
+            row |= _listed_fields(part) if is_dataclass(part) else {name: part}
         return row
     return value if isinstance(value, Mapping) else {"value": value}
 
@@ -205,6 +219,12 @@ def _unstreamed_fields(value: Any) -> dict[str, Any]:
         for item in fields(value)
         if not item.metadata.get("streamed")
     }
+
+
+def _listed_fields(value: Any) -> dict[str, Any]:
+    details = {item.name for item in fields(value) if item.metadata.get("detail")}
+    shown = _unstreamed_fields(value).items()
+    return {name: part for name, part in shown if name not in details}
 
 
 def _is_list(value: Any) -> bool:

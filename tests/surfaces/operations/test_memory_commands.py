@@ -27,6 +27,8 @@ def test_a_fact_is_added_found_corrected_and_forgotten(ctxmgr: Callable[..., Res
 
     assert "test runner: pytest" in table
     assert "{" not in table
+    assert start in table
+    assert max(map(len, table.splitlines())) <= 80
     assert [each["memory"]["id"] for each in found["memories"]] == [added["memory"]["id"]]
     assert "test runner: pytest" in text["context"]
     assert sum(text["tiers"].values()) == text["token_count"] <= 8_000

@@ -1,12 +1,12 @@
 """``ctxmgr memory``: what agents learnt, kept beyond their sessions. Imports when it runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxmgr.errors import Incorrect
 from ctxmgr.surfaces.encoding import iso
-from ctxmgr.surfaces.operation import Cursor, Limit, Param
+from ctxmgr.surfaces.operation import DETAIL, Cursor, Limit, Param
 
 if TYPE_CHECKING:
     from ctxmgr.app import App
@@ -33,9 +33,9 @@ class MemoryRow:
     type: str
     kind: str
     text: str
-    visibility: str
+    visibility: str = field(metadata=DETAIL)
     author: str
-    valid_from: str
+    valid_from: str = field(metadata=DETAIL)
     valid_to: str | None
     learnt_at: str
     session_id: str | None
