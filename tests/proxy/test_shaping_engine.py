@@ -588,18 +588,24 @@ async def test_the_first_shortened_text_says_so_in_words(engine: ShapingEngine) 
     assert set(whole) <= set(long_text("beta").split("\n"))
 
 
-async def test_an_own_show_tool_of_the_client_is_used(engine: ShapingEngine) -> None:
-    """Rule 20: where the MCP server is registered, nothing is injected."""
+@pytest.mark.parametrize("show", ["mcp__ctxmgr__show", "ctxmgr_show"])
+async def test_an_own_show_tool_of_the_client_is_used(engine: ShapingEngine, show: str) -> None:
+    """Rule 20: where the MCP server is registered, nothing is injected.
+
+    In OpenCode its tool has the name of the injected one, and providers refuse two of a name.
+    """
     client = ClaudeClient()
-    client.tools.append({"name": "mcp__ctxmgr__show", "input_schema": {}})
+    client.tools.append({"name": show, "input_schema": {}})
     client.say("Build it.")
 
     assert (await sent(engine, client)).body == client.body()
 
 
-async def test_the_clients_own_show_tool_returns_what_was_left_out(engine: ShapingEngine) -> None:
+@pytest.mark.parametrize("show", ["mcp__ctxmgr__show", "ctxmgr_show"])
+async def test_the_clients_own_show_tool_returns_what_was_left_out(
+    engine: ShapingEngine, show: str
+) -> None:
     """Rules 18, 20, 21: the MCP server does not know the texts of the proxy, which answers."""
-    show = "mcp__ctxmgr__show"
     client = ClaudeClient()
     client.tools.append({"name": show, "input_schema": {}})
     client.say("Build it.")

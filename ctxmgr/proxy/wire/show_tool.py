@@ -27,5 +27,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 
 def is_own_show(tool: str) -> bool:
-    """Whether a client's tool is that of the MCP server, as in ``mcp__ctxmgr__show``."""
-    return tool != SHOW_TOOL and "ctxmgr" in tool and tool.endswith("show")
+    """Whether a client's tool is that of the MCP server, as in ``mcp__ctxmgr__show``.
+
+    In OpenCode, it has the name of the injected one.
+    """
+    return "ctxmgr" in tool and tool.endswith("show")
