@@ -613,12 +613,14 @@ async def test_the_clients_own_show_tool_returns_what_was_left_out(
     shortened = await sent(engine, client)
     client.run("c2", "there is no object #1", tool=show, object_id="#1")
     client.run("c3", "what the server knows", tool=show, object_id="/src/a.py")
+    client.run("c4", "of another session", tool=show, object_id="#1", session="s1")
 
     outgoing = await sent(engine, client)
 
     assert "`show` of the MCP server ctxmgr returns it" in output_of(shortened, "c1")
     assert long_text("alpha") in output_of(outgoing, "c2")
     assert output_of(outgoing, "c3") == "what the server knows"
+    assert output_of(outgoing, "c4") == "of another session"
 
 
 @pytest.mark.parametrize(
