@@ -75,12 +75,13 @@ async def open_loaded(
 
 def _with_own_kinds(kinds: Mapping[str, Kind]) -> dict[str, Kind]:
     """Add ctxmgr's own kinds, so that nobody writes its objects without their rules."""
+    ours = {**KINDS, **PROXY_KINDS}
     own = {
         name: replace(kind, indexed={**kinds[name].indexed, **kind.indexed})
-        for name, kind in KINDS.items()
+        for name, kind in ours.items()
         if name in kinds
     }
-    return {**KINDS, **PROXY_KINDS, **kinds, **own}
+    return {**ours, **kinds, **own}
 
 
 async def open_at(

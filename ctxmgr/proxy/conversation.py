@@ -581,10 +581,11 @@ class WireConversation:
         """Find the text that a call of our own tool asks for.
 
         The MCP server's tool does not know these texts: what it says is replaced as well, but its
-        answers to everything else stay.
+        answers to everything else stay, as of objects of another session, which have handles, too.
         """
         injected = call.call.tool == SHOW_TOOL and bool(self.terms.tool)
-        if not injected and not (is_own_show(call.call.tool) and not self.terms.tool):
+        by_server = not self.terms.tool and is_own_show(call.call.tool)
+        if not injected and (not by_server or call.call.args.get("session")):
             return
         if call.result is None or call.result.at is None:
             return

@@ -99,11 +99,9 @@ def sent_messages(outgoing: Outgoing) -> list[Any]:
 def check_legal(request: Incoming, outgoing: Outgoing) -> None:
     """Assert that only texts of calls and results differ from what the client sent."""
     before, after = json.loads(request.body), json.loads(outgoing.body)
-    tools, offered = after.pop("tools"), before.pop("tools")
-    names = [tool["name"] for tool in tools]
-    assert len(names) == len(set(names))
-    own = [tool["name"] for tool in offered]
-    assert offered == [tool for tool in tools if tool["name"] in own or tool["name"] != SHOW_TOOL]
+    own, tools = before.pop("tools"), after.pop("tools")
+    assert [tool for tool in tools if tool in own or tool["name"] != SHOW_TOOL] == own
+    assert len({tool["name"] for tool in tools}) == len(tools)
     mine, its = before.pop("messages"), after.pop("messages")
     assert after == before
     assert len(mine) == len(its)

@@ -588,10 +588,14 @@ async def test_the_first_shortened_text_says_so_in_words(engine: ShapingEngine) 
     assert set(whole) <= set(long_text("beta").split("\n"))
 
 
-async def test_an_own_show_tool_of_the_client_is_used(engine: ShapingEngine) -> None:
-    """Rule 20: where the MCP server is registered, nothing is injected."""
+@pytest.mark.parametrize("show", ["mcp__ctxmgr__show", "ctxmgr_show"])
+async def test_an_own_show_tool_of_the_client_is_used(engine: ShapingEngine, show: str) -> None:
+    """Rule 20: where the MCP server is registered, nothing is injected.
+
+    In OpenCode its tool has the name of the injected one, and providers refuse two of a name.
+    """
     client = ClaudeClient()
-    client.tools.append({"name": "mcp__ctxmgr__show", "input_schema": {}})
+    client.tools.append({"name": show, "input_schema": {}})
     client.say("Build it.")
 
     assert (await sent(engine, client)).body == client.body()
@@ -609,6 +613,7 @@ async def test_the_clients_own_show_tool_returns_what_was_left_out(
     shortened = await sent(engine, client)
     client.run("c2", "there is no object #1", tool=show, object_id="#1")
     client.run("c3", "what the server knows", tool=show, object_id="/src/a.py")
+    client.run("c4", "of another session", tool=show, object_id="#1", session="s1")
 
     outgoing = await sent(engine, client)
 
@@ -616,6 +621,7 @@ async def test_the_clients_own_show_tool_returns_what_was_left_out(
     assert "`show` of the MCP server ctxmgr returns it" in output_of(shortened, "c1")
     assert long_text("alpha") in output_of(outgoing, "c2")
     assert output_of(outgoing, "c3") == "what the server knows"
+    assert output_of(outgoing, "c4") == "of another session"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ are computed, until a new text has a line in common with one of them.
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 from typing import Final, Protocol
 
 from ctxmgr.core.economy.folding import (
@@ -136,8 +135,8 @@ class VisibleLines:
             key = self._keys[order]
             shown = self._shown[key]
             begins = index == 0 or shown[index - 1] == _GAP or _ends(shown[index - 1])
-            pairs = zip(lines[row:], shown[index:], strict=False)
-            length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            most = min(len(lines) - row, len(shown) - index)
+            length = next((n for n in range(most) if lines[row + n] != shown[index + n]), most)
             if length > best[0]:
                 best = (length, key, begins)
         return best

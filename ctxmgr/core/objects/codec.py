@@ -117,6 +117,7 @@ _DECLARED: Final = (
         ids=IdForm.NAMED,
     ),
     Kind("title", ids=IdForm.NAMED),
+    Kind("comment", ids=IdForm.NAMED),
     Kind(DELETION, ids=IdForm.NAMED),
     Kind(PURGE, ids=IdForm.NAMED),
     Kind(PURGED, ids=IdForm.NAMED),

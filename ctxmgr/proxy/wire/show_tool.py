@@ -27,8 +27,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
 
 
 def is_own_show(tool: str) -> bool:
-    """Whether a client's tool is that of the MCP server, such as ``mcp__ctxmgr__show``.
+    """Whether a client's tool is that of the MCP server, as in ``mcp__ctxmgr__show``.
 
-    opencode names it as our tool is named, of which no request may have two.
+    In OpenCode, it has the name of the injected one.
     """
     return "ctxmgr" in tool and tool.endswith("show")

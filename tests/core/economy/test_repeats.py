@@ -1,5 +1,6 @@
 """Runs of lines that are already in the prompt."""
 
+import time
 from typing import Final
 
 from ctxmgr.core.economy.folding import FoldableText, TextSpan, TextView, shown
@@ -32,6 +33,19 @@ def test_lines_in_another_order_are_not_a_repeat() -> None:
     shuffled = "".join(reversed(FILE.splitlines(keepends=True)))
 
     assert showing(FILE).repeats(text(shuffled), tokens_min=60) == ()
+
+
+def test_lines_in_another_order_take_time_in_proportion() -> None:
+    """A long text of short runs would otherwise hold up the prompt for minutes."""
+
+    def seconds(count: int) -> float:
+        lines = [f"statement number {at} of the file\n" for at in range(count)]
+        shown_now, again = showing("".join(lines)), text("".join(reversed(lines)))
+        began = time.process_time()
+        assert shown_now.repeats(again, tokens_min=60) == ()
+        return time.process_time() - began
+
+    assert seconds(16_000) < 20 * seconds(2_000)
 
 
 def test_lines_with_a_gap_between_them_are_not_a_run() -> None:

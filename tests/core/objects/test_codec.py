@@ -264,7 +264,7 @@ def test_every_type_declares_what_it_is_found_by() -> None:
     """003-R016: and the plain documents, which are none of the five."""
     plain = {"turn", "lifecycle", "fork", "run", "lease", "imported", "policy", "compaction"}
     plain |= {"recorded"}
-    of_people = {"title", "deletion", "purge", "purged"}
+    of_people = {"title", "comment", "deletion", "purge", "purged"}
     assert set(KINDS) == OBJECT_KINDS | plain | of_people
     assert all(name == kind.name for name, kind in KINDS.items())
 
