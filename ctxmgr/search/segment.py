@@ -11,7 +11,7 @@ makes another segment; ``merge`` joins several and drops what was removed. Score
 counts, so they do not depend on how an index is divided.
 """
 
-from collections import Counter
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -140,38 +140,48 @@ def _inside(numbers: "Ints", end: int) -> bool:
 _EMPTY: Final = np.zeros(0, dtype=np.int32)
 
 
+class _Stems(dict[str, int]):
+    """Words → the numbers of their stems, in the order of arrival; a stop word has none."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def __missing__(self, word: str) -> int:
+        stem = None if word in STOP_WORDS else english_stem(word)
+        number = -1 if stem is None else self.numbers.setdefault(stem, len(self.numbers))
+        self[word] = number
+        return number
+
+
 def build(sources: Sequence[SearchSource], term_ids: TermIds) -> PoolSegment:
     """Index sources in their order."""
-    spoken = [[words(text) for text in source.piece_texts()] for source in sources]
-    counted = [[Counter(map(english_stem, _kept(piece))) for piece in pieces] for pieces in spoken]
-    names = {
-        speaker_term(piece.speaker)
-        for source in sources
-        for piece in source.pieces
-        if piece.speaker is not None
-    }
-    known = term_ids(names.union(*(piece for pieces in counted for piece in pieces)))
-    slots: list[int] = []
-    terms: list[int] = []
-    counts: list[int] = []
+    stems = _Stems()
+    said = array("i")
     slot = GAP
     first = []
     slot_count = GAP + sum(len(source.pieces) + GAP for source in sources)
     lengths = np.zeros(slot_count, dtype=np.int32)
-    speakers = np.full(slot_count, SPEAKER_NONE, dtype=np.int32)
-    for source, texts, pieces in zip(sources, spoken, counted, strict=True):
+    speaker_of: dict[int, str] = {}
+    for source in sources:
         first.append(slot)
-        for piece, text, counter in zip(source.pieces, texts, pieces, strict=True):
-            terms += map(known.__getitem__, counter)
-            counts += counter.values()
-            slots += [slot] * len(counter)
-            lengths[slot] = len(text)
+        for piece, text in zip(source.pieces, source.piece_texts(), strict=True):
+            found = words(text)
+            said.extend(map(stems.__getitem__, found))
+            lengths[slot] = len(found)
             if piece.speaker is not None:
-                speakers[slot] = known[speaker_term(piece.speaker)]
+                speaker_of[slot] = speaker_term(piece.speaker)
             slot += 1
         slot += GAP
+    known = term_ids({*stems.numbers, *speaker_of.values()})
+    speakers = np.full(slot_count, SPEAKER_NONE, dtype=np.int32)
+    for place, name in speaker_of.items():
+        speakers[place] = known[name]
     return _segment(
-        postings=(_ints(terms), _ints(slots), _ints(counts)),
+        postings=_counted(
+            np.array(said, dtype=np.int32),
+            np.repeat(np.arange(slot_count, dtype=np.int32), lengths),
+            ids=_ints([known[stem] for stem in stems.numbers]),
+        ),
         first=_ints(first),
         pieces=_ints([len(source.pieces) for source in sources]),
         lengths=lengths,
@@ -179,6 +189,14 @@ def build(sources: Sequence[SearchSource], term_ids: TermIds) -> PoolSegment:
         days=_ints([source.day.toordinal() if source.day else DAY_NONE for source in sources]),
         keys=_ints([crc32(source.source_id.encode()) & 0x7FFFFFFF for source in sources]),
     )
+
+
+def _counted(said: "Ints", slots: "Ints", *, ids: "Ints") -> "tuple[Ints, Ints, Ints]":
+    """Return each term of each slot once, with its count; ``said`` numbers the stems of words."""
+    kept = said >= 0
+    width = len(ids) or 1
+    pairs, counts = np.unique(slots[kept].astype(np.int64) * width + said[kept], return_counts=True)
+    return ids[pairs % width], _ints(pairs // width), _ints(counts)
 
 
 def merge(parts: "Sequence[tuple[PoolSegment, NDArray[np.bool_]]]") -> PoolSegment:
