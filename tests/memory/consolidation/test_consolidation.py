@@ -107,12 +107,21 @@ async def test_facts_that_say_the_same_become_one(
         (Fact(key="mock", value="use mocks"), Fact(key="mock", value="do not use mocks")),
         (Fact(key="db", value="PostgreSQL"), Fact(key="db", value="PostgreSQL 15")),
         (Fact(key="db", value="x", scope="api"), Fact(key="db", value="x", scope="web")),
+        (
+            Fact(key="timeout", value="30 s", scope="payment service"),
+            Fact(key="timeout", value="30 s", scope="payment provider"),
+        ),
+        (Fact(key="node version", value="20"), Fact(key="number of nodes", value="20")),
+        (
+            Fact(key="API", value="https://api.shop.io"),
+            Fact(key="API", value="https://shop.io/api"),
+        ),
     ],
 )
 async def test_facts_that_differ_are_not_merged(
     store: Store, memory: LivingMemory, clock: _Clock, one: Fact, other: Fact
 ) -> None:
-    """001-R058: another number, a negation, more detail or another scope is another fact."""
+    """001-R058: another number, sort, address or scope, a negation or more detail."""
     await memory.add(one, author=Author.AGENT)
     await memory.add(other, author=Author.AGENT)
 
