@@ -49,6 +49,8 @@ def test_two_values_for_one_slot_disagree(one: Fact, other: Fact) -> None:
         (fact("maximum upload size", "10 MB"), fact("minimum upload size", "1 KB")),
         (fact("log format", "JSON"), fact("format of dates", "ISO 8601")),
         (fact("docs", "in /docs"), fact("documentation", "in /docs, built nightly")),
+        (fact("API host", "api.shop.io"), fact("API path", "/v1")),
+        (fact("build target", "es2020"), fact("build directory", "dist")),
         (fact("output folder", "build/site"), fact("output folder", "`./build/site/`")),
         (fact("API URL", "https://shop.io/api"), fact("API URL", "https://shop.io/api/.")),
     ],
