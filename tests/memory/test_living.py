@@ -32,6 +32,7 @@ from ctxmgr.memory.records.memory import (
 )
 from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.records.usage import USAGE
+from ctxmgr.memory.relevance import MATCHES_MAX
 from ctxmgr.memory.repository import MEMORY_KINDS
 from tests.memory.conftest import START
 
@@ -425,7 +426,7 @@ async def test_each_of_a_few_memories_that_match_is_found(memory: LivingMemory) 
 
     assert {memory.levels.index for memory, _ in found} == {"test runner", "suite of tests"}
     assert all(score > 0 for _, score in found)
-    for question, limit in (("tests", 0), ("tests", -1), ("tests", 1_001), (" ", 5)):
+    for question, limit in (("tests", 0), ("tests", -1), ("tests", MATCHES_MAX + 1), (" ", 5)):
         with pytest.raises(Incorrect):
             await memory.search(question, limit=limit)
 
