@@ -125,16 +125,20 @@ class ConsolidationEngine:
             memories[memory.id] = memory
             self._tokens[stored_id(memory.id)] = token
         ids = [f"{USAGE}:{memory_id}" for memory_id in memories]
-        usages = await self._store.get_many(ids)
-        for object_id, version in usages.items():
+        used = {}
+        for object_id, version in (await self._store.get_many(ids)).items():
             self._tokens[object_id] = version.token
-        used = [self._repository.readable(read_usage, version) for version in usages.values()]
+            usage = self._repository.readable(read_usage, version)
+            if usage is not None:
+                used[usage.memory_id] = usage
+            else:  # it may have been used: it is neither forgotten nor merged
+                del memories[object_id.removeprefix(f"{USAGE}:")]
         pairs = await self._repository.contradictions(only_open=False)
         return Workspace(
             principal=self._repository.principal,
             now=now,
             memories=memories,
-            usage={usage.memory_id: usage for usage in used if usage is not None},
+            usage=used,
             contradictions={pair.id: pair for pair in pairs},
             links={link.id: link for link in await self._repository.links()},
         )

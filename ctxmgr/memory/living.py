@@ -51,8 +51,8 @@ from ctxmgr.memory.transfer import (
     import_memories,
 )
 
-FOUND_MAX: Final = 1_000
-"""Memories that a search returns at most."""
+FOUND_MAX: Final = 200
+"""Memories that a search returns at most: no more are ranked (``relevance.MATCHES_MAX``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

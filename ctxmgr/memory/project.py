@@ -25,6 +25,8 @@ _VALUE: Final = re.compile(r'(?:"[^"]*"|[^"#;])*')
 """A value of git's configuration, up to its comment."""
 
 _SCP_FORM: Final = re.compile(r"(?:[^@/\s]+@)?(?P<host>[\w.-]+):(?!//)(?P<path>[^\s]+)")
+_DRIVE: Final = re.compile(r"[A-Za-z]:[/\\]")
+"""How a path in Windows begins; ``g:team/shop`` is on the host ``g``."""
 
 
 def project_id(folder: Path) -> str:
@@ -57,11 +59,11 @@ def feature_branch(folder: Path) -> str | None:
 def remote_identity(url: str) -> str | None:
     """Return host and path of a remote's URL, in lower case; None for a path on this machine."""
     text = url.strip()
+    if _DRIVE.match(text):
+        return None
     scp = _SCP_FORM.fullmatch(text)
     if "://" not in text and scp is not None:
         host, path = scp["host"], scp["path"]
-        if len(host) == 1:  # the drive of a path in Windows
-            return None
     else:
         try:
             parts = urlsplit(text)

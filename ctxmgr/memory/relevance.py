@@ -11,7 +11,6 @@ next question; small segments are merged, so that there are never many.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from math import log1p
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -122,12 +121,7 @@ class MemoryPool:
 
     def rarity(self, stem: str) -> float:
         """Return how rare a stem is among all pieces: its idf."""
-        pool = self._indexed()
-        _, pieces, _ = pool.totals
-        number = pool.number(stem)
-        places = [(part, part.segment.place(number)) for part in pool.parts if number is not None]
-        found = sum(part.pieces_with(place) for part, place in places if place is not None)
-        return log1p((pieces - found + 0.5) / (found + 0.5))
+        return self._indexed().stem_idf(stem)
 
     def group_of(self, memory_id: str) -> str:
         """Return the source that a memory is searched in."""

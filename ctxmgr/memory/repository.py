@@ -110,6 +110,15 @@ class MemoryVersion:
     sequence: int
 
 
+@dataclass(frozen=True, slots=True)
+class DamagedDocument:
+    """A document that cannot be read."""
+
+    reason: str
+    project_id: object
+    """What it says is its project; only memories do."""
+
+
 class MemoryRepository:
     """The memories of one store that a principal may see."""
 
@@ -117,8 +126,8 @@ class MemoryRepository:
         self._store = store
         self.principal = principal
         self._now = now
-        self.damaged: dict[str, str] = {}
-        """Documents that were left out since they cannot be read, with the reason."""
+        self.damaged: dict[str, DamagedDocument] = {}
+        """What was left out since it cannot be read; of memories, those of the principal."""
 
     def readable(
         self, read: Callable[[Mapping[str, Any]], _Read], version: Version
@@ -129,7 +138,9 @@ class MemoryRepository:
         except Corrupt as error:
             if version.object_id not in self.damaged:
                 _log.warning("left out: %s", error)
-            self.damaged[version.object_id] = str(error)
+            if _is_for(self.principal, version.document):
+                project_id = version.document.get("project_id")
+                self.damaged[version.object_id] = DamagedDocument(str(error), project_id)
             return None
         if self.damaged:
             self.damaged.pop(version.object_id, None)
@@ -150,9 +161,9 @@ class MemoryRepository:
             raise Incorrect(f"{start!r:.80}: give at least {PREFIX_CHARS_MIN} characters of an id")
         found = [each.id async for each in self.all() if each.id.startswith(start) and among(each)]
         if not found:
-            for object_id, reason in self.damaged.items():
+            for object_id, document in self.damaged.items():
                 if object_id.startswith(stored_id(start)):
-                    raise Corrupt(reason)
+                    raise Corrupt(document.reason)
             raise NotFound(f"there is no memory {start!r:.80}")
         if len(found) > 1:
             raise Incorrect(f"{len(found)} memories begin with {start!r:.80}; give more of the id")
@@ -165,11 +176,17 @@ class MemoryRepository:
 
     async def versions(self, *, as_of: AsOf = LATEST) -> AsyncIterator[tuple[Memory, str | None]]:
         """Yield every memory that the principal may see, with the token of its version."""
+        found = set[str]()
         for query in self._queries():
             async for version in self.found(query, as_of=as_of):
+                found.add(version.object_id)
                 memory = self.readable(read_memory, version)
                 if memory is not None and memory.visible_to(self.principal):
                     yield memory, version.token
+        if as_of == LATEST:  # some may have been removed, or made readable, and not read since
+            for object_id in self.damaged.keys() - found:
+                if object_id.startswith(stored_id("")):
+                    del self.damaged[object_id]
 
     async def valid(self, *, as_of: AsOf = LATEST) -> list[Memory]:
         """Return the memories that hold as of a point, oldest first."""
@@ -452,6 +469,19 @@ class MemoryRepository:
             Query(MEMORY, {"visibility": str(Visibility.PROJECT_SHARED), "project_id": project}),
             Query(MEMORY, {"visibility": str(Visibility.SYSTEM)}),
         )
+
+
+def _is_for(principal: Principal, document: Mapping[str, Any]) -> bool:
+    """Whether a principal may see a document that cannot be read, as far as it says."""
+    if document.get("type") != MEMORY:
+        return True
+    match document.get("visibility"):
+        case Visibility.USER_PRIVATE:
+            return document.get("user_id") == principal.user_id
+        case Visibility.PROJECT_SHARED:
+            return document.get("project_id") == principal.project_id
+        case visibility:
+            return visibility == Visibility.SYSTEM
 
 
 def _put(memory: Memory) -> Put:

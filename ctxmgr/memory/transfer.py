@@ -75,8 +75,9 @@ async def exported_memories(repository: MemoryRepository, *, private: bool) -> M
         and not is_purged(memory)
         and (private or memory.visibility is not Visibility.USER_PRIVATE)
     ]
-    if repository.damaged:
-        raise Corrupt(next(iter(repository.damaged.values())))
+    for damaged in repository.damaged.values():
+        if damaged.project_id == project:
+            raise Corrupt(damaged.reason)
     by_id = {memory.id: memory for memory in found}
     usage: dict[str, MemoryUsage] = {}
     for part in batched(by_id, IDS_AT_ONCE):

@@ -18,7 +18,7 @@ import numpy as np
 
 from ctxmgr.search.piece_vectors import PieceVectors, embed_sources, join
 from ctxmgr.search.pieces import SearchSource
-from ctxmgr.search.segment import DAY_NONE, GAP, PoolSegment, build, english_stem
+from ctxmgr.search.segment import DAY_NONE, GAP, PoolSegment, build
 from ctxmgr.search.terms import words
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ class SearchPool:
             terms += int(part.segment.source_lengths[part.live].sum())
         return sources, pieces, terms
 
-    def word_idf(self, word: str) -> float:
-        """Return how well a word tells pieces apart."""
-        number = self.number(english_stem(word))
+    def stem_idf(self, stem: str) -> float:
+        """Return how rare a stem is among all pieces, and so how well it tells them apart."""
+        number = self.number(stem)
         found = 0
         if number is not None:
             places = [(part, part.segment.place(number)) for part in self.parts]

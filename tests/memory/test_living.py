@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ctxmgr import AsOf, Commit, Put, Store, open_store
+from ctxmgr import AsOf, Commit, Delete, Put, Store, open_store
 from ctxmgr.core.store.contract import Operation
 from ctxmgr.errors import Conflict, Corrupt, Incorrect, NotFound
 from ctxmgr.memory.living import LivingMemory
@@ -21,6 +21,7 @@ from ctxmgr.memory.records.bodies import (
     Workflow,
 )
 from ctxmgr.memory.records.contradiction import Resolution
+from ctxmgr.memory.records.link import LINK
 from ctxmgr.memory.records.memory import (
     Author,
     MemoryKind,
@@ -31,6 +32,7 @@ from ctxmgr.memory.records.memory import (
 )
 from ctxmgr.memory.records.principal import Principal
 from ctxmgr.memory.records.usage import USAGE
+from ctxmgr.memory.relevance import MATCHES_MAX
 from ctxmgr.memory.repository import MEMORY_KINDS
 from tests.memory.conftest import START
 
@@ -424,7 +426,7 @@ async def test_each_of_a_few_memories_that_match_is_found(memory: LivingMemory) 
 
     assert {memory.levels.index for memory, _ in found} == {"test runner", "suite of tests"}
     assert all(score > 0 for _, score in found)
-    for question, limit in (("tests", 0), ("tests", -1), ("tests", 1_001), (" ", 5)):
+    for question, limit in (("tests", 0), ("tests", -1), ("tests", MATCHES_MAX + 1), (" ", 5)):
         with pytest.raises(Incorrect):
             await memory.search(question, limit=limit)
 
@@ -473,3 +475,30 @@ async def test_a_damaged_memory_does_not_cost_the_others(
             await memory.export_file(private=True)
         await memory.on_memory_cited(whole.id)
         assert (await memory.repository.usage([whole.id]))[whole.id].citation_count == 1
+
+
+async def test_what_is_damaged_elsewhere_or_was_repaired_does_not_stop_an_export(
+    tmp_path: Path,
+) -> None:
+    """Nor is what another user cannot read named."""
+    unchecked = {name: replace(kind, check=None) for name, kind in MEMORY_KINDS.items()}
+    async with await open_store(f"sqlite:///{tmp_path}/d.db", kinds=unchecked) as store:
+        memory = LivingMemory(store, ADA)
+        own = stored_memory((await memory.add(TABS)).memory)
+        of_bank = LivingMemory(store, Principal(user_id="ada", project_id="bank"))
+        of_bob = LivingMemory(store, Principal(user_id="bob", project_id="shop"))
+        others = [(await each.add(TABS)).memory for each in (of_bank, of_bob)]
+        damaged = [{**document, "kind": "oracle"} for document in map(stored_memory, others)]
+        link = {"xt/id": f"{LINK}:1", "type": LINK, "memory_a": others[1].id}
+        await store.commit([Put({**own, "kind": "oracle"}), *map(Put, damaged), Put(link)])
+
+        assert await memory.repository.seen(each.id for each in others) == {}
+        assert f"memory:{others[1].id}" not in memory.repository.damaged
+        with pytest.raises(Corrupt, match="not readable"):
+            await memory.export_file(private=True)
+        await store.commit([Delete(own["xt/id"])])
+        await memory.repository.links()
+
+        await memory.export_file(private=True)
+        assert own["xt/id"] not in memory.repository.damaged
+        assert f"memory:{others[0].id}" in memory.repository.damaged

@@ -108,6 +108,12 @@ def test_what_is_no_address_names_no_project(tmp_path: Path, url: str) -> None:
     assert project_id(tmp_path).startswith(tmp_path.name[:20])
 
 
+@pytest.mark.parametrize("url", ["g:acme/shop.git", "ada@g:/acme/shop"])
+def test_a_host_of_one_letter_is_no_drive(url: str) -> None:
+    """As an alias of ssh has; the project keeps its memories."""
+    assert remote_identity(url) == "g/acme/shop"
+
+
 def test_a_damaged_link_to_a_repository_is_a_folder(tmp_path: Path) -> None:
     """A NUL in a path is not a path."""
     (tmp_path / ".git").write_bytes(b"gitdir: a\0b")

@@ -270,11 +270,11 @@ class _Plan:
         for file in files:
             if not file.text.strip() or file.path in self.shown:
                 continue
-            text = _with_remark(file, file.text)
-            section = _section_text(slot.value, text)
+            section = _section_text(slot.value, _with_remark(file, file.text))
             tokens = self.count(section) + _JOINT_TOKENS
             if tokens > share:
-                section = self._cut(slot.value, text, share, keep_end=keep_end)
+                text, remark = file.text.strip(), _with_remark(file, "")
+                section = self._cut(slot.value, text, share, remark=remark, keep_end=keep_end)
             cost = self.count(section) + _JOINT_TOKENS
             if not section or cost > self.remaining:
                 reason = f"needs {min(tokens, share)} tokens, {max(0, self.remaining)} are left"
@@ -298,7 +298,9 @@ class _Plan:
             )
         )
 
-    def _cut(self, name: str, text: str, tokens: int, *, keep_end: bool = False) -> str:
+    def _cut(
+        self, name: str, text: str, tokens: int, *, remark: str = "", keep_end: bool = False
+    ) -> str:
         """Return a section with as much of a text as fits, at a line if there is one nearby."""
         tokens -= _JOINT_TOKENS
         chars = max(0, tokens) * TOKEN_CHARS_MAX
@@ -307,7 +309,7 @@ class _Plan:
         def section(length: int) -> str:
             part = text[len(text) - length :] if keep_end else text[:length]
             ends = (f"{CUT}\n", "") if keep_end else ("", f"\n{CUT}")
-            return _section_text(name, f"{ends[0]}{part.strip()}{ends[1]}")
+            return _section_text(name, f"{remark}{ends[0]}{part.strip()}{ends[1]}")
 
         low, high = 0, len(text)
         while low < high:

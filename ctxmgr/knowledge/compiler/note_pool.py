@@ -33,7 +33,7 @@ from ctxmgr.search.piece_vectors import PieceVectors, content_words, embed_sourc
 from ctxmgr.search.pieces import Piece, SearchSource
 from ctxmgr.search.ranking import RankWeights, rank
 from ctxmgr.search.search_pool import PoolPart, SearchPool
-from ctxmgr.search.segment import build, merge, piece_slots
+from ctxmgr.search.segment import build, english_stem, merge, piece_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -217,7 +217,7 @@ class NotePool:
         if not isinstance(embedder, WordEmbedder):
             return _AskedVectors(telling=content, content=content, plain=plain)
         assert self._pool is not None
-        weights = {word: self._pool.word_idf(word) for word in words.split()}
+        weights = {word: self._pool.stem_idf(english_stem(word)) for word in words.split()}
         return _AskedVectors(
             telling=embedder.embed_words(weights).rows[0], content=content, plain=plain
         )

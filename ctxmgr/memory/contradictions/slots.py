@@ -46,7 +46,9 @@ _NUMBERS: Final = MappingProxyType(
     }
 )
 _ADDRESS: Final = re.compile(r"[/@:]")
-_AROUND: Final = "()[]<>\"'`,.;:"
+_BEFORE: Final = "([<\"'`"
+_AFTER: Final = ")]>\"'`,.;:/"
+"""Around an address."""
 _VALUE_PART: Final = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+|[+#@%$€]+")
 
 
@@ -71,16 +73,17 @@ def says_nothing_new(new: Fact, known: Fact) -> bool:
         _NEGATION.search(known.value)
     ):
         return False
+    if name_other_addresses(new.value, known.value):
+        return False
     parts, before = value_parts(new.value), value_parts(known.value)
     return all(any(_same_word(part, other) for other in before) for part in parts)
 
 
 def _agree(one: str, other: str) -> bool:
     """Whether two values can both hold: the same, or one says more than the other."""
-    first, second = value_parts(one), value_parts(other)
-    addresses = _addresses(one), _addresses(other)
-    if all(addresses) and addresses[0].isdisjoint(addresses[1]):
+    if name_other_addresses(one, other):
         return False
+    first, second = value_parts(one), value_parts(other)
     if first == second:
         return True
     if _verdict(first) is not None and _verdict(second) is not None:
@@ -104,10 +107,19 @@ def value_parts(value: str) -> frozenset[str]:
     return frozenset(part for part in kept if part not in {"a", "an", "the"})
 
 
+def name_other_addresses(one: str, other: str) -> bool:
+    """Whether two values have paths, URLs or addresses, and none in common.
+
+    Their words say nothing: ``https://api.shop.io`` is not ``https://shop.io/api``.
+    """
+    first, second = _addresses(one), _addresses(other)
+    return bool(first and second) and first.isdisjoint(second)
+
+
 def _addresses(value: str) -> frozenset[str]:
-    """Return the paths, URLs and addresses of a value, which are the same only as a whole."""
-    found = (part.strip(_AROUND).lower() for part in value.split())
-    return frozenset(part for part in found if _ADDRESS.search(part))
+    """Return the paths, URLs and addresses of a value: ``./build/`` is ``build``."""
+    found = (part.lstrip(_BEFORE).rstrip(_AFTER).lower() for part in value.split())
+    return frozenset(part.removeprefix("./") for part in found if _ADDRESS.search(part))
 
 
 def _verdict(parts: frozenset[str]) -> bool | None:

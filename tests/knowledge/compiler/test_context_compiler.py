@@ -1,7 +1,7 @@
 """ContextCompiler: what of the notes a prompt gets, and why."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -254,6 +254,18 @@ def test_topics_come_by_priority_and_each_brings_its_subscriptions() -> None:
     assert "<!-- topic:high -->\nCite!\n\nDo it well." in compiled.text
     assert "already shown" in reasons(compiled)["knowledge/people/ann.md"]
     assert "no such note" in reasons(compiled)["knowledge/gone.md"]
+
+
+def test_a_note_that_is_cut_keeps_its_remark() -> None:
+    """Of a journal the end is shown, and what is doubtful about it as well."""
+    lines = "\n".join(f"- Step {number} is done." for number in range(2_000))
+    journal = replace(note("knowledge/journal/2026-11-18.md", lines), remark="make serve is gone")
+
+    (section,) = compiler().plan("hi", [], [], [journal], now=NOW).included
+
+    assert section.cut_tokens > 0
+    assert section.text.startswith("<!-- journal -->\n(make serve is gone)\n\n[…]\n")
+    assert section.text.endswith("- Step 1999 is done.")
 
 
 def test_a_topic_adds_no_more_than_it_may() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctxmgr import KINDS, Commit, Store, open_store
+from ctxmgr import KINDS, Commit, Put, Store, open_store
 from ctxmgr import app as app_module
 from ctxmgr.app import App
 from ctxmgr.core.context.tokens import TokenCounter
@@ -19,6 +19,7 @@ from ctxmgr.memory.records.contradiction import Resolution
 from ctxmgr.memory.records.link import LinkKind
 from ctxmgr.memory.records.memory import Author, Memory, MemoryKind, Origin
 from ctxmgr.memory.records.principal import Principal
+from ctxmgr.memory.records.usage import USAGE
 from ctxmgr.memory.repository import MEMORY_KINDS, MemoryRepository
 from ctxmgr.memory.tiers.ranking import DAY_MS
 from ctxmgr.settings import load_settings
@@ -107,12 +108,21 @@ async def test_facts_that_say_the_same_become_one(
         (Fact(key="mock", value="use mocks"), Fact(key="mock", value="do not use mocks")),
         (Fact(key="db", value="PostgreSQL"), Fact(key="db", value="PostgreSQL 15")),
         (Fact(key="db", value="x", scope="api"), Fact(key="db", value="x", scope="web")),
+        (
+            Fact(key="timeout", value="30 s", scope="payment service"),
+            Fact(key="timeout", value="30 s", scope="payment provider"),
+        ),
+        (Fact(key="node version", value="20"), Fact(key="number of nodes", value="20")),
+        (
+            Fact(key="API", value="https://api.shop.io"),
+            Fact(key="API", value="https://shop.io/api"),
+        ),
     ],
 )
 async def test_facts_that_differ_are_not_merged(
     store: Store, memory: LivingMemory, clock: _Clock, one: Fact, other: Fact
 ) -> None:
-    """001-R058: another number, a negation, more detail or another scope is another fact."""
+    """001-R058: another number, sort, address or scope, a negation or more detail."""
     await memory.add(one, author=Author.AGENT)
     await memory.add(other, author=Author.AGENT)
 
@@ -187,6 +197,25 @@ async def test_unused_memories_are_forgotten_after_90_days(
     assert ended.ended_because == "not used in 90 days"
     assert (await memory.get(added["rule"].id)).valid_to is None
     assert await memory.restore(ended.id)
+
+
+async def test_a_memory_whose_use_cannot_be_read_is_not_forgotten(
+    tmp_path: Path, clock: _Clock
+) -> None:
+    """It was used, as far as anybody knows."""
+    unchecked = {name: replace(kind, check=None) for name, kind in MEMORY_KINDS.items()}
+    async with await open_store(f"sqlite:///{tmp_path}/m.db", kinds=unchecked) as store:
+        memory = LivingMemory(store, ADA, now=clock)
+        unused, used = [
+            (await memory.add(Fact(key=key, value="x"), author=Author.AGENT)).memory.id
+            for key in ("port", "owner")
+        ]
+        await store.commit([Put({"xt/id": f"{USAGE}:{used}", "type": USAGE, "memory_id": used})])
+
+        await _run(store, clock, days=91)
+
+        assert (await memory.get(used)).valid_to is None
+        assert (await memory.get(unused)).valid_to is not None
 
 
 async def test_what_a_person_restored_stays(

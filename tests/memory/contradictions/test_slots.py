@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctxmgr.memory.contradictions.slots import disagreement
+from ctxmgr.memory.contradictions.slots import disagreement, says_nothing_new
 from ctxmgr.memory.records.bodies import Fact
 
 
@@ -49,9 +49,21 @@ def test_two_values_for_one_slot_disagree(one: Fact, other: Fact) -> None:
         (fact("maximum upload size", "10 MB"), fact("minimum upload size", "1 KB")),
         (fact("log format", "JSON"), fact("format of dates", "ISO 8601")),
         (fact("docs", "in /docs"), fact("documentation", "in /docs, built nightly")),
+        (fact("API host", "api.shop.io"), fact("API path", "/v1")),
+        (fact("build target", "es2020"), fact("build directory", "dist")),
+        (fact("output folder", "build/site"), fact("output folder", "`./build/site/`")),
+        (fact("API URL", "https://shop.io/api"), fact("API URL", "https://shop.io/api/.")),
     ],
 )
 def test_the_same_value_or_another_slot_does_not(one: Fact, other: Fact) -> None:
     """A narrower scope is an exception, and a longer value says more of the same."""
     assert disagreement(one, other) is None
     assert disagreement(other, one) is None
+
+
+def test_another_address_with_the_same_words_is_news() -> None:
+    """Only an address as a whole is known."""
+    known = fact("API URL", "https://api.shop.io")
+
+    assert not says_nothing_new(fact("API URL", "https://shop.io/api"), known)
+    assert says_nothing_new(fact("API URL", "https://api.shop.io/"), known)

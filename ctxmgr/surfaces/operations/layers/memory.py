@@ -231,7 +231,7 @@ async def memory_list(
     return MemoryRows(
         memories=tuple(map(row, page)),
         total=len(chosen),
-        damaged=tuple(memory.repository.damaged.values()),
+        damaged=tuple(each.reason for each in memory.repository.damaged.values()),
         cursor=following,
     )
 
