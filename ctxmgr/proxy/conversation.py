@@ -36,6 +36,9 @@ from ctxmgr.proxy.wire.json_spans import edited
 from ctxmgr.proxy.wire.message import StringPlace, WireMessage, changed
 from ctxmgr.proxy.wire.show_tool import SHOW_TOOL, is_own_show
 
+IDLE_SHARE: Final = 0.75
+"""Of the tokens of a digest: what an idle text keeps, every later call pays for."""
+
 SMALL_TOKENS: Final = 300
 """A shorter result is sent whole: little is saved, and models distrust what looks cut."""
 
@@ -114,9 +117,14 @@ class WireStream(Stream):
         )
 
     def aged(self, kind: OutputKind, *, tokens: int) -> FoldLimits:
-        """Return the limits for an idle text: there are no digests, so it gets theirs at once."""
+        """Return the limits for an idle text: there are no digests, so it gets less at once."""
         limits = super().aged(kind, tokens=tokens)
-        return replace(limits, tokens=min(limits.tokens, self.shaping.digest(tokens=tokens).tokens))
+        digest = self.shaping.digest(tokens=tokens)
+        return replace(
+            limits,
+            tokens=min(limits.tokens, int(IDLE_SHARE * digest.tokens)),
+            worth_min=max(limits.worth_min, digest.worth_min),
+        )
 
     def digestible(
         self, *, pinned: Collection[str], held: Callable[[str], bool]
