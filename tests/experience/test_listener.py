@@ -184,7 +184,7 @@ def test_hooks_do_nothing_without_an_xdb() -> None:
 
 
 async def test_an_agent_cannot_read_its_own_experience_folder(tmp_path: Path) -> None:
-    """D10: the agent sees tools, never the files of a store."""
+    """X-C14, design D10: the agent sees tools, never the files of a store."""
     workspace = tmp_path / "work"
     workspace.mkdir()
     root = workspace / "xdb"

@@ -146,7 +146,7 @@ async def test_an_answer_cut_by_the_provider_is_not_reported_as_done(
 async def test_mistakes_of_a_model_are_reported_to_the_model(
     server: ModelServer, store_url: str, sid: str, project: Path
 ) -> None:
-    """PG-10: unknown tools and invalid arguments are outcomes, not exceptions."""
+    """PG-10, X-C21: unknown tools and invalid arguments are outcomes, not exceptions."""
     server.script(says(Call("fly", {"to": "moon"}), Call("read", {"file": "answer"})), DONE)
 
     async with workplace(server, store_url=store_url, sid=sid, project=project) as place:

@@ -11,6 +11,7 @@ from ctxmgr.memory import pruning
 from ctxmgr.memory.living import LivingMemory
 from ctxmgr.memory.records.bodies import Fact
 from ctxmgr.memory.records.learning_kinds import VERDICT
+from ctxmgr.memory.tiers.assembly import Signals
 from tests.memory.conftest import ADA
 
 PARIS = Fact(key="office", value="the office is in Paris")
@@ -50,6 +51,23 @@ async def test_a_model_finds_what_rules_cannot_and_is_asked_once(store: Store) -
     assert len(judge.asked) == 1
     await again.edit(added.memory.id, Fact(key=BERLIN.key, value="our office stays in Paris"))
     assert len(judge.asked) == 2
+
+
+async def test_no_prompt_waits_for_a_model(store: Store) -> None:
+    """001-A22: a model judges what is stored; what is served asks none."""
+    judge = Judge("NO: the office cannot be in two cities")
+    living = LivingMemory(store, ADA, model=judge)
+    await living.add(PARIS)
+    await living.add(BERLIN)
+    asked = len(judge.asked)
+
+    shown = await living.assemble_context(signals=Signals(message="where is our office?"))
+    await living.prediction.on_file_open("src/office.py", text="import city")
+    found = await living.search("our office")
+
+    assert "Unresolved" in shown.context
+    assert len(found) == 2
+    assert len(judge.asked) == asked > 0
 
 
 async def test_without_a_verdict_nothing_is_reported(store: Store) -> None:

@@ -408,6 +408,21 @@ async def test_missed_nights_are_made_up_for(notes: NotesFolder, store: Store) -
     assert {f"knowledge/journal/2026-05-{day}.md" for day in (20, 21, 22)} <= set(texts(notes))
 
 
+async def test_transcripts_are_never_rotated_away(notes: NotesFolder, store: Store) -> None:
+    """PG-30: half a year later, everything that was said is there, byte for byte."""
+    door = lifecycle(notes, store)
+    await door.run_due(now=AT)
+    keep(notes, conversation(*SAID))
+    raw = notes.layout.raw
+    before = {path: path.read_bytes() for path in raw.rglob("*.md")}
+
+    for days in (1, 90, 180):
+        await door.run_due(now=AT + days * DAY_MS)
+
+    assert before
+    assert {path: path.read_bytes() for path in raw.rglob("*.md")} == before
+
+
 def test_schedules_are_settings() -> None:
     """002-R211, 002-R212, 002-R176: daily at 23:00, Sundays at midnight, hourly if asked for."""
     midnight = AT - AT % DAY_MS
