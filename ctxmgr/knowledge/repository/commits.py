@@ -47,6 +47,9 @@ _FILE_MODES: Final = frozenset({"100644", "100755"})
 _TOKEN: Final = b"ctxmgr\n"
 """The content of an ``index.lock`` of ours."""
 
+LOCK_SOURCE: Final = "index.ours"
+"""The file with this content, beside the journal, that the lock is made from."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitCommit:
@@ -316,10 +319,12 @@ class CommitFolder:
         """Hold git's lock of the index; yields a copy of the index to prepare the new one in."""
         folder = await self.git.git_dir()
         lock, copy = folder / "index.lock", folder / "ctxmgr" / "index.new"
+        token = folder / "ctxmgr" / LOCK_SOURCE
+        token.write_bytes(_TOKEN)
         deadline = time.monotonic() + LOCK_WAIT_SECONDS
         while True:
             try:
-                descriptor = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                _create_lock(lock, token=token)
                 break
             except FileExistsError:
                 if time.monotonic() > deadline:
@@ -328,8 +333,7 @@ class CommitFolder:
                     ) from None
                 await asyncio.sleep(LOCK_PAUSE_SECONDS)
         try:
-            os.write(descriptor, _TOKEN)
-            os.close(descriptor)
+            token.unlink(missing_ok=True)
             copy.unlink(missing_ok=True)
             if (folder / "index").exists():
                 copy.write_bytes((folder / "index").read_bytes())
@@ -356,9 +360,28 @@ class CommitFolder:
             copy.replace(folder.parent / "index")
         journal.unlink(missing_ok=True)
         copy.unlink(missing_ok=True)
+        (folder / LOCK_SOURCE).unlink(missing_ok=True)
         with suppress(FileNotFoundError):
             if lock.read_bytes() == _TOKEN:
                 lock.unlink()
+
+
+def _create_lock(lock: Path, *, token: Path) -> None:
+    """Create git's lock together with its content; ``FileExistsError`` if there is one.
+
+    A process that is killed leaves a lock that the next one knows to be ours, or none. An empty one
+    could be git's, and would stop all commits until a person removes it.
+    """
+    try:
+        os.link(token, lock)
+    except FileExistsError:
+        raise
+    except OSError:  # a filesystem without hard links
+        descriptor = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(descriptor, token.read_bytes())
+        finally:
+            os.close(descriptor)
 
 
 async def _locked(descriptor: int, *, where: Path) -> None:

@@ -162,6 +162,45 @@ async def test_a_killed_commit_is_finished_by_the_next(memory: MemoryGit, git: R
     assert not (folder.parent / "index.lock").exists()
 
 
+async def test_a_lock_of_ours_is_never_without_its_token(
+    memory: MemoryGit, git: RunsGit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PG-32: killed right after it took the lock, a process leaves one that the next can remove."""
+    write(memory.layout, ADA, TEXT)
+    lock = memory.layout.root / ".git" / "index.lock"
+
+    class Killed(BaseException):
+        pass
+
+    link = os.link
+
+    def killed(source: Path, target: Path) -> None:
+        link(source, target)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(commits.os, "link", killed)
+        with pytest.raises(Killed):
+            await memory.batch_commit()
+    assert lock.read_bytes() == b"ctxmgr\n"
+
+    assert await memory.batch_commit() is not None
+    assert git("status", "--porcelain") == ""
+    assert not lock.exists()
+
+
+async def test_locks_need_no_hard_links(memory: MemoryGit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository on a memory stick has none."""
+    write(memory.layout, ADA, TEXT)
+
+    def refused(_: Path, __: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(commits.os, "link", refused)
+
+    assert await memory.batch_commit() is not None
+
+
 async def test_without_an_identity_the_author_is_ctxmgr(memory: MemoryGit, git: RunsGit) -> None:
     """A fresh machine has none; a commit must not fail for it, and says so."""
     write(memory.layout, ADA, TEXT)
