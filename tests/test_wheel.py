@@ -15,7 +15,7 @@ from ctxmgr.errors import DISTRIBUTION
 from tests.components import ROOT
 from tests.xtdb.servers import require_xtdb
 
-WHEEL_BYTES_MAX = 3_000_000
+WHEEL_BYTES_MAX = 2_200_000
 FILE_BYTES_MAX = 64 * 1024
 """It contains only text, in files that a person can read; jars are downloaded when needed."""
 
